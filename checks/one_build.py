@@ -29,8 +29,8 @@ def main():
     program, libraries = features("--package", "evertally-cli"), features()
     differ = [name for name in program if program[name] != libraries.get(name)]
     for name in sorted(differ):
-        print(f"{name}: the program needs {sorted(program[name])}, `cargo build` {sorted(libraries.get(name, []))}; ask for"
-              " the same features in the workspace's Cargo.toml")
+        print(f"{name}: the program needs {sorted(program[name])}, `cargo build` {sorted(libraries.get(name, []))};"
+              " ask for the same features in the workspace's Cargo.toml")
     return 1 if differ else 0
 
 

@@ -49,9 +49,9 @@ def test_grid_has_the_fastest_first_and_dashes_for_gaps():
 def test_shared_cores_and_missing_peers_are_told():
     results = [row("a", 8, 1.0, wall_ns=2.0), {"peer": "b", "variant": "x", "skipped": "not installed"}]
     results.append({"peer": "b", "variant": "x", "skipped": "not installed"})
-    told = report.notes({"processor": "P", "python": "3", "date": "today", "results": results})
-    assert "shared in 1 of 3" in told[1]
-    assert told[2:] == ["Not measured (not installed): b x."]
+    message = report.notes({"processor": "P", "python": "3", "date": "today", "results": results})
+    assert "shared in 1 of 3" in message[1]
+    assert message[2:] == ["Not measured (not installed): b x."]
 
 
 @pytest.mark.parametrize("value, shown", [(0.7312, "0.73"), (9.996, "10.0"), (99.96, "100"), (273.4, "273")])

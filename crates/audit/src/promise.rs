@@ -90,9 +90,9 @@ pub fn audited_steps(plan: &Plan) -> Vec<u64> {
         return (1..=horizon).collect();
     }
     let powers = (0..64).map(|k| 1u64 << k).take_while(|power| *power <= horizon);
-    let beside = powers.flat_map(|power| [power - 1, power, power + 1]);
+    let near_powers = powers.flat_map(|power| [power - 1, power, power + 1]);
     let between = (1..=8).map(|i| (u128::from(horizon) * i / 9) as u64);
-    let mut steps: Vec<u64> = beside.chain(between).chain([horizon - 1, horizon]).collect();
+    let mut steps: Vec<u64> = near_powers.chain(between).chain([horizon - 1, horizon]).collect();
     steps.retain(|step| (1..=horizon).contains(step));
     steps.sort_unstable();
     steps.dedup();

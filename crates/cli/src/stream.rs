@@ -108,7 +108,7 @@ pub(crate) struct SideFiles<'a> {
 
 impl SideFiles<'_> {
     pub(crate) fn put(&mut self, ending: &str, bytes: &[u8]) -> Result<()> {
-        let path = self.files.beside(ending);
+        let path = self.files.sibling(ending);
         let private = ending.starts_with("NOT-PRIVATE");
         let mut file = if private { self.publication.add_private(&path) } else { self.publication.add(&path) }?;
         file.write_all(bytes)?;

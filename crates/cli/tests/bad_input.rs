@@ -303,14 +303,14 @@ fn a_release_is_not_lost_in_a_closed_standard_output() {
         (run.status.code().unwrap(), String::from_utf8(run.stderr).unwrap())
     };
     for closed in [">&-", "1<>/dev/null"] {
-        let (code, said) = shell(closed);
-        assert_eq!(code, 2, "{closed}: {said}");
-        assert!(said.contains("standard output: it is closed"), "{said}");
+        let (code, reply) = shell(closed);
+        assert_eq!(code, 2, "{closed}: {reply}");
+        assert!(reply.contains("standard output: it is closed"), "{reply}");
         assert_eq!(bench.read("my.key.ledger"), ledger, "nothing was recorded");
     }
-    let (code, said) = shell("> /dev/full");
-    assert_eq!(code, 1, "{said}");
-    assert!(said.contains("recorded, but not written") && said.contains("the output will be the same"), "{said}");
+    let (code, reply) = shell("> /dev/full");
+    assert_eq!(code, 1, "{reply}");
+    assert!(reply.contains("recorded, but not written") && reply.contains("the output will be the same"), "{reply}");
     // A closed pipe is not a success either: the release is recorded, but nobody has it.
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(bench.folder())
@@ -321,8 +321,8 @@ fn a_release_is_not_lost_in_a_closed_standard_output() {
         .unwrap();
     drop(child.stdout.take());
     let run = child.wait_with_output().unwrap();
-    let said = String::from_utf8(run.stderr).unwrap();
-    assert!(run.status.code() == Some(1) && said.contains("recorded, but not written"), "{said}");
+    let reply = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.code() == Some(1) && reply.contains("recorded, but not written"), "{reply}");
     assert_eq!(shell("> /dev/null").0, 0, "asked for");
 }
 

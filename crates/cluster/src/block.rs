@@ -147,9 +147,9 @@ impl PersonBlock {
         let mut names = Vec::new();
         for _ in 0..count {
             let length = read_number(&mut rest).and_then(|length| usize::try_from(length).ok()).ok_or_else(damaged)?;
-            let (name, behind) = rest.split_at_checked(length).ok_or_else(damaged)?;
+            let (name, tail) = rest.split_at_checked(length).ok_or_else(damaged)?;
             names.push(labels.of_name(name)?);
-            rest = behind;
+            rest = tail;
         }
         if bytes[0] == SUMS {
             let mut sums = Vec::new();

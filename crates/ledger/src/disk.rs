@@ -182,7 +182,7 @@ impl Disk for RealDisk {
 /// # Errors
 /// If a step fails; before the rename, the file is unchanged.
 pub fn replace(disk: &dyn Disk, path: &Path, access: &Access, contents: &mut dyn Read) -> io::Result<()> {
-    let temporary = beside(path, "tmp");
+    let temporary = sibling(path, "tmp");
     // Left by an interrupted run. Nobody else writes here, because the caller holds the lock.
     if disk.len(&temporary)?.is_some() {
         disk.remove(&temporary)?;
@@ -213,7 +213,7 @@ pub fn append_durably(disk: &dyn Disk, path: &Path, len: u64, contents: &mut dyn
 }
 
 /// The hidden file `.NAME.ENDING` next to a file.
-pub fn beside(path: &Path, ending: &str) -> PathBuf {
+pub fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".");
@@ -244,7 +244,7 @@ mod tests {
         let path = folder.path().join("a");
         replace(&RealDisk, &path, &Access::Usual, &mut &b"one"[..]).unwrap();
         // An interrupted run leaves its temporary file; the next run removes it.
-        std::fs::write(beside(&path, "tmp"), "torn").unwrap();
+        std::fs::write(sibling(&path, "tmp"), "torn").unwrap();
         replace(&RealDisk, &path, &Access::Private, &mut &b"three"[..]).unwrap();
         assert_eq!(RealDisk.list(folder.path()).unwrap(), std::slice::from_ref(&path));
         append_durably(&RealDisk, &path, 3, &mut &b"oat"[..]).unwrap();

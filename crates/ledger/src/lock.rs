@@ -7,7 +7,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "lock files have no content")]
 
-use crate::disk::{beside, folder_of};
+use crate::disk::{folder_of, sibling};
 use evertally_declare::error::{Cancelled, Context, Result, usage};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -86,7 +86,7 @@ impl NameLock {
     /// # Errors
     /// If the lock file cannot be created or locked, or the wait is cancelled.
     pub(crate) fn take(protected: &Path, what: &Path, patience: &mut LockWait<'_>) -> Result<Self> {
-        let path = beside(protected, "lock");
+        let path = sibling(protected, "lock");
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
@@ -235,7 +235,7 @@ mod tests {
         let protected = folder.path().join("a");
         let lock = NameLock::take(&protected, &protected, &mut LockWait::none()).unwrap();
         assert!(lock.is_current());
-        std::fs::remove_file(beside(&protected, "lock")).unwrap();
+        std::fs::remove_file(sibling(&protected, "lock")).unwrap();
         let other = NameLock::take(&protected, &protected, &mut LockWait::none()).unwrap();
         assert!(!lock.is_current() && other.is_current());
         drop(lock);

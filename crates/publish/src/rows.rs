@@ -231,7 +231,7 @@ impl RowMaker {
                 (std_error, half_width) = self.errors(plan, slot, streams)?;
             }
             let (grid, scale) = self.grids[group];
-            let release = release.behind(exact).on_grid(grid);
+            let release = release.continuing_from(exact).on_grid(grid);
             self.value.clear();
             write!(self.value, "{release}").expect("a String accepts every write");
             let texts: Vec<&str> = self.tuples[group].iter().map(String::as_str).collect();

@@ -11,7 +11,7 @@ use evertally_declare::declaration::Declaration;
 use evertally_declare::error::Result;
 use evertally_declare::problem::Wording;
 use evertally_publish::session::Session;
-use evertally_tables::history::{Beside, HistoryQuery, ask_batches};
+use evertally_tables::history::{ComparedWith, HistoryQuery, ask_batches};
 use evertally_tables::input::ReadOptions;
 use evertally_tables::released::release_table as release_events;
 use pyo3::prelude::*;
@@ -112,15 +112,20 @@ pub(crate) fn interval_table(
         confidence: f64,
     }
     let asked: Asked = serde_json::from_str(keywords).map_err(|problem| invalid(problem.to_string()))?;
-    let beside = match (asked.ratio_to, asked.ratio_to_groups, asked.share) {
-        (None, groups, false) if groups.is_empty() => Beside::Nothing,
-        (None, groups, true) if groups.is_empty() => Beside::All,
-        (None, groups, false) => Beside::Groups(groups),
-        (Some((from, to)), groups, false) if groups.is_empty() => Beside::Stretch(from, to),
+    let compared_with = match (asked.ratio_to, asked.ratio_to_groups, asked.share) {
+        (None, groups, false) if groups.is_empty() => ComparedWith::Nothing,
+        (None, groups, true) if groups.is_empty() => ComparedWith::All,
+        (None, groups, false) => ComparedWith::Groups(groups),
+        (Some((from, to)), groups, false) if groups.is_empty() => ComparedWith::Stretch(from, to),
         _ => return Err(invalid("pass only one of ratio_to, ratio_to_group and share")),
     };
-    let question =
-        HistoryQuery { from: asked.start, to: asked.end, groups: asked.groups, beside, confidence: asked.confidence };
+    let question = HistoryQuery {
+        from: asked.start,
+        to: asked.end,
+        groups: asked.groups,
+        compared_with,
+        confidence: asked.confidence,
+    };
     let plan = plan.inner().clone();
     let batches =
         table.into_reader()?.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| invalid(e.to_string()))?;

@@ -42,11 +42,11 @@ def test_the_program_reads_our_keys_and_we_read_its(tmp_path: Path, program: str
     ours, theirs = tmp_path / "ours.key", tmp_path / "theirs.key"
     key = et.SecretKey.generate()
     key.save(ours)
-    told = subprocess.run([program, "key", "id", ours], check=True, capture_output=True, text=True)
-    assert told.stdout.strip() == key.id
+    message = subprocess.run([program, "key", "id", ours], check=True, capture_output=True, text=True)
+    assert message.stdout.strip() == key.id
     subprocess.run([program, "key", "new", theirs], check=True, capture_output=True)
-    told = subprocess.run([program, "key", "id", theirs], check=True, capture_output=True, text=True)
-    assert told.stdout.strip() == et.SecretKey.load(theirs).id
+    message = subprocess.run([program, "key", "id", theirs], check=True, capture_output=True, text=True)
+    assert message.stdout.strip() == et.SecretKey.load(theirs).id
 
 
 @pytest.mark.parametrize("bad", [b"", b"short", bytes(32), bytes(33)])

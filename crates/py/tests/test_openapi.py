@@ -62,10 +62,10 @@ class Held:
         status, kind, content = self.raw(method, path + query, who, body, more)
         where = f"{method} {path}{query} of {who}: {status} {content[:300]!r}"
         assert status == expected, where
-        said = operation["responses"].get(str(status)) or operation["responses"]["default"]
+        message = operation["responses"].get(str(status)) or operation["responses"]["default"]
         if status < 300:
             self.seen.add((method.lower(), template))
-        kinds = said.get("content", {})
+        kinds = message.get("content", {})
         if not kinds:
             assert not content, where
             return None

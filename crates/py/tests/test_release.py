@@ -369,8 +369,8 @@ def test_releases_spend_the_budget_of_their_source(tmp_path: Path, program: str)
         et.release(simple(), key=second, budget_file=budget, **SIMPLE)
     et.release(simple(), key=second, budget_file=budget, **SIMPLE | {"epsilon": 0.5})
     shown = subprocess.run([program, "budget", "show", budget, "--json"], check=True, capture_output=True, text=True)
-    told = json.loads(shown.stdout)
-    assert (told["spent"], told["left"], len(told["streams"])) == ({"epsilon": 1.5}, {"epsilon": 0.0}, 2)
+    reply = json.loads(shown.stdout)
+    assert (reply["spent"], reply["left"], len(reply["streams"])) == ({"epsilon": 1.5}, {"epsilon": 0.0}, 2)
 
 
 def test_groups_that_nobody_declared(key: et.SecretKey) -> None:

@@ -34,7 +34,7 @@ pub struct SystemClock(Mutex<Steady>);
 
 struct Steady {
     /// The last time returned, and when it was returned.
-    told: i64,
+    reported: i64,
     at: Monotonic,
     /// Since when the machine's clock has been ahead.
     ahead_since: Option<Monotonic>,
@@ -42,7 +42,7 @@ struct Steady {
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self(Mutex::new(Steady { told: machine(), at: Monotonic::now(), ahead_since: None }))
+        Self(Mutex::new(Steady { reported: machine(), at: Monotonic::now(), ahead_since: None }))
     }
 }
 
@@ -55,20 +55,20 @@ impl Steady {
     /// The time to return if the machine's clock shows `machine`.
     fn at(&mut self, machine: i64, now: Monotonic) -> i64 {
         let passed = i64::try_from(now.duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
-        let counted = self.told.saturating_add(passed);
-        let told = if machine > counted.saturating_add(MAX_CLOCK_SKEW_MICROS) {
+        let counted = self.reported.saturating_add(passed);
+        let reported = if machine > counted.saturating_add(MAX_CLOCK_SKEW_MICROS) {
             let since = *self.ahead_since.get_or_insert(now);
             if now.duration_since(since) >= JUMP_ACCEPTED_AFTER { machine } else { counted }
         } else {
             self.ahead_since = None;
             // The machine's clock is late: time stands still until it has caught up.
-            machine.max(self.told)
+            machine.max(self.reported)
         };
-        if told == machine {
+        if reported == machine {
             self.ahead_since = None;
         }
-        (self.told, self.at) = (told, now);
-        told
+        (self.reported, self.at) = (reported, now);
+        reported
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
         let began = Monotonic::now();
         let at = |seconds: u64| began + Duration::from_secs(seconds);
         let second = 1_000_000;
-        let mut steady = Steady { told: 0, at: began, ahead_since: None };
+        let mut steady = Steady { reported: 0, at: began, ahead_since: None };
         assert_eq!(steady.at(5 * second, at(5)), 5 * second);
         // A year ahead: time follows the seconds.
         let year = 365 * 86_400 * second;

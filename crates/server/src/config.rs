@@ -396,7 +396,7 @@ epsilon = 1
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for (from, to, said) in [
+        for (from, to, expected) in [
             ("keys/serve.key", "data/serve.key", "inside the folder"),
             ("other/witness.json", "data/witness.json", "rolled back"),
             ("file = \"other/witness.json\"", "", "either a file or a url"),
@@ -407,7 +407,7 @@ epsilon = 1
             ("stream = \"visits\"", "", "needs a name"),
         ] {
             let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
-            assert!(refused.contains(said) && refused.contains("serve.toml"), "{refused}");
+            assert!(refused.contains(expected) && refused.contains("serve.toml"), "{refused}");
         }
     }
 }

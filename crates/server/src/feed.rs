@@ -74,7 +74,7 @@ pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dy
         cancelled,
         say,
         sent: Sent::default(),
-        said: Instant::now(),
+        last_report: Instant::now(),
         news: Sent::default(),
     };
     if !feed.is_once {
@@ -107,7 +107,7 @@ struct Feeder<'f> {
     memory: FeedState,
     source: EventSource,
     sent: Sent,
-    said: Instant,
+    last_report: Instant,
     /// The totals reported last.
     news: Sent,
 }
@@ -141,8 +141,8 @@ impl Feeder<'_> {
                 }
                 None => std::thread::sleep(POLL_INTERVAL),
             }
-            if self.said.elapsed() > PROGRESS_INTERVAL {
-                self.said = Instant::now();
+            if self.last_report.elapsed() > PROGRESS_INTERVAL {
+                self.last_report = Instant::now();
                 if self.news != self.sent {
                     (self.say)(&format!("{} rows sent in {} batches", self.sent.rows, self.sent.batches));
                     self.news = self.sent;

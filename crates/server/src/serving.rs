@@ -319,13 +319,13 @@ pub async fn serve_until_shutdown(config: &Config, started: impl FnOnce(&Running
     let running = Running::start(config).await?;
     started(&running);
     supervisor.is_ready(&running.service);
-    let told = tokio::select! {
-        told = shutdown_signal() => told,
+    let signal = tokio::select! {
+        signal = shutdown_signal() => signal,
         lost = lost(&running.service) => lost,
     };
     supervisor.is_stopping();
     running.stop().await;
-    told
+    signal
 }
 
 /// Waits until the disk of the service has failed.

@@ -38,7 +38,7 @@ pub use records::{
 pub(crate) use records::{from_bytes, to_bytes};
 
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
-use evertally_ledger::disk::{Disk, RealDisk, beside, folder_of};
+use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
@@ -87,7 +87,7 @@ impl Store {
         let shown = path.display();
         if !path.exists() {
             // A partly created database is not a database: it gets its name only when it is complete.
-            let unfinished = beside(path, "new");
+            let unfinished = sibling(path, "new");
             let _ = std::fs::remove_file(&unfinished);
             drop(Self::new(private(&unfinished).context(format_args!("cannot create {shown}"))?)?);
             std::fs::rename(&unfinished, path)?;

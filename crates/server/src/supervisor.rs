@@ -197,7 +197,7 @@ mod tests {
         for hangs in [None, Some(0), Some(1)] {
             let _ = std::fs::remove_file(&path);
             let socket = UnixDatagram::bind(&path).unwrap();
-            let (told, is_over) = (Socket::connect(path.to_str().unwrap()).unwrap(), AtomicBool::new(false));
+            let (reported_to, is_over) = (Socket::connect(path.to_str().unwrap()).unwrap(), AtomicBool::new(false));
             let counts = [AtomicU64::new(0), AtomicU64::new(0)];
             let is_hanging = AtomicBool::new(false);
             let beats = || {
@@ -209,7 +209,7 @@ mod tests {
                 Some((counts[0].load(Ordering::Relaxed), counts[1].load(Ordering::Relaxed)))
             };
             std::thread::scope(|scope| {
-                scope.spawn(|| watch(&told, &beats, Duration::from_millis(20), &is_over));
+                scope.spawn(|| watch(&reported_to, &beats, Duration::from_millis(20), &is_over));
                 (0..5).for_each(|_| assert_eq!(heard(&socket), "WATCHDOG=1"));
                 is_hanging.store(true, Ordering::Relaxed);
                 // Datagrams that were under way.

@@ -249,10 +249,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut witness = FileWitness::new(&folder.path().join("witness.json"));
         assert_eq!(witness.ask().unwrap(), None);
-        let mut said = WitnessRecord::new("f00d");
-        said.streams.insert("a".into(), LastClosed { closed: 3, head: "aa".into(), events: "bb".into() });
-        witness.write(&said).unwrap();
-        assert_eq!(witness.ask().unwrap(), Some(said));
+        let mut record = WitnessRecord::new("f00d");
+        record.streams.insert("a".into(), LastClosed { closed: 3, head: "aa".into(), events: "bb".into() });
+        witness.write(&record).unwrap();
+        assert_eq!(witness.ask().unwrap(), Some(record));
         std::fs::write(folder.path().join("witness.json"), "{}").unwrap();
         assert!(witness.ask().unwrap_err().to_string().contains("cannot read"));
         let second = FileWitness::new(&folder.path().join("witness.json")).ask().unwrap_err().to_string();

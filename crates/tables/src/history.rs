@@ -38,14 +38,14 @@ pub struct HistoryQuery {
     /// The groups, each with its texts joined by `/`; all groups of the table if none are named.
     pub groups: Vec<String>,
     /// The comparison.
-    pub beside: Beside,
+    pub compared_with: ComparedWith,
     /// Confidence of all intervals.
     pub confidence: f64,
 }
 
 /// The denominator of ratios.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Beside {
+pub enum ComparedWith {
     /// Nothing.
     #[default]
     Nothing,
@@ -198,27 +198,27 @@ fn ask(rows: &HistoryVisitor<'_>, plan: &Plan, question: &HistoryQuery) -> Resul
     let group_columns = group_columns(plan)?;
     let steps = TableSteps::read(rows, plan)?;
     let stretch = steps.stretch(question.from.as_deref(), question.to.as_deref())?;
-    let beside = match &question.beside {
-        Beside::Stretch(from, to) => Some(steps.stretch(Some(from), Some(to))?),
+    let compared_with = match &question.compared_with {
+        ComparedWith::Stretch(from, to) => Some(steps.stretch(Some(from), Some(to))?),
         _ => None,
     };
-    let wanted = [Some(stretch), beside].into_iter().flatten().flatten();
+    let wanted = [Some(stretch), compared_with].into_iter().flatten().flatten();
     let values = StepValues::read(rows, plan, &group_columns, wanted.filter(|step| *step > 0).collect())?;
 
     let chosen = values.chosen(&question.groups)?;
-    let others = match &question.beside {
-        Beside::Groups(names) if names.is_empty() => return Err(usage("name a group to compare with")),
-        Beside::Groups(names) => Some(values.chosen(names)?),
-        Beside::All => Some(values.chosen(&[])?),
-        Beside::Nothing | Beside::Stretch(..) => None,
+    let others = match &question.compared_with {
+        ComparedWith::Groups(names) if names.is_empty() => return Err(usage("name a group to compare with")),
+        ComparedWith::Groups(names) => Some(values.chosen(names)?),
+        ComparedWith::All => Some(values.chosen(&[])?),
+        ComparedWith::Nothing | ComparedWith::Stretch(..) => None,
     };
     let mut intervals = RatioIntervals::new(question.confidence)?;
     let mut row = |group: Option<Vec<String>>, places: &[usize]| -> Result<HistoryRow> {
         let (value, combination) = values.total(places, stretch)?;
         let half_width = plan.half_width_of(&combination, question.confidence)?;
-        let denominator = match (&others, beside) {
+        let denominator = match (&others, compared_with) {
             (Some(others), _) => Some(values.total(others, stretch)?),
-            (None, Some(beside)) => Some(values.total(places, beside)?),
+            (None, Some(compared_with)) => Some(values.total(places, compared_with)?),
             (None, None) => None,
         };
         let ratio = |(other, of_other): (f64, Combination)| {
@@ -240,7 +240,7 @@ fn ask(rows: &HistoryVisitor<'_>, plan: &Plan, question: &HistoryQuery) -> Resul
     Ok(Answer {
         steps: numbers(stretch),
         times: steps.times(stretch),
-        beside_steps: beside.map(numbers),
+        beside_steps: compared_with.map(numbers),
         confidence: question.confidence,
         group_columns,
         rows: answers,

@@ -30,18 +30,18 @@ impl Child {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program is there");
-        let mut said = String::new();
+        let mut message = String::new();
         let mut lines = BufReader::new(process.stderr.take().expect("it is piped"));
         let url = loop {
             let mut line = String::new();
             if lines.read_line(&mut line).expect("it says text") == 0 {
                 let _ = process.wait();
-                panic!("the service has ended:\n{said}");
+                panic!("the service has ended:\n{message}");
             }
             if let Some(url) = line.trim().strip_prefix("writing and operating: ") {
                 break url.to_owned();
             }
-            said.push_str(&line);
+            message.push_str(&line);
         };
         // Something must read its later output.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::stderr()));
@@ -64,8 +64,8 @@ impl Child {
     pub fn end(self, is_asked: bool) {
         let mut process = self.process.lock().expect("nobody panics");
         if is_asked {
-            let told = Command::new("kill").arg(process.id().to_string()).status().expect("there is kill");
-            assert!(told.success());
+            let reply = Command::new("kill").arg(process.id().to_string()).status().expect("there is kill");
+            assert!(reply.success());
         } else {
             let _ = process.kill();
         }

@@ -6,7 +6,7 @@ mod year;
 use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
 use evertally_declare::records::Records;
-use evertally_ledger::disk::{Access, Disk, RealDisk, append_durably, beside, folder_of, replace};
+use evertally_ledger::disk::{Access, Disk, RealDisk, append_durably, folder_of, replace, sibling};
 use evertally_ledger::ledger::{Absent, Ledger, Left, OpenKey, OutputBytes, StreamDigest, ledger_path, new_key};
 use evertally_testkit::crash::{Image, Point, TracedDisk};
 use std::io::{self, Cursor};
@@ -66,14 +66,14 @@ fn replaced_files_are_old_or_new_and_shortcuts_are_found() {
         disk.sync(path)
     };
     let without_sync: Replace = |disk, path, mut new| {
-        disk.create(&beside(path, "tmp"), &Access::Private, &mut new)?;
-        disk.rename(&beside(path, "tmp"), path)?;
+        disk.create(&sibling(path, "tmp"), &Access::Private, &mut new)?;
+        disk.rename(&sibling(path, "tmp"), path)?;
         disk.sync_folder(folder_of(path))
     };
     let without_folder: Replace = |disk, path, mut new| {
-        disk.create(&beside(path, "tmp"), &Access::Private, &mut new)?;
-        disk.sync(&beside(path, "tmp"))?;
-        disk.rename(&beside(path, "tmp"), path)
+        disk.create(&sibling(path, "tmp"), &Access::Private, &mut new)?;
+        disk.sync(&sibling(path, "tmp"))?;
+        disk.rename(&sibling(path, "tmp"), path)
     };
     assert_eq!(faults_of(in_place), (true, false));
     assert_eq!(faults_of(without_sync), (true, true));
@@ -251,7 +251,7 @@ fn a_new_key_is_there_with_its_ledger_or_not_at_all() {
             Ok(again) => again,
             Err(error) => {
                 // The file lost its old name before it got the new one. Nothing was published; no second key is made.
-                let is_lost = !key.exists() && !beside(&key, "new").exists() && number + 1 < points.len();
+                let is_lost = !key.exists() && !sibling(&key, "new").exists() && number + 1 < points.len();
                 assert!(is_lost && error.to_string().contains("belongs to a key that was here"), "{after}: {error}");
                 return;
             }
@@ -269,7 +269,7 @@ fn a_new_key_is_there_with_its_ledger_or_not_at_all() {
         }
         drop(again);
         let left: Vec<PathBuf> = RealDisk.list(folder).unwrap();
-        let unfinished = beside(&key, "new");
+        let unfinished = sibling(&key, "new");
         assert!(!left.contains(&unfinished) && left.contains(&key) && left.contains(&ledger_path(&key)), "{left:?}");
         let opened = open(Arc::new(RealDisk), &key, Absent::Refuse).unwrap();
         assert_eq!(last(&opened.ledger), 2, "{after}");

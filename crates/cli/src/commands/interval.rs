@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Plan;
 use evertally_declare::words::short;
-use evertally_tables::history::{Answer, Beside, HistoryQuery, RatioInterval, ask_files};
+use evertally_tables::history::{Answer, ComparedWith, HistoryQuery, RatioInterval, ask_files};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,13 +31,13 @@ pub(super) struct IntervalArgs {
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
     /// Ratio to another range `FROM..TO` of the same groups, such as this week to last week.
-    #[arg(long, value_name = "FROM..TO", group = "beside")]
+    #[arg(long, value_name = "FROM..TO", group = "comparison")]
     ratio_to: Option<String>,
     /// Ratio to this group over the same range; may be repeated, for the ratio to all these groups together.
-    #[arg(long, value_name = "GROUP", group = "beside")]
+    #[arg(long, value_name = "GROUP", group = "comparison")]
     ratio_to_group: Vec<String>,
     /// Share of each group in the total of all groups of the table.
-    #[arg(long, group = "beside")]
+    #[arg(long, group = "comparison")]
     share: bool,
     /// Confidence of every interval.
     #[arg(long, value_name = "P", default_value_t = 0.95)]
@@ -58,7 +58,7 @@ impl IntervalArgs {
             from: self.from.clone(),
             to: self.to.clone(),
             groups: self.group.clone(),
-            beside: self.beside()?,
+            compared_with: self.compared_with()?,
             confidence: self.confidence,
         };
         let answer = ask_files(&self.table, &plan, &question, &*interruptible()?)?;
@@ -104,19 +104,19 @@ impl IntervalArgs {
         toml::from_str(&text).with_context(|| format!("{shown} is not a plan"))
     }
 
-    fn beside(&self) -> Result<Beside> {
+    fn compared_with(&self) -> Result<ComparedWith> {
         if let Some(stretch) = &self.ratio_to {
             let (from, to) = stretch.split_once("..").ok_or_else(|| {
                 usage(format!(
                     "--ratio-to {stretch}: write a range as FROM..TO, such as 2024-01-01..2024-01-08 or 1..7"
                 ))
             })?;
-            return Ok(Beside::Stretch(from.to_owned(), to.to_owned()));
+            return Ok(ComparedWith::Stretch(from.to_owned(), to.to_owned()));
         }
         Ok(match (self.ratio_to_group.is_empty(), self.share) {
-            (false, _) => Beside::Groups(self.ratio_to_group.clone()),
-            (true, true) => Beside::All,
-            (true, false) => Beside::Nothing,
+            (false, _) => ComparedWith::Groups(self.ratio_to_group.clone()),
+            (true, true) => ComparedWith::All,
+            (true, false) => ComparedWith::Nothing,
         })
     }
 }

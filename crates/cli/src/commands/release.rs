@@ -181,7 +181,7 @@ fn summary(setup: &ReleaseSetup, files: &Files, streams: usize) {
     }
     print_summary(stream, files, &done, ErrorFacts::for_releases(stream).max_std_error, stream.last_step, streams);
     if files.plot && setup.show_truth {
-        let unsafe_svg = files.beside("NOT-PRIVATE.svg");
+        let unsafe_svg = files.sibling("NOT-PRIVATE.svg");
         eprintln!("WARNING: {} and .png show exact counts and are not private", unsafe_svg.display());
     }
 }

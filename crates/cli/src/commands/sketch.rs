@@ -169,7 +169,7 @@ fn print_json(setup: &SketchSetup, done: Option<&QueryResults>) -> Result<()> {
         summary["answer_half_width"] = json!(found.off.half_width);
         summary["surely_listed_from"] = json!(found.surely);
         summary["out"] = json!(files.out);
-        summary["beside"] = json!(files.written().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+        summary["beside"] = json!(files.written().iter().map(|ending| files.sibling(ending)).collect::<Vec<_>>());
     }
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;

@@ -147,7 +147,7 @@ impl Files {
     }
 
     /// The file next to the table with another ending.
-    pub(crate) fn beside(&self, ending: &str) -> PathBuf {
+    pub(crate) fn sibling(&self, ending: &str) -> PathBuf {
         self.out.with_extension(ending)
     }
 
@@ -168,7 +168,7 @@ impl Files {
 
     /// Those of them that exist: if no group is shown, there is no picture.
     pub(crate) fn written(&self) -> Vec<&'static str> {
-        self.endings().into_iter().filter(|ending| self.beside(ending).exists()).collect()
+        self.endings().into_iter().filter(|ending| self.sibling(ending).exists()).collect()
     }
 
     /// Files that no output may replace.

@@ -39,7 +39,7 @@ fn published(client: &Client) -> u64 {
 /// The number of writes to the witness.
 fn witnessed(bench: &Bench) -> u64 {
     let text = std::fs::read_to_string(bench.path("elsewhere/witness.json")).unwrap_or_default();
-    serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|told| told["counter"].as_u64()).unwrap_or(0)
+    serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|message| message["counter"].as_u64()).unwrap_or(0)
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn silent_connections_stop_neither_writers_nor_readers_nor_publications() {
         silent.extend((0..1100).map(|_| TcpStream::connect(address).unwrap()));
         // The first step ends twenty seconds after the start.
         let until = Instant::now() + Duration::from_secs(60);
-        let (shown, told) = (published(&public), witnessed(&bench));
-        while published(&public) < shown + 3 || witnessed(&bench) < told + 3 {
+        let (shown, message) = (published(&public), witnessed(&bench));
+        while published(&public) < shown + 3 || witnessed(&bench) < message + 3 {
             assert!(Instant::now() < until, "nothing is published: {} of {shown}", published(&public));
             batch += 1;
             let id = format!("batch-{batch}");

@@ -76,10 +76,10 @@ impl Release {
     /// # let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     /// let last = RunningSum::new(plan.clone(), &key, "2024".parse()?)?.tick()?;
     /// let first = RunningSum::new(plan, &key, "2025".parse()?)?.tick()?;
-    /// assert!((first.behind(last.exact()).value() - (last.value() + first.value())).abs() < 1e-3);
+    /// assert!((first.continuing_from(last.exact()).value() - (last.value() + first.value())).abs() < 1e-3);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn behind(&self, exact: i128) -> Release {
+    pub fn continuing_from(&self, exact: i128) -> Release {
         Release { multiple: self.multiple.saturating_add(exact), ..*self }
     }
 

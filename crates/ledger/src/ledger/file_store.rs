@@ -5,7 +5,7 @@
 //! record, so a run that publishes nothing has nothing to remove.
 
 use super::{LedgerStore, parts};
-use crate::disk::{Access, Disk, beside, folder_of, replace};
+use crate::disk::{Access, Disk, folder_of, replace, sibling};
 use crate::keyfile;
 use crate::lock::{LockWait, NameLock, check_one_name, resolve};
 use crate::protected::check_output;
@@ -278,7 +278,7 @@ impl LedgerLocation {
     /// Two files cannot appear at once, so the key goes here, then the ledger gets its name, then the key does. If a
     /// run is interrupted in between, the next one completes it ([`finish_new_key`](Self::finish_new_key)).
     fn unfinished(&self) -> PathBuf {
-        beside(&self.key, "new")
+        sibling(&self.key, "new")
     }
 
     fn name_new_key(&self, disk: &dyn Disk) -> Result<()> {

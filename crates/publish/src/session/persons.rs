@@ -151,8 +151,8 @@ impl Persons {
         let mut parts: Vec<(Vec<PersonEntry>, Vec<Details>)> = vec![Default::default(); PARTS];
         let mut last = None;
         for _ in 0..count {
-            let (name, behind) = rest.split_first_chunk().ok_or_else(damaged)?;
-            rest = behind;
+            let (name, tail) = rest.split_first_chunk().ok_or_else(damaged)?;
+            rest = tail;
             let name = Pseudonym::from_bytes(*name);
             if last.replace(name).is_some_and(|last| last >= name) {
                 return Err(damaged());
@@ -261,8 +261,8 @@ impl TablePart {
         let has_room = (self.taken + 1) * PLACES_PER_GROUP <= self.homes * MAX_TAKEN;
         let Some(pushed) = free.filter(|_| has_room) else {
             self.grow();
-            let behind = self.entries.iter().skip(self.home(name));
-            let first = behind.take_while(|entry| entry.name < name && !entry.is_free()).count();
+            let following = self.entries.iter().skip(self.home(name));
+            let first = following.take_while(|entry| entry.name < name && !entry.is_free()).count();
             return self.enter(name, self.home(name) + first);
         };
         self.entries.copy_within(place..place + pushed, place + 1);

@@ -298,7 +298,7 @@ impl Core {
         let old = self.live.remove(&number).expect("it was loaded");
         match self.load(number, old.info.record()) {
             Ok(live) => {
-                let mut live = RunningStream { told: old.told, ..live };
+                let mut live = RunningStream { acknowledged: old.acknowledged, ..live };
                 self.load_unpublished(&mut live)?;
                 self.put(live);
                 Ok(())
@@ -373,7 +373,7 @@ pub(super) fn compute(live: &mut RunningStream, store: &Store) -> Result<Compute
         events: live.session.chain(),
         shown_at,
         batches: live.batches,
-        told: live.told,
+        acknowledged: live.acknowledged,
         lines: u32::try_from(known + names.len()).map_err(|_| too_many())?,
     };
     live.last = record.clone();

@@ -78,9 +78,9 @@ pub struct Core {
     pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,
-    pub(super) said: WitnessRecord,
+    pub(super) witnessed: WitnessRecord,
     /// The record being sent to the witness, if it is unknown whether it arrived.
-    pub(super) saying: Option<WitnessRecord>,
+    pub(super) announced: Option<WitnessRecord>,
     /// The steps recorded at the witness that have not settled yet, by stream.
     pub(super) settling: Option<(std::time::Instant, Vec<(String, u64)>)>,
     /// The name of this start, under which it writes to the witness.
@@ -139,7 +139,7 @@ impl Core {
 
     /// The public name of the key, and the identity of the folder.
     pub fn identities(&self) -> (String, String) {
-        (self.key.id().to_string(), self.said.folder.clone())
+        (self.key.id().to_string(), self.witnessed.folder.clone())
     }
 
     /// Current problems, in words for an operator; empty if there are none.
@@ -166,7 +166,7 @@ impl Core {
         let own = own.into_iter().chain([self.clock.doubt()]);
         own.flatten()
             .chain(self.live.values().filter_map(failed))
-            .chain(self.said.streams.iter().filter_map(missing))
+            .chain(self.witnessed.streams.iter().filter_map(missing))
             .collect()
     }
 }

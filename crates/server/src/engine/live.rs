@@ -24,7 +24,7 @@ pub(super) struct RunningStream {
     /// Why it has failed, if it has.
     pub(super) failed: Option<String>,
     /// The last step recorded at the witness; later steps are shown to nobody.
-    pub(super) told: u64,
+    pub(super) acknowledged: u64,
     /// The witness's record, if it has seen more steps than this folder has.
     pub(super) ahead: Option<crate::witness::LastClosed>,
     pub(super) closing: ClosedBy,
@@ -66,7 +66,7 @@ impl RunningStream {
     /// The last step that may be shown once its moment has come. If there is a witness, or one has seen more than this
     /// folder has, it is the last step recorded there.
     pub(super) fn showable(&self, has_witness: bool) -> u64 {
-        if has_witness || self.ahead.is_some() { self.told } else { u64::MAX }
+        if has_witness || self.ahead.is_some() { self.acknowledged } else { u64::MAX }
     }
 
     /// Whether people are protected, not single events.

@@ -109,7 +109,7 @@ impl Core {
             )));
         }
         // A stream that recovers is not closed by the clock.
-        let recovers = self.said.streams.contains_key(name);
+        let recovers = self.witnessed.streams.contains_key(name);
         if opening.closing == ClosedBy::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
         {
             return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
@@ -177,7 +177,7 @@ impl Core {
         };
         let lines = lines_of(&resolved);
         // If its witness has seen steps of it, they were published from another copy of the folder.
-        let seen = self.said.streams.get(name.as_str()).cloned();
+        let seen = self.witnessed.streams.get(name.as_str()).cloned();
         self.store.change(|writing| {
             let mut streams = writing.open_table(STREAMS).map_err(stored)?;
             streams.insert(number, to_bytes(&record)?.as_slice()).map_err(stored)?;

@@ -85,7 +85,7 @@ impl Core {
             Err(error) if error.is_usage() => live.failed = Some(error.to_string()),
             counted => counted?,
         }
-        live.told = live.last.told;
+        live.acknowledged = live.last.acknowledged;
         live.ahead = self.recovering(&live)?;
         Ok(live)
     }
@@ -130,7 +130,7 @@ impl Core {
             events: session.chain(),
             shown_at: 0,
             batches: 0,
-            told: 0,
+            acknowledged: 0,
             lines: 0,
         };
         Ok(RunningStream {
@@ -141,7 +141,7 @@ impl Core {
             unseen: VecDeque::new(),
             unsaved: 0,
             failed: None,
-            told: 0,
+            acknowledged: 0,
             ahead: None,
             closing,
             is_retired,

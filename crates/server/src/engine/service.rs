@@ -409,7 +409,7 @@ impl Core {
             read_only: self.read_only.clone(),
             problems: self.problems(),
             witness: self.witness.as_ref().map(|witness| witness.place()),
-            witness_counter: self.said.counter,
+            witness_counter: self.witnessed.counter,
             witness_problem: self.witness_problem.clone(),
             witness_behind: self.is_unsaid || self.settling.is_some(),
         }
@@ -434,7 +434,7 @@ fn is_lost(core: &Core) -> bool {
 #[derive(Default)]
 struct Log {
     looked: Option<std::time::Instant>,
-    said: Vec<String>,
+    logged: Vec<String>,
 }
 
 impl Log {
@@ -445,13 +445,13 @@ impl Log {
         }
         self.looked = Some(std::time::Instant::now());
         let problems = core.problems();
-        for problem in problems.iter().filter(|problem| !self.said.contains(problem)) {
+        for problem in problems.iter().filter(|problem| !self.logged.contains(problem)) {
             tracing::error!(problem = %problem, "problem");
         }
-        if problems.is_empty() && !self.said.is_empty() {
+        if problems.is_empty() && !self.logged.is_empty() {
             tracing::info!("all problems are solved");
         }
-        self.said = problems;
+        self.logged = problems;
     }
 }
 

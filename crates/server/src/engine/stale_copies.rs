@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Monotonic};
 const SLOW_WITNESS: Duration = Duration::from_secs(1);
 
 /// The note of the steps recorded at the witness, written at the last stop.
-const TOLD: &str = "told";
+const ACKNOWLEDGED: &str = "acknowledged";
 
 impl Core {
     /// Compares the folder with the witness's record when the service starts.
@@ -44,9 +44,9 @@ impl Core {
             }
             return Ok(());
         };
-        let (said, place) = (witness.ask()?, witness.place());
+        let (witnessed, place) = (witness.ask()?, witness.place());
         self.has_witnessed = self.was_witnessed()?;
-        let Some(said) = said else {
+        let Some(witnessed) = witnessed else {
             if self.has_witnessed {
                 self.read_only = Some(format!(
                     "the record of the witness {place} is gone, and nobody can tell whether this folder is the newest \
@@ -57,15 +57,15 @@ impl Core {
             self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
             return Ok(());
         };
-        if said.folder != self.said.folder {
+        if witnessed.folder != self.witnessed.folder {
             return Err(usage(format!(
                 "the witness {place} belongs to another folder ({}, and this one is {}); configure its own witness, or \
                  a new place",
-                said.folder, self.said.folder
+                witnessed.folder, self.witnessed.folder
             )));
         }
         let mut heard = Vec::new();
-        for (name, seen) in &said.streams {
+        for (name, seen) in &witnessed.streams {
             // A stream that is missing here can be opened with the same declaration: then it recovers.
             let Some(number) = self.find(name).map(|info| info.number) else { continue };
             let live = self.live.get_mut(&number).expect("all streams are loaded");
@@ -87,10 +87,10 @@ impl Core {
         self.acknowledge_after_settling(heard);
         // A start without new publications writes nothing to the witness: of two copies, the first to publish wins.
         self.is_unsaid = self.live.values().any(|live| {
-            let seen = said.streams.get(live.info.name());
+            let seen = witnessed.streams.get(live.info.name());
             live.closed() > 0 && live.ahead.is_none() && seen.is_none_or(|seen| seen.closed != live.closed())
         });
-        self.said = said;
+        self.witnessed = witnessed;
         self.mark_witnessed()
     }
 
@@ -134,19 +134,20 @@ impl Core {
 
     /// Records for every stream the last step recorded at the witness, for a start at which the witness cannot tell.
     pub(super) fn store_acknowledged(&self) -> Result<()> {
-        let told: Vec<(u32, u64)> = self.live.values().map(|live| (live.info.number, live.told)).collect();
+        let acknowledged: Vec<(u32, u64)> =
+            self.live.values().map(|live| (live.info.number, live.acknowledged)).collect();
         if self.witness.is_none() {
             return Ok(());
         }
-        self.store.note(TOLD, &to_bytes(&told)?)
+        self.store.note(ACKNOWLEDGED, &to_bytes(&acknowledged)?)
     }
 
     /// Restores the recorded steps.
     fn load_acknowledged(&mut self) -> Result<()> {
-        let Some(bytes) = self.store.noted(TOLD)? else { return Ok(()) };
+        let Some(bytes) = self.store.noted(ACKNOWLEDGED)? else { return Ok(()) };
         for (number, step) in from_bytes::<Vec<(u32, u64)>>(&bytes, "the steps recorded at the witness")? {
             if let Some(live) = self.live.get_mut(&number) {
-                live.told = live.told.max(step);
+                live.acknowledged = live.acknowledged.max(step);
             }
         }
         Ok(())
@@ -173,38 +174,38 @@ impl Core {
                 return;
             }
         };
-        if before.is_some() && before == self.saying {
+        if before.is_some() && before == self.announced {
             // The last write arrived; its answer was lost.
-            self.said = self.saying.take().expect("just compared");
+            self.witnessed = self.announced.take().expect("just compared");
         }
         match before {
-            None if self.said.counter == 0 => {}
+            None if self.witnessed.counter == 0 => {}
             None => {
                 self.witness_problem = Some(gone(&place));
                 return;
             }
-            Some(before) if before == self.said => {}
+            Some(before) if before == self.witnessed => {}
             Some(_) => {
                 self.read_only = Some(other_writer_error(&place));
                 return;
             }
         }
-        let mut said = self.said.clone();
-        said.counter += 1;
-        said.writer.clone_from(&self.writer);
-        let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
+        let mut witnessed = self.witnessed.clone();
+        witnessed.counter += 1;
+        witnessed.writer.clone_from(&self.writer);
+        let acknowledged: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
         for (name, seen) in seen {
             // Steps published elsewhere stay recorded: nothing that the witness has seen is taken back.
-            if said.streams.get(&name).is_none_or(|before| before.closed <= seen.closed) {
-                said.streams.insert(name, seen);
+            if witnessed.streams.get(&name).is_none_or(|before| before.closed <= seen.closed) {
+                witnessed.streams.insert(name, seen);
             }
         }
-        self.saying = Some(said.clone());
-        let told_it = witness.write(&said);
+        self.announced = Some(witnessed.clone());
+        let told_it = witness.write(&witnessed);
         match told_it.and_then(|()| self.mark_witnessed()) {
             Ok(()) => {
-                (self.said, self.saying) = (said, None);
-                self.acknowledge_after_settling(told);
+                (self.witnessed, self.announced) = (witnessed, None);
+                self.acknowledge_after_settling(acknowledged);
                 (self.is_unsaid, self.witness_problem) = (false, None);
             }
             Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
@@ -212,21 +213,21 @@ impl Core {
     }
 
     /// Steps recorded at the witness may be shown once the record has settled.
-    fn acknowledge_after_settling(&mut self, told: Vec<(String, u64)>) {
+    fn acknowledge_after_settling(&mut self, acknowledged: Vec<(String, u64)>) {
         let Some(witness) = &self.witness else { return };
         let settles_in = witness.settles_in();
         if !settles_in.is_zero() {
-            self.settling = (!told.is_empty()).then(|| (Monotonic::now() + settles_in, told));
+            self.settling = (!acknowledged.is_empty()).then(|| (Monotonic::now() + settles_in, acknowledged));
             return;
         }
-        self.set_acknowledged(told);
+        self.set_acknowledged(acknowledged);
     }
 
-    fn set_acknowledged(&mut self, told: Vec<(String, u64)>) {
-        for (name, step) in told {
+    fn set_acknowledged(&mut self, acknowledged: Vec<(String, u64)>) {
+        for (name, step) in acknowledged {
             let number = self.find(&name).map(|info| info.number);
             if let Some(live) = number.and_then(|number| self.live.get_mut(&number)) {
-                live.told = live.told.max(step);
+                live.acknowledged = live.acknowledged.max(step);
             }
         }
     }
@@ -240,10 +241,10 @@ impl Core {
         let Some(witness) = &mut self.witness else { return };
         let (place, began) = (witness.place(), Monotonic::now());
         match witness.ask() {
-            Ok(Some(said)) if said == self.said => {
+            Ok(Some(witnessed)) if witnessed == self.witnessed => {
                 self.witness_problem = None;
-                if let Some((_, told)) = self.settling.take() {
-                    self.set_acknowledged(told);
+                if let Some((_, acknowledged)) = self.settling.take() {
+                    self.set_acknowledged(acknowledged);
                 }
             }
             Ok(Some(_)) => self.read_only = Some(other_writer_error(&place)),

@@ -161,10 +161,10 @@ fn rows_of(format: Format, line: u64, bytes: &[u8]) -> impl Iterator<Item = (u64
         if rest.is_empty() {
             return None;
         }
-        let (row, behind) = rest.split_at(row_end(format, rest).unwrap_or(rest.len()));
+        let (row, tail) = rest.split_at(row_end(format, rest).unwrap_or(rest.len()));
         let begins = line;
         line += count_lines(row);
-        rest = behind;
+        rest = tail;
         Some((begins, row))
     })
 }

@@ -4,7 +4,7 @@
 
 use crate::store::random_name;
 use evertally_declare::error::{Context, Result, failure, usage};
-use evertally_ledger::disk::{Access, RealDisk, beside, replace};
+use evertally_ledger::disk::{Access, RealDisk, replace, sibling};
 use evertally_ledger::lock::NameLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -185,7 +185,7 @@ impl FeedState {
     }
 
     fn spool(&self) -> PathBuf {
-        beside(&self.path, "spool")
+        sibling(&self.path, "spool")
     }
 
     fn write(&self) -> Result<()> {

@@ -115,9 +115,9 @@ impl App {
                 "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
             )
         });
-        let said =
+        let message =
             |trouble: &Arc<Mutex<Option<String>>>| trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.troubles.iter().filter_map(said).chain(room).collect()
+        self.troubles.iter().filter_map(message).chain(room).collect()
     }
 
     fn has_free_disk(&self) -> bool {

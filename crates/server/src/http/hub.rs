@@ -99,8 +99,8 @@ impl Hub {
     ) -> Option<ReceiverStream<Result<Bytes, std::convert::Infallible>>> {
         let watching = self.admit(info.number)?;
         let (to_watcher, stream) = mpsc::channel(WATCHER_QUEUE);
-        let told = self.channel(&info);
-        tokio::spawn(async move { watching.0.tell(&info, behind, told, &to_watcher).await });
+        let messages = self.channel(&info);
+        tokio::spawn(async move { watching.0.tell(&info, behind, messages, &to_watcher).await });
         Some(ReceiverStream::new(stream))
     }
 
@@ -108,7 +108,7 @@ impl Hub {
         &self,
         info: &Arc<StreamInfo>,
         behind: Option<u64>,
-        mut told: Receiver<Arc<WatchMessage>>,
+        mut messages: Receiver<Arc<WatchMessage>>,
         to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
     ) {
         // Without a `Last-Event-ID`, a watcher receives the last publication and the following ones.
@@ -120,7 +120,7 @@ impl Hub {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
             let words = tokio::select! {
-                next = told.recv() => match next {
+                next = messages.recv() => match next {
                     Ok(next) if next.publication.is_some_and(|publication| publication <= last) => continue,
                     Ok(next) => {
                         last = next.publication.unwrap_or(last);
@@ -163,8 +163,8 @@ impl Hub {
         true
     }
 
-    async fn words_of(&self, told: &WatchMessage) -> Bytes {
-        told.words.get_or_init(|| self.in_thread(&told.info, told.publication)).await.clone()
+    async fn words_of(&self, message: &WatchMessage) -> Bytes {
+        message.words.get_or_init(|| self.in_thread(&message.info, message.publication)).await.clone()
     }
 
     /// The message of a publication or of a state, created in a thread that may wait for the disk.

@@ -7,7 +7,7 @@ use super::{
     private, stored,
 };
 use evertally_declare::error::{Context, Result, failure, usage};
-use evertally_ledger::disk::{Disk, RealDisk, beside, folder_of};
+use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use redb::ReadableTable;
 use std::path::Path;
 
@@ -27,7 +27,7 @@ impl Store {
         if path.exists() {
             return Err(usage(format!("{} exists already", path.display())));
         }
-        let unfinished = beside(path, "new");
+        let unfinished = sibling(path, "new");
         let copied = self.copy_all(&unfinished);
         if copied.is_err() {
             let _ = std::fs::remove_file(&unfinished);

@@ -98,7 +98,7 @@ pub struct ClosedRecord {
     /// The number of the last accepted batch.
     pub batches: u64,
     /// The last step recorded at the witness when this step was closed.
-    pub told: u64,
+    pub acknowledged: u64,
     /// The number of lines so far.
     pub lines: u32,
 }

@@ -96,7 +96,7 @@ impl CsvFile {
             match unquote(&data[at..], false, delimiter, &mut ()) {
                 UnquoteResult::Record(len) => at += len,
                 UnquoteResult::More => return at,
-                UnquoteResult::Unclosed | UnquoteResult::Behind => return data.len(),
+                UnquoteResult::Unclosed | UnquoteResult::AfterQuote => return data.len(),
             }
         }
     }
@@ -133,8 +133,8 @@ impl CsvFile {
         let (mut row_start, mut start) = (0, 0);
         cut.clear();
         let ends = memchr::memchr2_iter(self.delimiter, b'\n', bytes);
-        let behind = if bytes.last() == Some(&b'\n') { None } else { Some(bytes.len()) };
-        for end in ends.chain(behind) {
+        let last = if bytes.last() == Some(&b'\n') { None } else { Some(bytes.len()) };
+        for end in ends.chain(last) {
             if end < bytes.len() && bytes[end] != b'\n' {
                 cut.push(start, end);
                 start = end + 1;
@@ -282,7 +282,7 @@ impl<'b> CsvRecords<'b> {
                 return Ok(());
             }
             UnquoteResult::Unclosed => "a quote that opens in this row is never closed; close or remove it".to_owned(),
-            UnquoteResult::Behind => {
+            UnquoteResult::AfterQuote => {
                 "text follows a closing quote; write a quote inside a quoted cell twice".to_owned()
             }
             // The block would end with a whole record if this one were not too long.
@@ -354,7 +354,7 @@ enum UnquoteResult {
     /// The stream ends inside quotes.
     Unclosed,
     /// Something other than a delimiter or a line end follows a closing quote.
-    Behind,
+    AfterQuote,
 }
 
 /// Reads one record that may have quotes from the front of `data`.
@@ -377,7 +377,7 @@ fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> 
             [b'\n', ..] => return UnquoteResult::Record(at + 1),
             [b'\r', b'\n', ..] => return UnquoteResult::Record(at + 2),
             [b'\r'] => return if at_eof { UnquoteResult::Record(at + 1) } else { UnquoteResult::More },
-            _ => return UnquoteResult::Behind,
+            _ => return UnquoteResult::AfterQuote,
         }
     }
 }

@@ -25,7 +25,7 @@ pub enum AppendTarget {
     /// Standard output or a device.
     Stream(PathBuf),
     /// Appended to an existing table.
-    Behind {
+    Append {
         /// The table, without links.
         path: PathBuf,
         /// Its length.
@@ -117,12 +117,12 @@ impl AppendTarget {
             );
             return Err(OutputError::new(out, problem).into());
         }
-        Ok(Self::Behind { path, bytes: mark.bytes, tail })
+        Ok(Self::Append { path, bytes: mark.bytes, tail })
     }
 
     /// Whether rows are appended to others, without a header line.
     pub fn is_behind(&self) -> bool {
-        matches!(self, Self::Behind { .. })
+        matches!(self, Self::Append { .. })
     }
 
     /// The path of an output for the rows of steps `first` to `last`, and the offset at which they are appended.
@@ -132,7 +132,7 @@ impl AppendTarget {
     pub fn place(&self, first: u64, last: u64) -> Result<(String, Option<u64>)> {
         let (path, behind) = match self {
             Self::Stream(path) | Self::Alone(path) => (path.clone(), None),
-            Self::Behind { path, bytes, .. } => (path.clone(), Some(*bytes)),
+            Self::Append { path, bytes, .. } => (path.clone(), Some(*bytes)),
             // Padded, so that names sort by steps: 13 digits cover all 2^40 steps.
             Self::Part(folder) => (folder.join(format!("part-{first:013}-{last:013}.parquet")), None),
         };
@@ -144,7 +144,7 @@ impl AppendTarget {
     /// no rows will be appended to it.
     pub fn mark_after(&self, bytes: u64, last: &[u8]) -> Option<TableMark> {
         let (path, before, mut tail) = match self {
-            Self::Behind { path, bytes, tail } => (path, *bytes, tail.clone()),
+            Self::Append { path, bytes, tail } => (path, *bytes, tail.clone()),
             Self::Alone(path) => (path, 0, Vec::new()),
             Self::Part(folder) => {
                 return Some(TableMark { path: folder.to_str()?.to_owned(), bytes: 0, tail: String::new() });

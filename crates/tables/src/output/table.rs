@@ -25,13 +25,13 @@ impl<W: Write + Send> TableWriter<W> {
     }
 
     /// The same for rows that are appended to others, without a header line.
-    pub fn behind(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
+    pub fn append(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
         Self::begin(format, spec, true, out)
     }
 
-    fn begin(format: OutputFormat, spec: &TableSpec, behind: bool, out: W) -> Result<Self> {
+    fn begin(format: OutputFormat, spec: &TableSpec, appends: bool, out: W) -> Result<Self> {
         Ok(TableWriter(match format {
-            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, behind, out)?)),
+            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, appends, out)?)),
             OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
             OutputFormat::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
         }))

@@ -30,9 +30,9 @@ pub(super) struct CsvTable<W: Write> {
 
 impl<W: Write> CsvTable<W> {
     /// Starts with a header line, unless the rows come `behind` others that have one.
-    pub(super) fn new(spec: &TableSpec, behind: bool, out: W) -> Result<Self> {
+    pub(super) fn new(spec: &TableSpec, appends: bool, out: W) -> Result<Self> {
         let mut writer = csv::WriterBuilder::new().buffer_capacity(64 * 1024).from_writer(out);
-        if !behind {
+        if !appends {
             writer.write_record(spec.columns()).map_err(csv_error)?;
         }
         Ok(CsvTable { writer, groups: spec.groups().len(), scratch: String::new() })

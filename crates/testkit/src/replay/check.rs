@@ -63,8 +63,8 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
             return Ok(Findings { refused: true, ..findings });
         }
     }
-    if let Some(said) = ours.iter().find_map(|outcome| outcome.refusal.clone()) {
-        return Err(Fault::Visible(format!("refused without any data: {said}")));
+    if let Some(message) = ours.iter().find_map(|outcome| outcome.refusal.clone()) {
+        return Err(Fault::Visible(format!("refused without any data: {message}")));
     }
     let (Some(ours), Some(theirs), Some(empty)) = (published(&ours)?, published(&theirs)?, published(&empty)?) else {
         return Ok(findings);
@@ -86,9 +86,9 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
 pub(super) fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> Result<bool, Fault> {
     for (number, (a, b)) in (1..).zip(ours.iter().zip(theirs)) {
         let refusals: Vec<&String> = [&a.refusal, &b.refusal].into_iter().flatten().collect();
-        if let Some(said) = refusals.iter().find(|said| !REFUSALS.iter().any(|known| said.contains(known))) {
+        if let Some(message) = refusals.iter().find(|message| !REFUSALS.iter().any(|known| message.contains(known))) {
             if a.refusal != b.refusal {
-                return Err(Fault::Visible(format!("run {number} ends in an undocumented refusal for one: {said}")));
+                return Err(Fault::Visible(format!("run {number} ends in an undocumented refusal for one: {message}")));
             }
         } else if !refusals.is_empty() {
             let left = |outcome: &Outcome| outcome.refusal.is_some() && !outcome.table.is_empty();

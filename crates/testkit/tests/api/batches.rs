@@ -128,7 +128,7 @@ fn what_is_no_batch_is_refused() {
     };
     let csv = ("content-type", "text/csv");
     let long = "x".repeat(201);
-    for (headers, said) in [
+    for (headers, reply) in [
         (&[csv][..], "needs its own id"),
         (&[csv, ("idempotency-key", "a b")], "needs its own id"),
         (&[csv, ("idempotency-key", &long)], "needs its own id"),
@@ -144,7 +144,7 @@ fn what_is_no_batch_is_refused() {
     ] {
         let refused = post(headers, CSV.as_bytes());
         assert_eq!(refused.status, 400, "{}", refused.text);
-        assert!(refused.text.contains(said), "{}", refused.text);
+        assert!(refused.text.contains(reply), "{}", refused.text);
     }
     let unknown = post(&[("content-type", "text/html"), ("idempotency-key", "x")], b"");
     assert_eq!(unknown.status, 415, "{}", unknown.text);

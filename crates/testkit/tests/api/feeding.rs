@@ -189,17 +189,17 @@ fn a_service_that_is_away_is_waited_for() {
     let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     feeding.feed.is_once = false;
     let (file, cancelled) = (feeding.file(), AtomicBool::new(false));
-    let said = std::sync::Mutex::new(Vec::new());
+    let message = std::sync::Mutex::new(Vec::new());
     feeding.server.stop();
     std::thread::scope(|scope| {
         let (feed, remote) = (&feeding.feed, &feeding.remote);
-        let (cancelled, said) = (&cancelled, &said);
+        let (cancelled, message) = (&cancelled, &message);
         let fed = scope
-            .spawn(move || follow(feed, remote, cancelled, &mut |line| said.lock().unwrap().push(line.to_owned())));
+            .spawn(move || follow(feed, remote, cancelled, &mut |line| message.lock().unwrap().push(line.to_owned())));
         std::thread::sleep(Duration::from_millis(300)); // the file does not exist yet
         grow(&file, &format!("time,group\n{}2026-01-01T00:5", rows(0..4)));
         std::thread::sleep(Duration::from_millis(700));
-        assert!(said.lock().unwrap().iter().any(|line| line.contains("cannot be reached")), "{said:?}");
+        assert!(message.lock().unwrap().iter().any(|line| line.contains("cannot be reached")), "{message:?}");
         cancelled.store(true, Ordering::Relaxed);
         assert!(fed.join().unwrap().unwrap_err().is_cancelled());
     });
@@ -248,14 +248,14 @@ fn a_line_without_an_end_is_not_sent_unless_it_is_the_last() {
 
 #[test]
 fn a_token_does_not_travel_for_all_to_read() {
-    for (url, said) in [
+    for (url, message) in [
         ("http://counts.example:8801", "use https"),
         ("ftp://127.0.0.1", "is not a valid URL"),
         ("https://counts.example/v1", "has a path"),
         ("counts.example", "is not a valid URL"),
     ] {
         let refused = Remote::new(url, "open", "evt_x", None).err().unwrap().to_string();
-        assert!(refused.contains(said), "{url}: {refused}");
+        assert!(refused.contains(message), "{url}: {refused}");
     }
     for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://counts.example"] {
         assert!(Remote::new(url, "open", "evt_x", None).is_ok(), "{url}");

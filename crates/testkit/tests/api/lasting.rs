@@ -83,7 +83,7 @@ fn groups_join_from_the_open_step_on() {
 fn a_webhook_is_told_of_every_publication_in_order() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (heard, told) = mpsc::channel();
+    let (heard, message) = mpsc::channel();
     std::thread::spawn(move || {
         for (number, socket) in listener.incoming().enumerate() {
             let mut socket = socket.unwrap();
@@ -103,7 +103,7 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     std::thread::sleep(Duration::from_millis(600));
     hand(&server, 1);
     hand(&server, 2);
-    let next = || told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let next = || message.recv_timeout(Duration::from_secs(20)).unwrap();
     let (key, body, taken) = next();
     assert!(
         key == "hand/1" && taken && body.contains("\"publication\":1") && body.contains("\"rows\":[{"),

@@ -48,8 +48,8 @@ fn a_restored_folder_takes_the_sums_that_were_published_and_no_others() {
     assert_eq!(put(&server, 4, &[8, 9]).status, 200);
     let published = rows(&server, "counted");
     server.restore_copy();
-    let said = server.get("/v1/operator").text;
-    assert!(said.contains("send the sums of steps 3 through 5 again"), "{said}");
+    let message = server.get("/v1/operator").text;
+    assert!(message.contains("send the sums of steps 3 through 5 again"), "{message}");
     // Wrong sums are detected once all steps are there, and leave no trace.
     assert_eq!(put(&server, 3, &[7, 80]).status, 200);
     let differs = put(&server, 3, &[7, 8]);
@@ -73,9 +73,9 @@ fn a_restored_folder_takes_the_sums_that_were_published_and_no_others() {
 #[test]
 fn what_cannot_be_leaves_nothing_behind() {
     let mut server = server("");
-    for (sums, said) in [(&[-1][..], "-1"), (&[4, i64::MAX], "step 2"), (&[i64::MAX, i64::MAX], "step 2")] {
+    for (sums, message) in [(&[-1][..], "-1"), (&[4, i64::MAX], "step 2"), (&[i64::MAX, i64::MAX], "step 2")] {
         let refused = put(&server, 1, sums);
-        assert!(refused.status == 422 && refused.text.contains(said), "{sums:?}: {}", refused.text);
+        assert!(refused.status == 422 && refused.text.contains(message), "{sums:?}: {}", refused.text);
         assert_eq!(server.published("counted"), 0);
     }
     server.stop();

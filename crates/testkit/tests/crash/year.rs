@@ -74,7 +74,7 @@ impl Year {
         let target =
             AppendTarget::find(&**disk, &table, OutputFormat::Csv, mark.as_ref(), published == 0, published, None)?;
         let spec = TableSpec::new(Vec::new(), true).unwrap();
-        let make = if target.is_behind() { TableWriter::behind } else { TableWriter::new };
+        let make = if target.is_behind() { TableWriter::append } else { TableWriter::new };
         let mut rows = make(OutputFormat::Csv, &spec, Vec::new())?;
         let mut take = |session: &mut Session<RunningSums>| -> Result<()> {
             while let Some(mut step) = session.next_step()? {

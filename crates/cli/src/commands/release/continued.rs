@@ -234,7 +234,7 @@ impl ContinuedRun<'_> {
         let spool = BufWriter::new(tempfile::tempfile()?);
         let (format, spec) = (self.files.output_format, &self.setup.table);
         let is_behind = target.is_behind() || (matches!(target, AppendTarget::Stream(_)) && self.rows_before() > 0);
-        Ok(if is_behind { TableWriter::behind(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
+        Ok(if is_behind { TableWriter::append(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
     }
 
     /// The session at its current step, and the remaining stretches.

@@ -114,7 +114,7 @@ pub(super) fn print_json(setup: &ReleaseSetup, files: &Files, error: &ErrorFacts
     });
     if done {
         summary["out"] = json!(files.out);
-        summary["beside"] = json!(files.written().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+        summary["beside"] = json!(files.written().iter().map(|ending| files.sibling(ending)).collect::<Vec<_>>());
     } else {
         summary["estimated_bytes"] = json!(forecast.bytes.round());
     }

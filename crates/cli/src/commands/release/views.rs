@@ -36,7 +36,7 @@ pub(super) fn check(setup: &ReleaseSetup, files: &Files) -> Result<()> {
 
 /// Refuses rows whose columns differ from those of the table to which they are appended.
 pub(super) fn check_columns(setup: &ReleaseSetup, files: &Files, target: &AppendTarget) -> Result<()> {
-    let AppendTarget::Behind { path, .. } = target else { return Ok(()) };
+    let AppendTarget::Append { path, .. } = target else { return Ok(()) };
     let mut line = String::new();
     BufReader::new(File::open(path)?).read_line(&mut line)?;
     let has_views = match files.output_format {

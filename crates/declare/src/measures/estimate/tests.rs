@@ -80,7 +80,7 @@ fn coverage(bundle: &Arc<Bundle>, values: &[i64], truths: &[f64]) -> Vec<(f64, f
                     .tick()
                     .unwrap()
                     .iter()
-                    .map(|r| r.behind(i128::from(*sum) << planned.plan.fraction_bits()))
+                    .map(|r| r.continuing_from(i128::from(*sum) << planned.plan.fraction_bits()))
                     .collect()
             };
             sums.iter().enumerate().map(of_cell).collect()

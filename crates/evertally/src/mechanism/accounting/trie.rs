@@ -75,7 +75,7 @@ impl Subtree {
     ///
     /// # Panics
     /// If a bare step would get a sibling: their releases would be equal.
-    pub(in crate::mechanism) fn beside(self, right: &Self) -> Self {
+    pub(in crate::mechanism) fn next_to(self, right: &Self) -> Self {
         match (self, right) {
             (Self::Empty, only) => only.clone(),
             (only, Self::Empty) => only,

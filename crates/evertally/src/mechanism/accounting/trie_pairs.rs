@@ -57,7 +57,7 @@ impl Alpha {
     ///
     /// # Panics
     /// If one of two is a step without noise.
-    pub(in crate::mechanism) fn beside(self, other: Self) -> Self {
+    pub(in crate::mechanism) fn next_to(self, other: Self) -> Self {
         match (self, other) {
             (Self::Empty, only) | (only, Self::Empty) => only,
             (Self::Noisy(a, b), Self::Noisy(c, d)) => Self::Noisy((a + c).next_down(), (b + d).next_up()),
@@ -123,9 +123,9 @@ fn product(earlier: &[Rung], later: &[Rung], apart: usize) -> f64 {
         if product.is_none() && level + 1 >= apart {
             product = t.0.map(|(_, most)| most);
         }
-        let (_, beside) = own.later.bounds();
-        if together && beside > 0.0 {
-            product = product.map(|g| (g + beside).next_up());
+        let (_, neighbours) = own.later.bounds();
+        if together && neighbours > 0.0 {
+            product = product.map(|g| (g + neighbours).next_up());
         }
         s.step_beside(own.later.bounds());
         t.step_beside(other.later.bounds());

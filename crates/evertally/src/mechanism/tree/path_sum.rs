@@ -128,10 +128,10 @@ fn trie(horizon: u64, weights: &[u16]) -> Subtree {
     let mut last = complete.clone();
     for level in 1..=height(horizon) {
         if (horizon - 1) >> (level - 1) & 1 == 1 {
-            last = complete.clone().beside(&last);
+            last = complete.clone().next_to(&last);
         }
         last = last.under(variance(level));
-        complete = complete.clone().beside(&complete).under(variance(level));
+        complete = complete.clone().next_to(&complete).under(variance(level));
     }
     last
 }

@@ -325,7 +325,7 @@ impl Tries<'_> {
         } else {
             Subtree::Empty
         };
-        let both = left.beside(&right);
+        let both = left.next_to(&right);
         if complete {
             self.complete.insert((width, ones), both.clone());
         }

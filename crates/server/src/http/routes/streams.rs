@@ -186,12 +186,12 @@ pub(in super::super) async fn open(
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
     waiting(&app, Work::Plan, move |app| {
         let preview = app.service.preview(opening.clone())?;
-        let said = OpenedStream::new(&preview, !how.dry_run)?;
+        let answer = OpenedStream::new(&preview, !how.dry_run)?;
         if how.dry_run {
-            return Ok((StatusCode::OK, Json(said)));
+            return Ok((StatusCode::OK, Json(answer)));
         }
         app.service.open(opening)?;
-        Ok((StatusCode::CREATED, Json(said)))
+        Ok((StatusCode::CREATED, Json(answer)))
     })
     .await
 }

@@ -25,7 +25,7 @@ pub(in super::super) async fn watch(
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
-    let Some(told) = app.hub.watch(info, behind) else {
+    let Some(messages) = app.hub.watch(info, behind) else {
         return Err(ProblemAnswer::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "watchers",
@@ -35,5 +35,5 @@ pub(in super::super) async fn watch(
         .retry_after(60));
     };
     let own = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
-    Ok((own, Body::from_stream(told)).into_response())
+    Ok((own, Body::from_stream(messages)).into_response())
 }

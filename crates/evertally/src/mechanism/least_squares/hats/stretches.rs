@@ -31,7 +31,7 @@ struct Before {
 struct PieceRange {
     pieces: Range<usize>,
     before: Before,
-    behind: NormalRow,
+    after: NormalRow,
 }
 
 /// A cursor that computes one release after the other.
@@ -83,7 +83,7 @@ impl CheckpointedCursor {
     }
 
     pub(super) fn with_parts(shape: Arc<HatShape>, parts: usize) -> Self {
-        let whole = PieceRange { pieces: 0..shape.pieces(), before: Before::new(), behind: [0.0; SLOTS] };
+        let whole = PieceRange { pieces: 0..shape.pieces(), before: Before::new(), after: [0.0; SLOTS] };
         let (stretches, running) = (vec![whole], RunningEstimates::default());
         Self { shape, parts, step: 0, stretches, lines: vec![], present: None, running }
     }
@@ -135,23 +135,24 @@ impl CheckpointedCursor {
 
     /// The open hats before a stretch.
     fn solve_backwards(&self, stretch: &PieceRange, draw: &mut dyn FnMut(Node) -> i128) -> NormalRow {
-        let PieceRange { pieces, before, behind } = stretch;
+        let PieceRange { pieces, before, after } = stretch;
         if pieces.len() <= self.parts {
-            return self.back(pieces.clone(), before, *behind, draw, |_, _| {});
+            return self.back(pieces.clone(), before, *after, draw, |_, _| {});
         }
         let parts = self.cut(pieces.clone(), before, draw);
-        parts.into_iter().rev().fold(*behind, |behind, (pieces, before)| {
-            self.solve_backwards(&PieceRange { pieces, before, behind }, draw)
-        })
+        parts
+            .into_iter()
+            .rev()
+            .fold(*after, |after, (pieces, before)| self.solve_backwards(&PieceRange { pieces, before, after }, draw))
     }
 
     /// Replaces a stretch by its parts, with the states after them.
     fn split(&mut self, stretch: PieceRange, draw: &mut dyn FnMut(Node) -> i128) {
-        let mut behind = stretch.behind;
+        let mut after = stretch.after;
         for (pieces, before) in self.cut(stretch.pieces, &stretch.before, draw).into_iter().rev() {
-            let part = PieceRange { pieces, before, behind };
+            let part = PieceRange { pieces, before, after };
             if part.pieces.start > 0 {
-                behind = self.solve_backwards(&part, draw);
+                after = self.solve_backwards(&part, draw);
             }
             self.stretches.push(part);
         }
@@ -166,7 +167,7 @@ impl CheckpointedCursor {
                 continue;
             }
             let mut lines = vec![];
-            self.back(stretch.pieces, &stretch.before, stretch.behind, draw, |index, open| {
+            self.back(stretch.pieces, &stretch.before, stretch.after, draw, |index, open| {
                 lines.push((index, line(&self.shape.piece(index), open)));
             });
             self.lines = lines;

@@ -40,8 +40,8 @@ impl LevelBlocks {
             let (below, complete, last) = levels[level as usize - 1];
             let (complete, last) = (complete.under(below), last.under(below));
             // The last block has two halves if the last one of the level below has an odd number.
-            let cut = if (horizon - 1) >> (level - 1) & 1 == 1 { complete.beside(last) } else { last };
-            levels.push((variance(level), complete.beside(complete), cut));
+            let cut = if (horizon - 1) >> (level - 1) & 1 == 1 { complete.next_to(last) } else { last };
+            levels.push((variance(level), complete.next_to(complete), cut));
         }
         Self { horizon, levels }
     }

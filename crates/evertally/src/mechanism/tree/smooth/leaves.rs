@@ -35,7 +35,7 @@ impl<'a> Leaves<'a> {
             let below = &complete[width - 1];
             let of = |count: usize| {
                 let right = if count > 0 { below[count - 1].under(1.0) } else { Alpha::Empty };
-                below[count].beside(right)
+                below[count].next_to(right)
             };
             let row = (0..=ones as usize).map(of).collect();
             complete.push(row);
@@ -75,7 +75,7 @@ impl<'a> Leaves<'a> {
             return *known;
         }
         let (zero, one) = self.halves(range);
-        let both = self.alpha(zero).beside(one.map_or(Alpha::Empty, |one| self.alpha(one).under(1.0)));
+        let both = self.alpha(zero).next_to(one.map_or(Alpha::Empty, |one| self.alpha(one).under(1.0)));
         self.cut.borrow_mut().insert(key, both);
         both
     }
