@@ -7,7 +7,8 @@
 //! ```
 //! use evertally_declare::parameter::Parameter;
 //! use evertally_declare::problem::{Problem, Wording, sentence};
-//! let problem = Problem::for_parameter(Parameter::MaxEvents, sentence![Parameter::MaxEvents, " needs ", Parameter::Person]);
+//! let needs = sentence![Parameter::MaxEvents, " needs ", Parameter::Person];
+//! let problem = Problem::for_parameter(Parameter::MaxEvents, needs);
 //! assert_eq!(problem.worded(Wording::Flags), "--max-events needs --person");
 //! assert_eq!(problem.worded(Wording::Keywords), "max_events needs person");
 //! assert_eq!(problem.worded(Wording::Fields), "unit.max_events needs unit.column");
