@@ -2,7 +2,8 @@
 //!
 //! A front end (the program, the Python package, a service) fills in a [`Declaration`](declaration::Declaration). It
 //! [resolves](declaration::Declaration::resolve) to [`Settings`](settings::Settings), and with a plan to a
-//! [`Stream`](stream::Stream). Nothing here reads a file, knows a format, a flag or a terminal.
+//! [`Stream`](stream::Stream). Nothing here reads or writes a file, or
+//! knows a flag or a terminal.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,6 +13,7 @@
 //! | [`problem`], [`error`] | errors as data, worded by every front end |
 //! | [`steps`], [`publication`], [`closing`] | times, the steps of the horizon, the published steps, and the last one |
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
+//! | [`format`](mod@format) | the single table of all formats |
 //! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
 //! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
@@ -29,6 +31,7 @@ pub mod error;
 pub mod event;
 pub mod field;
 pub mod follows;
+pub mod format;
 pub mod groups;
 pub mod identity;
 pub mod measures;

@@ -38,7 +38,7 @@ pub use decoding::{Decoding, Share};
 pub use info::{Counts, Progress, State, StreamInfo};
 pub use joining::added_groups;
 pub use opening::{Opening, Preview};
-pub use prepare::{BatchFormat, Prepared};
+pub use prepare::Prepared;
 pub use refusal::{Refusal, RowProblem};
 pub use reporting::Promise;
 pub use rows::RowsQuery;

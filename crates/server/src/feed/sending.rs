@@ -1,6 +1,6 @@
 //! The HTTP client that sends batches to the service.
 
-use super::format::Format;
+use super::format::Encoding;
 use evertally_declare::error::{Context, Error, Result, usage};
 use serde::Deserialize;
 use std::path::Path;
@@ -112,11 +112,11 @@ impl Remote {
         &self.address
     }
 
-    pub(super) fn send(&self, id: &str, format: Format, body: &[u8]) -> Result<Answer, SendError> {
+    pub(super) fn send(&self, id: &str, format: Encoding, body: &[u8]) -> Result<Answer, SendError> {
         let away = |why: String| SendError::Away(format!("{} cannot be reached: {why}", self.address));
         let mut request = self.agent.post(&self.address).header("authorization", &self.authorization);
-        request = request.header("idempotency-key", id).header("content-type", format.content_type());
-        if let Some(coding) = format.coding() {
+        request = request.header("idempotency-key", id).header("content-type", format.format.media_type());
+        if let Some(coding) = format.compression {
             request = request.header("content-encoding", coding);
         }
         let mut answer = request.send(body).map_err(|error| {
