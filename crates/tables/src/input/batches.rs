@@ -32,8 +32,8 @@ const HALF_BITS: u32 = 11;
 /// The batches of a table.
 type Batches<'t> = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>;
 
-/// The rows of a table in memory, or of a stream of record batches. Its columns are used in place; those of types without a cell type are converted a few
-/// thousand rows at a time.
+/// The rows of a table in memory, or of a stream of record batches. Its columns are used in place; those of types
+/// without a cell type are converted a few thousand rows at a time.
 pub(super) struct TableRows<'t> {
     name: String,
     batches: Batches<'t>,

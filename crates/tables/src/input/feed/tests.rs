@@ -19,10 +19,10 @@ use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::RunningSums;
 
 use super::super::ReadOptions;
-use evertally_declare::format::Format;
 use super::super::tests::golden::parquet_of;
 use super::super::tests::gzip;
 use super::*;
+use evertally_declare::format::Format;
 
 const STEPS: u64 = 48;
 
