@@ -15,6 +15,7 @@
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
 //! | [`format`](mod@format) | the single table of all formats |
 //! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
+//! | [`header_text`] | ids of batches and tokens: texts in headers of requests |
 //! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
@@ -33,6 +34,7 @@ pub mod field;
 pub mod follows;
 pub mod format;
 pub mod groups;
+pub mod header_text;
 pub mod identity;
 pub mod measures;
 pub mod parameter;

@@ -2,6 +2,7 @@
 
 use super::format::Encoding;
 use evertally_declare::error::{Context, Error, Result, usage};
+use evertally_declare::header_text::is_header_text;
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl Remote {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(usage(format!("`{url}` has a path; give only the address of the service")));
         }
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if !is_header_text(token) {
             return Err(usage("invalid token; create one with `evertally token make --role write:STREAM`"));
         }
         let mut config = ureq::Agent::config_builder()

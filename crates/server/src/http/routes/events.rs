@@ -13,13 +13,11 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use evertally_declare::format::Format;
+use evertally_declare::header_text::is_batch_id;
 use evertally_declare::words::any_of;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
-
-/// The most characters of an id.
-const MAX_ID_CHARS: usize = 200;
 
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
@@ -88,8 +86,7 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format
 
 fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
     let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
-    let is_good = (1..=MAX_ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_good {
+    if is_batch_id(id) {
         return Ok(id.to_owned());
     }
     Err(Problem::bad(
