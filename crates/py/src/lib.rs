@@ -25,6 +25,7 @@ mod plan;
 mod publishing;
 mod reading;
 mod release;
+mod remote;
 mod request;
 mod running;
 mod sketch;
@@ -55,10 +56,11 @@ mod _evertally {
         cluster::Reading as ClusterReading, cluster::Releasing, counter::Counter, guarantee::Guarantee,
         handover::ask_for_key, handover::open_key, handover::seal_key, ipc::from_ipc, ipc::to_ipc, key::SecretKey,
         key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
-        reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
-        sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
-        vector::ahead::wait, vector::batches::Batches, vector::candidate::VectorCandidate, vector::device::_Programs,
-        vector::device::normal_tables, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
+        reading::Reading, release::Release, remote::is_id, remote::is_token, remote::media_type, sketch::CountSketch,
+        sketch::plan_sketch, sums::release_steps, sums::release_sums, table::ArrowTable, table::interval_table,
+        table::plan_table, table::release_table, vector::ahead::wait, vector::batches::Batches,
+        vector::candidate::VectorCandidate, vector::device::_Programs, vector::device::normal_tables,
+        vector::evidence::evidence_svg, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
         vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector, vector::rows::RowNoise,
         vector::training::Training, vector::training::Way, vector::training::plan_training, watch::allow_noise_reuse,
     };
