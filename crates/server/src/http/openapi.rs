@@ -103,3 +103,26 @@ fn contents(is_wanted: fn(Format) -> bool) -> impl Iterator<Item = (String, RefO
         (format.media_type().to_owned(), Content::new(Some(schema)).into())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn rows_are_named_in_every_format() {
+        let document = serde_json::to_value(document()).unwrap();
+        let types = |path: &str, place: &str| -> BTreeSet<String> {
+            let content = &document["paths"][path].pointer(place).unwrap()["content"];
+            content.as_object().unwrap().keys().cloned().collect()
+        };
+        let named = |formats: &dyn Fn(&Format) -> bool| -> BTreeSet<String> {
+            Format::ALL.into_iter().filter(formats).map(|format| format.media_type().to_owned()).collect()
+        };
+        let sent = named(&|format| format.is_for_requests());
+        assert_eq!(types("/v1/streams/{stream}/events", "/post/requestBody"), sent);
+        assert_eq!(types("/v1/streams/{stream}/sums", "/put/requestBody"), sent);
+        assert_eq!(types("/v1/streams/{stream}/releases", "/get/responses/200"), named(&|_| true));
+        assert!(!document.to_string().contains(ROWS));
+    }
+}
