@@ -89,7 +89,7 @@ impl Moments {
 
         let l = rows(&promise.l, &self.steps);
         let c = l.times(&l.transpose());
-        let factor = Cholesky::of(&c).expect("a part of a regular covariance is regular");
+        let factor = Cholesky::new(&c).expect("a part of a regular covariance is regular");
         let seen = self.empirical(unit);
 
         let squares = map(&l, |weight| weight * weight);

@@ -11,7 +11,7 @@ pub(crate) struct Cholesky {
 
 impl Cholesky {
     /// `O(T³)`; `None` unless the symmetric matrix is positive definite.
-    pub(crate) fn of(matrix: &Matrix) -> Option<Self> {
+    pub(crate) fn new(matrix: &Matrix) -> Option<Self> {
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for i in 0..matrix.shape().0 {
             let mut row = Vec::with_capacity(i + 1);
@@ -80,7 +80,7 @@ mod tests {
         for (i, row) in [[4.0, 2.0, 1.0], [2.0, 5.0, 3.0], [1.0, 3.0, 6.0]].iter().enumerate() {
             row.iter().enumerate().for_each(|(j, x)| c.set(i, j, *x));
         }
-        let factor = Cholesky::of(&c).unwrap();
+        let factor = Cholesky::new(&c).unwrap();
         let b = [1.0, -2.0, 3.0];
         let x = factor.solve(&b);
         for (row, b) in (0..3).map(|i| c.row(i)).zip(b) {
@@ -89,6 +89,6 @@ mod tests {
         let white = factor.whiten(&b);
         assert!((dot(&white, &white) - dot(&b, &x)).abs() < 1e-14);
         c.set(2, 2, 1.0);
-        assert!(Cholesky::of(&c).is_none());
+        assert!(Cholesky::new(&c).is_none());
     }
 }

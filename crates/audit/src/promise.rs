@@ -64,7 +64,7 @@ pub struct PrivacyLimit {
 
 impl PrivacyLimit {
     /// The limit that a budget implies for a kind of noise.
-    pub fn of(budget: Budget, kind: NoiseKind) -> Self {
+    pub fn new(budget: Budget, kind: NoiseKind) -> Self {
         let gaussian = kind == NoiseKind::Gaussian;
         match budget {
             Budget::Pure(epsilon) => Self { epsilon_delta: Some((epsilon.get(), 0.0)), rho: None },
@@ -114,7 +114,7 @@ impl Promise {
     ///
     /// # Errors
     /// If there are more than [`MAX_RELEASES`].
-    pub fn of(plan: &Plan) -> Result<Self> {
+    pub fn from_plan(plan: &Plan) -> Result<Self> {
         let most = max_audited_steps(plan);
         if plan.horizon() > most {
             return Err(Error::invalid(format!(
@@ -153,7 +153,7 @@ impl Promise {
             )));
         }
         let grid = plan.request().grid().to_f64(1);
-        let limit = PrivacyLimit::of(plan.request().budget(), plan.noise_kind());
+        let limit = PrivacyLimit::new(plan.request().budget(), plan.noise_kind());
         // To 2^-fraction_bits and, if that is not a whole number, to the four more digits that are printed.
         let bits = plan.fraction_bits();
         let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
@@ -170,7 +170,7 @@ impl Promise {
     /// # Errors
     /// If the covariance `L Lᵀ` is singular.
     pub fn new(l: Matrix, law: DiscreteLaw, unit: f64, guarantee: PrivacyLimit) -> Result<Self> {
-        let factor = Cholesky::of(&l.times(&l.transpose())).ok_or_else(|| {
+        let factor = Cholesky::new(&l.times(&l.transpose())).ok_or_else(|| {
             Error::invalid("the releases' covariance is singular: some release has no independent noise")
         })?;
         let steps = (1..=l.shape().0 as u64).collect();

@@ -21,7 +21,7 @@ use evertally_ledger::source::{Approval, Claim, SourceBudget};
 use evertally_plot::png;
 use evertally_publish::report::Report;
 use evertally_tables::input::Events;
-use evertally_tables::output::Publication;
+use evertally_tables::output::RunOutputs;
 use evertally_tables::progress::Progress;
 use std::io::Write;
 use std::path::Path;
@@ -51,8 +51,8 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
 /// created together with the first record.
 pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey> {
     let absent = if files.create_key { Absent::Make } else { Absent::Refuse };
-    let budget = files.budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
-    let mut open = OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut report_waiting)?;
+    let budget = files.budget_file.as_deref().map(SourceBudget::from_file).transpose()?;
+    let mut open = OpenKey::from_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut report_waiting)?;
     open.ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
     Ok(open)
 }
@@ -60,7 +60,7 @@ pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey>
 /// Prints how much of the named budget the plan would leave, or fails if it does not fit; for a run that only plans.
 pub(crate) fn preview_budget(stream: &Stream, files: &Files) -> Result<()> {
     let Some(path) = &files.budget_file else { return Ok(()) };
-    let budget = SourceBudget::of_file(path)?;
+    let budget = SourceBudget::from_file(path)?;
     let (claim, state, shown) = (Claim::new(stream.name.as_str(), "", &stream.plan), budget.state()?, path.display());
     if state.costs.iter().any(|cost| cost.stream == claim.stream && cost.plan == claim.plan) {
         eprintln!(
@@ -93,7 +93,7 @@ pub(crate) fn open_events<'o>(
     progress: &'o dyn Progress,
     cancelled: &'o AtomicBool,
 ) -> Result<Events<'o>> {
-    Ok(Events::of_files(&files.inputs, &stream.columns, &files.reading, progress, cancelled)?)
+    Ok(Events::from_files(&files.inputs, &stream.columns, &files.reading, progress, cancelled)?)
 }
 
 /// Pixels of a PNG for each unit of the SVG.
@@ -103,7 +103,7 @@ const PNG_SCALE: f32 = 2.0;
 pub(crate) struct SideFiles<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) files: &'a Files,
-    pub(crate) publication: &'a mut Publication,
+    pub(crate) publication: &'a mut RunOutputs,
 }
 
 impl SideFiles<'_> {

@@ -11,8 +11,9 @@ const SHARD: u8 = b's';
 const KEPT: u8 = b'k';
 
 /// A row between processes. Rows of one step and label are added up.
+#[doc(alias = "Row")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Row {
+pub struct ShuffleRow {
     /// The step, from 1; 0 if the row is not a sum.
     pub step: u64,
     /// The subject: a declared group by its place, another by its name, a refused event, or a shard that was read.
@@ -22,8 +23,9 @@ pub struct Row {
 }
 
 /// The meaning of a row.
+#[doc(alias = "Rows")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows<'a> {
+pub enum RowKind<'a> {
     /// The sum of a declared group, by its place.
     Place(u32),
     /// The sum of a discovered group, by the library's name.
@@ -38,16 +40,16 @@ pub enum Rows<'a> {
     Kept(u8),
 }
 
-impl Row {
-    pub(super) fn of_place(step: u64, place: u32, sum: i64) -> Self {
+impl ShuffleRow {
+    pub(super) fn from_place(step: u64, place: u32, sum: i64) -> Self {
         Self { step, label: tagged(PLACE, &place.to_be_bytes()), sum }
     }
 
-    pub(super) fn of_name(step: u64, name: &[u8], sum: i64) -> Self {
+    pub(super) fn from_name(step: u64, name: &[u8], sum: i64) -> Self {
         Self { step, label: tagged(NAME, name), sum }
     }
 
-    pub(super) fn of_cell(step: u64, (place, cell): (u32, u32), sum: i64) -> Self {
+    pub(super) fn from_cell(step: u64, (place, cell): (u32, u32), sum: i64) -> Self {
         Self { step, label: tagged(CELL, &[place.to_be_bytes(), cell.to_be_bytes()].concat()), sum }
     }
 
@@ -55,12 +57,12 @@ impl Row {
         Self { step: 0, label: tagged(REFUSED, why.as_bytes()), sum: 1 }
     }
 
-    pub(super) fn of_shard(shard: u32) -> Self {
+    pub(super) fn from_shard(shard: u32) -> Self {
         Self { step: 0, label: tagged(SHARD, &shard.to_be_bytes()), sum: 1 }
     }
 
     /// One of the numbers of the digest of the events that were kept in a step.
-    pub(super) fn of_kept(step: u64, number: u8, lane: u32) -> Self {
+    pub(super) fn from_kept(step: u64, number: u8, lane: u32) -> Self {
         Self { step, label: tagged(KEPT, &[number]), sum: lane.into() }
     }
 
@@ -68,17 +70,17 @@ impl Row {
     ///
     /// # Errors
     /// If this program did not write it.
-    pub fn says(label: &[u8]) -> Result<Rows<'_>> {
+    pub fn says(label: &[u8]) -> Result<RowKind<'_>> {
         let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
         let says = match label.split_first() {
-            Some((&PLACE, place)) => number(place).map(Rows::Place),
-            Some((&NAME, name)) => Some(Rows::Name(name)),
+            Some((&PLACE, place)) => number(place).map(RowKind::Place),
+            Some((&NAME, name)) => Some(RowKind::Name(name)),
             Some((&CELL, both)) => both.split_at_checked(4).and_then(|(place, cell)| {
-                Some(Rows::Cell(number(place)?, number(cell)?)) // the place comes first, as in other rows
+                Some(RowKind::Cell(number(place)?, number(cell)?)) // the place comes first, as in other rows
             }),
-            Some((&REFUSED, why)) => std::str::from_utf8(why).ok().map(Rows::Refused),
-            Some((&SHARD, shard)) => number(shard).map(Rows::Shard),
-            Some((&KEPT, [lane])) => Some(Rows::Kept(*lane)),
+            Some((&REFUSED, why)) => std::str::from_utf8(why).ok().map(RowKind::Refused),
+            Some((&SHARD, shard)) => number(shard).map(RowKind::Shard),
+            Some((&KEPT, [lane])) => Some(RowKind::Kept(*lane)),
             _ => None,
         };
         says.ok_or_else(|| usage("a row passed between processes is damaged"))

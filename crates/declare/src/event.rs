@@ -23,8 +23,9 @@ pub struct Columns {
 }
 
 /// The use of a column.
+#[doc(alias = "Role")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ColumnRole {
     /// The time of the event.
     Time,
     /// One of the label columns, by its place in [`Columns::labels`].
@@ -36,8 +37,9 @@ pub enum Role {
 }
 
 /// The distinct columns to read, and their roles.
+#[doc(alias = "Layout")]
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct ColumnLayout {
     names: Vec<String>,
     time: usize,
     labels: Vec<usize>,
@@ -45,7 +47,7 @@ pub struct Layout {
     value: Option<usize>,
 }
 
-impl Layout {
+impl ColumnLayout {
     /// Lists each used column once, however many roles it has.
     pub fn new(columns: &Columns) -> Self {
         let mut names: Vec<String> = Vec::new();
@@ -60,7 +62,7 @@ impl Layout {
         let labels = columns.labels.iter().map(&mut slot).collect();
         let person = columns.person.as_ref().map(&mut slot);
         let value = columns.value.as_ref().map(&mut slot);
-        Layout { names, time, labels, person, value }
+        ColumnLayout { names, time, labels, person, value }
     }
 
     /// The names of the columns, by slot.
@@ -68,12 +70,12 @@ impl Layout {
         &self.names
     }
 
-    fn slot(&self, role: Role) -> Option<usize> {
+    fn slot(&self, role: ColumnRole) -> Option<usize> {
         match role {
-            Role::Time => Some(self.time),
-            Role::Label(i) => self.labels.get(i).copied(),
-            Role::Person => self.person,
-            Role::Value => self.value,
+            ColumnRole::Time => Some(self.time),
+            ColumnRole::Label(i) => self.labels.get(i).copied(),
+            ColumnRole::Person => self.person,
+            ColumnRole::Value => self.value,
         }
     }
 }
@@ -93,7 +95,7 @@ impl fmt::Display for Position<'_> {
     }
 }
 
-/// The cells of one row, by slot of the [`Layout`].
+/// The cells of one row, by slot of the [`ColumnLayout`].
 pub trait Cells {
     /// The cell in a slot of the layout.
     fn cell(&self, slot: usize) -> Field<'_>;
@@ -105,13 +107,13 @@ pub struct Event<'a> {
     /// Its position in the input.
     pub position: Position<'a>,
     cells: &'a dyn Cells,
-    layout: &'a Layout,
+    layout: &'a ColumnLayout,
 }
 
 impl<'a> Event<'a> {
     /// A row at `position` with these cells, one for each name of the layout.
     #[inline]
-    pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a Layout) -> Self {
+    pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a ColumnLayout) -> Self {
         Event { position, cells, layout }
     }
 
@@ -151,7 +153,7 @@ impl<'a> Event<'a> {
     #[inline]
     pub fn identity<'s>(
         &self,
-        role: Role,
+        role: ColumnRole,
         ids: Identities,
         scratch: &'s mut String,
     ) -> Result<Option<&'s str>, InputError>
@@ -178,8 +180,8 @@ impl<'a> Event<'a> {
     }
 
     /// An error that names this row and the column of `role`, followed by `problem`.
-    pub fn error(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
-        let error = InputError::of_file(self.position.file, problem).at(self.position.place);
+    pub fn error(&self, role: ColumnRole, problem: impl Into<Sentence>) -> InputError {
+        let error = InputError::in_file(self.position.file, problem).at(self.position.place);
         match self.layout.slot(role) {
             Some(slot) => error.in_column(self.layout.names[slot].clone()),
             None => error,
@@ -187,7 +189,7 @@ impl<'a> Event<'a> {
     }
 
     /// As [`error`](Self::error), with the cell's text in front of the problem: "`abc` is not a number".
-    pub fn bad_cell(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
+    pub fn bad_cell(&self, role: ColumnRole, problem: impl Into<Sentence>) -> InputError {
         let cell = self.layout.slot(role).map_or(Field::Missing, |slot| self.cells.cell(slot)).to_string();
         self.error(role, Sentence::from(format!("{} ", quoted(&cell))).then(problem)).with_cell(cell)
     }
@@ -227,12 +229,12 @@ impl<'a> Event<'a> {
         }
         let problem =
             format!("lies between two multiples of the grid ({}), so it is not a sum of values on it", grid.format(1));
-        Err(self.bad_cell(Role::Value, problem))
+        Err(self.bad_cell(ColumnRole::Value, problem))
     }
 
     /// The value as a multiple of `grid`; `Ok(None)` when missing, an error that names row and column when unreadable.
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, InputError> {
-        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(Role::Value, problem.to_string()))
+        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(ColumnRole::Value, problem.to_string()))
     }
 }
 

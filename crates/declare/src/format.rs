@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 /// The properties of a format.
-struct Row {
+struct FormatRow {
     /// Its name in flags, declarations and queries.
     word: &'static str,
     /// A synonym in flags and declarations, which help does not show.
@@ -59,7 +59,7 @@ struct Row {
     is_streamable: bool,
 }
 
-const CSV: Row = Row {
+const CSV: FormatRow = FormatRow {
     word: "csv",
     alias: None,
     name: "CSV",
@@ -78,7 +78,7 @@ const CSV: Row = Row {
     is_streamable: true,
 };
 
-const JSON_LINES: Row = Row {
+const JSON_LINES: FormatRow = FormatRow {
     word: "jsonl",
     alias: Some("ndjson"),
     name: "JSON lines",
@@ -97,7 +97,7 @@ const JSON_LINES: Row = Row {
     is_streamable: true,
 };
 
-const PARQUET: Row = Row {
+const PARQUET: FormatRow = FormatRow {
     word: "parquet",
     alias: None,
     name: "Parquet",
@@ -116,7 +116,7 @@ const PARQUET: Row = Row {
     is_streamable: false,
 };
 
-const ARROW: Row = Row {
+const ARROW: FormatRow = FormatRow {
     word: "arrow",
     alias: None,
     name: "Arrow",
@@ -135,7 +135,7 @@ const ARROW: Row = Row {
     is_streamable: true,
 };
 
-const JSON: Row = Row {
+const JSON: FormatRow = FormatRow {
     word: "json",
     alias: None,
     name: "JSON",
@@ -158,7 +158,7 @@ impl Format {
     /// All formats: the service answers in each of them.
     pub const ALL: [Self; 5] = [Self::Csv, Self::JsonLines, Self::Parquet, Self::Arrow, Self::Json];
 
-    const fn row(self) -> &'static Row {
+    const fn row(self) -> &'static FormatRow {
         match self {
             Self::Csv => &CSV,
             Self::JsonLines => &JSON_LINES,

@@ -1,12 +1,12 @@
 //! The declared groups of a release, and the group of each event.
 
-use crate::error::{Error, Result};
-use crate::event::{Event, Field, Role};
+use crate::error::{PipelineError, Result};
+use crate::event::{ColumnRole, Event, Field};
 use crate::identity::Identities;
 use crate::parameter::Parameter::{
     GroupBy, Groups as GroupNames, GroupsFile, Rest, RestScale, Scales as ScalesOf, UnknownGroup,
 };
-use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::problem::{Problem, Sentence, SentencePart, sentence};
 use crate::scales::{Scales, scaled};
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
@@ -49,7 +49,7 @@ pub struct RecordedGroups {
 
 impl GroupTable {
     /// From a list of names for one column.
-    pub fn of_names(
+    pub fn from_names(
         columns: Vec<String>,
         names: Vec<String>,
         rest: Option<String>,
@@ -58,7 +58,7 @@ impl GroupTable {
         if columns.len() != 1 {
             let there_are = format!(" column, but there are {}", columns.len());
             return Err(Problem::new(sentence![GroupNames, " lists names for one ", GroupBy, there_are])
-                .remedy(Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
+                .remedy(SentencePart::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
         }
         Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest, ids)
     }
@@ -90,7 +90,7 @@ impl GroupTable {
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
         for (place, tuple) in tuples.iter().enumerate() {
             if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
-                let remedy = Piece::Where(
+                let remedy = SentencePart::Where(
                     GroupsFile,
                     sentence!["separate names by commas alone, and put names that contain a comma into a ", GroupsFile],
                     "separate names by commas alone, and give a list of names".into(),
@@ -130,14 +130,17 @@ impl GroupTable {
             if scales.len() != declared {
                 let problem = format!(" has {} numbers, but there are {declared} groups", scales.len());
                 let remedy = sentence!["give one for each group, in their order; the scale of the rest is ", RestScale];
-                return Err(Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
+                return Err(Problem::for_parameter(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
             }
             self.scales[..declared].copy_from_slice(&scales);
         }
         match (rest, self.rest) {
             (Some(scale), Some(place)) => self.scales[place] = scale,
             (Some(_), None) => {
-                return Err(Problem::of(RestScale, sentence![RestScale, " needs ", Rest, ": the name of the rest"]));
+                return Err(Problem::for_parameter(
+                    RestScale,
+                    sentence![RestScale, " needs ", Rest, ": the name of the rest"],
+                ));
             }
             (None, _) => {}
         }
@@ -346,7 +349,7 @@ impl GroupTable {
             columns: self.columns.clone(),
             declared: self.tuples.len() - usize::from(self.rest.is_some()),
             rest: self.rest_name().map(str::to_owned),
-            scales: Some(Scales::of(&self.scales, Grid::ONE)).filter(Scales::are_declared),
+            scales: Some(Scales::new(&self.scales, Grid::ONE)).filter(Scales::are_declared),
         }
     }
 
@@ -366,30 +369,34 @@ impl GroupTable {
         }
         self.scratch.clear();
         for column in 0..event.label_count() {
-            let name = event.identity(Role::Label(column), self.ids, &mut self.text)?;
+            let name = event.identity(ColumnRole::Label(column), self.ids, &mut self.text)?;
             push_encoded(&mut self.scratch, name.unwrap_or(""));
         }
         Ok(self.places.get(self.scratch.as_slice()).copied().or(self.rest))
     }
 
     /// The error for an event of an undeclared group.
-    pub fn unknown(&self, event: &Event<'_>) -> Error {
+    pub fn unknown(&self, event: &Event<'_>) -> PipelineError {
         let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
         let is_missing = |field| matches!(self.ids.of(field, &mut String::new()), Ok(None));
         let problem = match event.labels().any(is_missing) {
             true => "the event has no group".to_owned(),
             false => format!("{} is not a declared group", quoted(&names.join(", "))),
         };
-        let declare = Piece::Any(&[GroupNames, GroupsFile]);
+        let declare = SentencePart::Any(&[GroupNames, GroupsFile]);
         let remedy = sentence![
             "declare it with ",
             declare,
             ", or give ",
             Rest,
             " a name for all undeclared groups",
-            Piece::Where(UnknownGroup, sentence![", or skip such events with ", (UnknownGroup, "skip")], "".into())
+            SentencePart::Where(
+                UnknownGroup,
+                sentence![", or skip such events with ", (UnknownGroup, "skip")],
+                "".into()
+            )
         ];
-        event.error(Role::Label(0), problem).remedy(remedy).into()
+        event.error(ColumnRole::Label(0), problem).remedy(remedy).into()
     }
 }
 
@@ -447,7 +454,7 @@ mod tests {
     #[test]
     fn groups_join_behind_those_that_are_there() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).unwrap()
+            GroupTable::from_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).unwrap()
         };
         let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
         let meaning = one(&["b", "a"], Some("other")).meaning();
@@ -489,7 +496,7 @@ mod tests {
     #[test]
     fn ambiguous_declarations_are_refused() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
+            GroupTable::from_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
                 .err()
                 .map(|e| e.to_string())
         };
@@ -499,7 +506,7 @@ mod tests {
         assert!(one(&["a", " b"], None).unwrap().contains("blank"));
         assert!(one(&["a", ""], None).unwrap().contains("empty"));
         assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
-        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None, Identities::default()).is_err());
+        assert!(GroupTable::from_names(texts(&["g", "h"]), texts(&["a"]), None, Identities::default()).is_err());
     }
 
     #[test]
@@ -521,13 +528,13 @@ mod tests {
             }
         }
         let columns = crate::event::Columns { labels: texts(&["g"]), time: "g".into(), ..Default::default() };
-        let layout = crate::event::Layout::new(&columns);
+        let layout = crate::event::ColumnLayout::new(&columns);
         for (count, rest) in
             [(3, None), (3, Some("other")), (MAX_LINEAR_SEARCH, Some("other")), (20, None), (20, Some("other"))]
         {
             let names = (0..count).map(|number| number.to_string()).collect();
             let mut table =
-                GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
+                GroupTable::from_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
             let mut place_of = |field: Field<'_>| {
                 let position = crate::event::Position { file: "f", place: crate::error::Place::Row(1) };
                 table.place_of(&Event::new(position, &Cell(field), &layout)).unwrap()

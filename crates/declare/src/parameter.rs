@@ -17,11 +17,11 @@ use std::sync::LazyLock;
 use Use::{Release, Sketch, Table, TablePlan};
 
 /// A row of the table.
-struct Row {
+struct ParameterRow {
     parameter: Parameter,
     /// As in Rust, with underscores.
     field: &'static str,
-    part: Part,
+    part: FieldOwner,
     /// The Rust type, as written in the row.
     type_name: &'static str,
     placeholder: &'static str,
@@ -34,7 +34,7 @@ struct Row {
 
 /// The struct that a parameter is a field of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum FieldOwner {
     Declaration,
     Files,
     Questions,
@@ -106,7 +106,7 @@ pub enum Use {
 }
 
 impl Parameter {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static ParameterRow {
         let row = &TABLE[self as usize];
         debug_assert_eq!(row.parameter, self);
         row
@@ -118,7 +118,7 @@ impl Parameter {
     }
 
     /// The parameters of a command or function.
-    pub fn of(user: Use) -> impl Iterator<Item = Self> {
+    pub fn used_by(user: Use) -> impl Iterator<Item = Self> {
         Self::all().filter(move |parameter| parameter.row().uses.contains(&user))
     }
 
@@ -174,7 +174,7 @@ impl Parameter {
     /// Whether it is part of a stream's declaration, independent of where events come from and releases go: a field of
     /// [`Declaration`](crate::declaration::Declaration).
     pub fn is_declared(self) -> bool {
-        self.row().part == Part::Declaration
+        self.row().part == FieldOwner::Declaration
     }
 
     /// Whether its value is quoted in files and in Python.
@@ -247,9 +247,9 @@ impl Parameter {
 macro_rules! table {
     (@default $default:literal $note:literal) => { ($default, $note) };
     (@default) => { ("", "") };
-    (@part declaration) => { Part::Declaration };
-    (@part files) => { Part::Files };
-    (@part questions) => { Part::Questions };
+    (@part declaration) => { FieldOwner::Declaration };
+    (@part files) => { FieldOwner::Files };
+    (@part questions) => { FieldOwner::Questions };
     ($($part:ident {
         $(#[doc = $help:literal])+
         $name:ident $field:ident: $type:ty,
@@ -259,7 +259,7 @@ macro_rules! table {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Parameter { $($(#[doc = $help])+ $name,)* }
 
-        static TABLE: &[Row] = &[$(Row {
+        static TABLE: &[ParameterRow] = &[$(ParameterRow {
             parameter: Parameter::$name,
             field: stringify!($field),
             part: table!(@part $part),

@@ -14,7 +14,7 @@
 use crate::parameter::Parameter;
 use crate::problem::{Problem, sentence};
 use crate::reading::Reading;
-use crate::steps::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, Unit as Width};
+use crate::steps::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, StepUnit as Width};
 use evertally::mechanism::Workload;
 use evertally::privacy::{PersonBounds, Unit};
 
@@ -112,7 +112,7 @@ impl Slots {
 
     /// The slots of calendar months, and the window in slots; `None` if the steps do not divide all days into equally
     /// many parts.
-    pub fn of_months(steps: &StepCalendar, window: Every) -> Option<(Self, Workload)> {
+    pub fn from_months(steps: &StepCalendar, window: Every) -> Option<(Self, Workload)> {
         let months = match window.unit() {
             Width::Month => 1,
             Width::Year => 12,
@@ -140,7 +140,7 @@ impl Slots {
 /// use evertally_declare::steps::{Horizon, Instant, StepCalendar, Zone};
 /// let (start, week) = (Instant::from_micros(0), "1w".parse().unwrap());
 /// let days = StepCalendar::new(start, Horizon::Steps(28), "1d".parse().unwrap(), Zone::utc()).unwrap();
-/// let weekly = Publication::new(&days, week).unwrap().of_slots(Slots::Rows);
+/// let weekly = Publication::new(&days, week).unwrap().with_slots(Slots::Rows);
 /// assert_eq!((weekly.slot_ending(6), weekly.slot_ending(7), weekly.rows_through(20)), (None, Some(1), 2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Publication {
     /// If a row would end inside a step, if the horizon does not end with a row, or if each step is a row.
     pub fn new(steps: &StepCalendar, period: Period) -> Result<Self, Problem> {
         let parameter = Parameter::Publish;
-        let refuse = |why: String| Problem::of(parameter, sentence![parameter, format!(" {period}: {why}")]);
+        let refuse = |why: String| Problem::for_parameter(parameter, sentence![parameter, format!(" {period}: {why}")]);
         let every = row_every(steps.every(), period).ok_or_else(|| refuse("that is too long".into()))?;
         let rows = StepCalendar::new(steps.start(), Horizon::Until(steps.end()), every, steps.zone().clone());
         let rows = rows.map_err(|problem| match problem {
@@ -194,7 +194,7 @@ impl Publication {
     }
 
     /// Every step, for a mechanism with other slots.
-    pub fn of_all(steps: &StepCalendar, slots: Slots) -> Self {
+    pub fn all_steps(steps: &StepCalendar, slots: Slots) -> Self {
         Self { steps: steps.clone(), rows: steps.clone(), slots, widths: (1, 1) }
     }
 
@@ -205,7 +205,7 @@ impl Publication {
 
     /// This publication with other slots.
     #[must_use]
-    pub fn of_slots(self, slots: Slots) -> Self {
+    pub fn with_slots(self, slots: Slots) -> Self {
         Self { slots, ..self }
     }
 

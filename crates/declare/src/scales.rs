@@ -30,7 +30,7 @@ impl Default for Scales {
 
 impl Scales {
     /// The summary for groups with these scales, on this grid.
-    pub(crate) fn of(scales: &[Grid], grid: Grid) -> Self {
+    pub(crate) fn new(scales: &[Grid], grid: Grid) -> Self {
         let sizes = || scales.iter().map(|scale| scale.to_f64(1));
         Self {
             least: sizes().fold(f64::INFINITY, f64::min),
@@ -52,6 +52,10 @@ impl Scales {
 pub(crate) fn scaled(grid: Grid, scale: Grid) -> Result<Grid, Problem> {
     grid.times(scale).ok_or_else(|| {
         let problem = format!(": {scale} times the grid of {grid} has more than 18 digits");
-        Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(sentence!["give it, or ", GridOf, ", fewer digits"])
+        Problem::for_parameter(ScalesOf, sentence![ScalesOf, problem]).remedy(sentence![
+            "give it, or ",
+            GridOf,
+            ", fewer digits"
+        ])
     })
 }

@@ -5,7 +5,7 @@ use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
 use crate::parameter::Parameter::{Publish, Through};
-use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
 use crate::problem::{Problem, sentence};
 use crate::publication::Publication;
 use crate::reading::Read;
@@ -64,7 +64,7 @@ pub struct Settings {
     /// The confidence level of the intervals.
     pub confidence: f64,
     /// Whether each interval holds by itself, or all steps hold at once.
-    pub band: Band,
+    pub band: Coverage,
     /// The views of the released values, in order.
     pub views: Vec<View>,
     /// The labels that distinguish events.
@@ -94,7 +94,8 @@ pub enum Closing {
     Clock,
 }
 
-/// The request for a plan: in steps, or, if only some steps are published, in the [slots](crate::publication::Slots) that make them up.
+/// The request for a plan: in steps, or, if only some steps are published, in the [slots](crate::publication::Slots)
+/// that make them up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotRequest {
     /// The number of slots; 2^62 if there is no end.
@@ -148,13 +149,14 @@ impl Settings {
     ///
     /// # Errors
     /// If no row ends by then.
-    pub fn of_whole_rows(self) -> Result<Self, Problem> {
+    pub fn truncated_to_complete_rows(self) -> Result<Self, Problem> {
         let Some(published) = &self.published else { return Ok(self) };
         let rows = published.rows_through(self.last_step);
         if rows == 0 {
             let end = self.calendar.format(published.rows().end_of(1));
             let why = format!("no publication has ended by then: the first one is at {end}");
-            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name that time with ", Through]));
+            return Err(Problem::for_parameter(Publish, why)
+                .remedy(sentence!["run again then, or name that time with ", Through]));
         }
         Ok(Self { last_step: published.last_step_of(rows), ..self })
     }
@@ -192,7 +194,7 @@ impl Labels {
     /// The scales of the groups, for a grid of scale 1.
     pub(crate) fn scales(&self, grid: number::Grid) -> Scales {
         match self {
-            Self::Groups(table) => Scales::of(table.scales(), grid),
+            Self::Groups(table) => Scales::new(table.scales(), grid),
             Self::None | Self::Items(_) | Self::Discovered { .. } => Scales::default(),
         }
     }

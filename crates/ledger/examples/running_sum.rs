@@ -44,7 +44,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let plan = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
 
     let waiting = &mut |ledger: &Path| eprintln!("another program holds {}; waiting for it", ledger.display());
-    let open = OpenKey::of_file(Arc::new(RealDisk), Path::new(key), Absent::Refuse, &AtomicBool::new(false), waiting)?;
+    let open =
+        OpenKey::from_file(Arc::new(RealDisk), Path::new(key), Absent::Refuse, &AtomicBool::new(false), waiting)?;
     let key = open.guarded();
     let mut sums = match std::fs::read(state) {
         Ok(saved) => RunningSum::restore(plan, &key, name.parse()?, &saved)?,

@@ -18,7 +18,7 @@ pub struct Protects {
 
 impl Protects {
     /// For a plan, with the meaning of its numbers.
-    pub fn of(unit: Unit, neighbours: Neighbours, meaning: &BTreeMap<String, String>) -> Self {
+    pub fn new(unit: Unit, neighbours: Neighbours, meaning: &BTreeMap<String, String>) -> Self {
         let period = unit.bounds().and_then(|bounds| bounds.period).map(|steps| period_name(steps, meaning));
         Self { persons: unit != Unit::Event, period, replaced: neighbours == Neighbours::ReplaceOne }
     }

@@ -1,10 +1,10 @@
 //! The evidence against a plan during an audit.
 
 use crate::axis::{Axis, Spacing};
-use crate::lines::{Line, Panel, panels};
+use crate::lines::{Panel, PanelLine, panels};
 use crate::sheet::SheetTexts;
 use crate::style::dash::{DASHED, SOLID};
-use crate::style::{Look, Marker, ink};
+use crate::style::{LineStyle, Marker, ink};
 
 /// The least and the greatest factor that is drawn: evidence beyond them is drawn at the edge.
 const SHOWN: (f64, f64) = (1e-4, 1e40);
@@ -33,11 +33,11 @@ impl Evidence {
         let (alarm, end) = (1.0 / self.significance, self.watched.max(1) as f64);
         let low = points.iter().map(|point| point.1).fold(0.1, f64::min);
         let high = points.iter().map(|point| point.1).fold(10.0 * alarm, f64::max);
-        let look = Look::new(if self.is_refuted { ink::VERMILION } else { ink::BLUE }, SOLID, Marker::None);
-        let level = Look::new(ink::BLACK, DASHED, Marker::None);
+        let look = LineStyle::new(if self.is_refuted { ink::VERMILION } else { ink::BLUE }, SOLID, Marker::None);
+        let level = LineStyle::new(ink::BLACK, DASHED, Marker::None);
         let lines = vec![
-            Line { label: "evidence".into(), look, points },
-            Line { label: "alarm".into(), look: level, points: vec![(0.0, alarm), (end, alarm)] },
+            PanelLine { label: "evidence".into(), look, points },
+            PanelLine { label: "alarm".into(), look: level, points: vec![(0.0, alarm), (end, alarm)] },
         ];
         let texts = SheetTexts {
             title: self.title.clone(),

@@ -4,14 +4,14 @@
 //! | picture | content |
 //! |---|---|
 //! | [`ReleasePlot`] | a release: running counts of groups with their intervals |
-//! | [`Ranking`] | items below each other: a dot for each value, its interval as a line |
+//! | [`RankingChart`] | items below each other: a dot for each value, its interval as a line |
 //! | [`ErrorCurve`] | a plan: the error of its release over the steps |
 //! | [`Evidence`] | an audit: the evidence against a plan after each step |
 //! | [`lines`] | a comparison: lines on common axes, in panels |
 //!
 //! ```text
-//!  ReleasePlot   Ranking   ErrorCurve   Evidence ─▶ lines      the pictures
-//!       └───────────┴──────────┴─────────────────────┘
+//!  ReleasePlot   RankingChart   ErrorCurve   Evidence ─▶ lines      the pictures
+//!       └───────────────┴────────────┴──────────────────────┘
 //!                   sheet                          headline, body, footnote
 //!                axis   frame                      from numbers to positions
 //!                   canvas                         SVG elements
@@ -40,7 +40,7 @@
 //!     unsafe_truth: false,
 //! };
 //! assert!(plot.svg()?.starts_with("<svg"));
-//! # Ok::<(), evertally_plot::Error>(())
+//! # Ok::<(), evertally_plot::PlotError>(())
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -64,10 +64,10 @@ pub mod style;
 pub mod text;
 
 pub use axis::TimeLabels;
-pub use error::Error;
+pub use error::PlotError;
 pub use error_curve::ErrorCurve;
 pub use evidence::Evidence;
-pub use ranking::{RankedItem, Ranking};
+pub use ranking::{RankedItem, RankingChart};
 #[cfg(feature = "raster")]
 pub use raster::png;
 pub use release::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE, Point, ReleasePlot, STAMP};

@@ -17,7 +17,7 @@ use evertally::privacy::composition::Odometer;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
 use evertally_declare::groups::GroupFacts;
-use evertally_declare::policy::Band;
+use evertally_declare::policy::Coverage;
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
 use evertally_declare::view::View;
@@ -121,8 +121,9 @@ pub struct HorizonFacts {
 }
 
 /// The kind of release.
+#[doc(alias = "Released")]
 #[derive(Debug)]
-pub enum Released {
+pub enum ReleaseKind {
     /// One running sum.
     Sum,
     /// A running sum for each declared group.
@@ -174,7 +175,7 @@ pub struct SelectionFacts {
 
 impl SelectionFacts {
     /// The facts of a stream's plan; `None` if groups are not discovered.
-    pub fn of(stream: &Stream) -> Option<Self> {
+    pub fn new(stream: &Stream) -> Option<Self> {
         let threshold = stream.plan.threshold()?;
         let (selection, grid) = (threshold.selection(), stream.plan.request().grid());
         let last_slot = stream.slot_of_row(stream.last_row());
@@ -348,18 +349,18 @@ pub struct BandFacts {
 
 impl Report {
     /// The report of a stream that is released with this key.
-    pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
+    pub fn new(stream: &Stream, key: &SecretKey, released: ReleaseKind) -> Self {
         Self::with_key_id(stream, key.id().to_string(), released)
     }
 
     /// Like [`new`](Self::new), for a caller that has only the key's id.
-    pub fn with_key_id(stream: &Stream, key_id: String, released: Released) -> Self {
+    pub fn with_key_id(stream: &Stream, key_id: String, released: ReleaseKind) -> Self {
         let (plan, calendar) = (shown_plan(stream), &stream.calendar);
         let request = &stream.plan.request().clone().with_unit(stream.kept);
         let (groups, sketch) = match released {
-            Released::Sum | Released::Discovered => (None, None),
-            Released::Groups(groups) => (Some(groups), None),
-            Released::Sketch(sketch) => (None, Some(sketch)),
+            ReleaseKind::Sum | ReleaseKind::Discovered => (None, None),
+            ReleaseKind::Groups(groups) => (Some(groups), None),
+            ReleaseKind::Sketch(sketch) => (None, Some(sketch)),
         };
         let (lower, upper) = stream.values.bounds();
         let bound = |multiple: i64| match stream.values {
@@ -385,10 +386,10 @@ impl Report {
                 steps: (!plan.is_unbounded()).then(|| stream.rows().steps()),
                 released_steps: stream.last_row(),
             },
-            error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
+            error: sketch.as_ref().map_or_else(|| ErrorFacts::for_releases(stream), |sketch| sketch.error.clone()),
             groups,
-            selection: SelectionFacts::of(stream),
-            measures: MeasureFacts::of(stream),
+            selection: SelectionFacts::new(stream),
+            measures: MeasureFacts::new(stream),
             sketch,
             unit: UnitFacts {
                 unit: stream.unit(),
@@ -423,7 +424,7 @@ impl Report {
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
             },
-            periods: PeriodFacts::of(stream, guarantee.pure_epsilon, guarantee.rho),
+            periods: PeriodFacts::new(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,
             views: stream.views.clone(),
             key_id,
@@ -442,7 +443,7 @@ impl Report {
 impl ErrorFacts {
     /// The errors of releases as the mechanism produces them; if values continue from earlier streams, including their
     /// errors.
-    pub fn of_releases(stream: &Stream) -> Self {
+    pub fn for_releases(stream: &Stream) -> Self {
         let plan = shown_plan(stream);
         let with = |own: f64| stream.scales.greatest * std_error_after(own, plan, stream.streams() - 1);
         let (max, mean) = stream.errors_of_rows(plan);
@@ -451,16 +452,16 @@ impl ErrorFacts {
             mean_std_error: with(mean),
             confidence: stream.confidence,
             last_step_half_width: last_half_width(stream),
-            band: BandFacts::of(stream),
+            band: BandFacts::new(stream),
         }
     }
 }
 
 impl BandFacts {
-    fn of(stream: &Stream) -> Option<Self> {
+    fn new(stream: &Stream) -> Option<Self> {
         let band = match stream.band {
-            Band::Pointwise => return None,
-            Band::Simultaneous => own_band(stream),
+            Coverage::Pointwise => return None,
+            Coverage::Simultaneous => own_band(stream),
         };
         let standard_errors = band.standard_errors.map(seven_digits);
         Some(Self { standard_errors, simulated: band.paths, simulation_error: seven_digits(band.simulation_error) })

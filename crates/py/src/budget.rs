@@ -14,27 +14,27 @@ use pyo3::prelude::*;
 /// Budget.pure(1.0)
 /// >>> et.Budget.zcdp(0.5).epsilon_at(1e-6) < 5.3
 /// True
-#[pyclass(frozen, eq, module = "evertally")]
+#[pyclass(frozen, eq, name = "Budget", module = "evertally")]
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub(crate) struct PyBudget {
     pub(crate) inner: Inner,
     allow_weak: bool,
 }
 
-impl PartialEq for Budget {
+impl PartialEq for PyBudget {
     fn eq(&self, other: &Self) -> bool {
         self.inner == other.inner
     }
 }
 
-impl Budget {
+impl PyBudget {
     /// The budget of a plan, which is weak only if that was allowed.
-    pub(crate) fn of(inner: Inner) -> Self {
+    pub(crate) fn new(inner: Inner) -> Self {
         let (epsilon, delta, rho) = numbers(&inner);
         Self { inner, allow_weak: Inner::from_numbers(epsilon, delta, rho, false).is_err() }
     }
 
-    fn of_numbers(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> PyResult<Self> {
+    fn from_numbers(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> PyResult<Self> {
         let inner = Inner::from_numbers(epsilon, delta, rho, allow_weak).or_raise()?;
         Ok(Self { inner, allow_weak })
     }
@@ -50,7 +50,7 @@ fn numbers(budget: &Inner) -> (Option<f64>, Option<f64>, Option<f64>) {
 }
 
 #[pymethods]
-impl Budget {
+impl PyBudget {
     /// Pure ε-differential privacy.
     ///
     /// ``epsilon`` must lie between 1e-12 and 20. A larger one protects next to nothing, and is refused unless
@@ -62,7 +62,7 @@ impl Budget {
     #[staticmethod]
     #[pyo3(signature = (epsilon, *, allow_weak = false))]
     fn pure(epsilon: f64, allow_weak: bool) -> PyResult<Self> {
-        Self::of_numbers(Some(epsilon), None, None, allow_weak)
+        Self::from_numbers(Some(epsilon), None, None, allow_weak)
     }
 
     /// (ε, δ)-differential privacy, for a ``delta`` strictly between 0 and 0.1.
@@ -73,7 +73,7 @@ impl Budget {
     #[staticmethod]
     #[pyo3(signature = (epsilon, delta, *, allow_weak = false))]
     fn approximate(epsilon: f64, delta: f64, allow_weak: bool) -> PyResult<Self> {
-        Self::of_numbers(Some(epsilon), Some(delta), None, allow_weak)
+        Self::from_numbers(Some(epsilon), Some(delta), None, allow_weak)
     }
 
     /// ρ-zero-concentrated differential privacy, for a ``rho`` of at most 10.
@@ -84,7 +84,7 @@ impl Budget {
     #[staticmethod]
     #[pyo3(signature = (rho, *, allow_weak = false))]
     fn zcdp(rho: f64, allow_weak: bool) -> PyResult<Self> {
-        Self::of_numbers(None, None, Some(rho), allow_weak)
+        Self::from_numbers(None, None, Some(rho), allow_weak)
     }
 
     /// The stated ε, or ``None`` under zCDP.
@@ -153,7 +153,7 @@ impl Budget {
     /// The budget of these numbers, for pickles.
     #[staticmethod]
     fn _of(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> PyResult<Self> {
-        Self::of_numbers(epsilon, delta, rho, allow_weak)
+        Self::from_numbers(epsilon, delta, rho, allow_weak)
     }
 
     #[allow(clippy::type_complexity)]

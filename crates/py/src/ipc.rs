@@ -44,5 +44,5 @@ pub(crate) fn from_ipc(py: Python<'_>, bytes: &[u8]) -> PyResult<ArrowTable> {
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
         concat_batches(&schema, &batches)
     });
-    read.map(ArrowTable::of).map_err(|e: ArrowError| invalid(format!("the answer is not an Arrow table: {e}")))
+    read.map(ArrowTable::new).map_err(|e: ArrowError| invalid(format!("the answer is not an Arrow table: {e}")))
 }

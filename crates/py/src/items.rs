@@ -23,13 +23,13 @@ impl<'a> From<&'a Owned> for Item<'a> {
 }
 
 /// One item, or the elements of an array, a column or any iterable.
-pub(crate) enum Items {
+pub(crate) enum ItemArgument {
     One(Owned),
     Many(Vec<Owned>),
 }
 
-impl Items {
-    pub(crate) fn of(items: &Bound<'_, PyAny>) -> PyResult<Self> {
+impl ItemArgument {
+    pub(crate) fn new(items: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(item) = one(items)? {
             return Ok(Self::One(item));
         }

@@ -21,15 +21,15 @@ use std::sync::{Arc, Mutex};
 /// >>> import evertally as et
 /// >>> et.TestSeed(42)
 /// TestSeed(42)
-#[pyclass(frozen, eq, hash, get_all, module = "evertally")]
+#[pyclass(frozen, eq, hash, get_all, name = "TestSeed", module = "evertally")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct TestSeed {
+pub(crate) struct PyTestSeed {
     /// The seed.
     seed: u64,
 }
 
 #[pymethods]
-impl TestSeed {
+impl PyTestSeed {
     #[new]
     fn new(seed: Whole) -> Self {
         Self { seed: seed.0 }
@@ -61,9 +61,9 @@ impl TestSeed {
 /// >>> key = et.SecretKey.generate()
 /// >>> repr(key) == f"SecretKey({key.id})"
 /// True
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, name = "SecretKey", module = "evertally")]
 #[derive(Clone)]
-pub(crate) struct SecretKey {
+pub(crate) struct PySecretKey {
     inner: Arc<Inner>,
     ledger_place: Arc<Mutex<LedgerPlace>>,
     /// `None` for a key that everybody can compute.
@@ -103,8 +103,8 @@ const FORKED: &str = "the key is kept in the memory of the parent process of thi
     the other publishes: save the key in the parent, before the fork, and load it from its file here; then all \
     processes know";
 
-impl SecretKey {
-    fn of(inner: Inner, place: LedgerPlace) -> Self {
+impl PySecretKey {
+    fn new(inner: Inner, place: LedgerPlace) -> Self {
         let inner = Arc::new(inner);
         let uses = Some(Uses::of(&inner));
         Self { inner, ledger_place: Arc::new(Mutex::new(place)), uses }
@@ -120,7 +120,7 @@ impl SecretKey {
 
     /// A key that was transferred to draw noise: another process records the releases.
     pub(crate) fn without_ledger(inner: Inner) -> Self {
-        Self::of(inner, LedgerPlace::Unknown)
+        Self::new(inner, LedgerPlace::Unknown)
     }
 
     /// The library's key.
@@ -136,7 +136,7 @@ impl SecretKey {
         cancelled: &AtomicBool,
         work: impl FnOnce(&mut Ledger) -> Result<R>,
     ) -> Result<R> {
-        let budget = budget_file.map(SourceBudget::of_file).transpose()?;
+        let budget = budget_file.map(SourceBudget::from_file).transpose()?;
         let work = |ledger: &mut Ledger| {
             // A ledger in memory outlives this call, and each release may name another budget file.
             ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
@@ -158,7 +158,7 @@ impl SecretKey {
             }
             LedgerPlace::File(path) => {
                 let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
-                let mut open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
+                let mut open = OpenKey::from_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
                 if open.key != *self.inner {
                     let shown = path.display();
                     return Err(usage(format!("the key file {shown} now holds another key; load it again")));
@@ -167,7 +167,7 @@ impl SecretKey {
             }
             LedgerPlace::Ledger { path, absent } => {
                 let waiting = &mut |ledger: &Path| eprintln!("waiting for another run with {} …", ledger.display());
-                let store = FileStore::of_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
+                let store = FileStore::from_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
                 let mut ledger = match absent {
                     Absent::Make => Ledger::open_or_begin(store, &self.inner),
                     Absent::Refuse => Ledger::open(store, &self.inner),
@@ -220,7 +220,7 @@ fn uses_beside(file: &Path) -> PathBuf {
 }
 
 #[pymethods]
-impl SecretKey {
+impl PySecretKey {
     /// A new key from the operating system's randomness. :meth:`save` it: without the key a stream cannot continue.
     ///
     /// Raises :class:`RandomnessError` if the operating system provides none.
@@ -251,7 +251,7 @@ impl SecretKey {
     fn load(path: PathBuf, uses: Option<PathBuf>) -> PyResult<Self> {
         let inner = keyfile::read(&path).or_raise()?;
         let uses = uses.map_or_else(|| std::fs::canonicalize(&path).map(|path| uses_beside(&path)), Ok)?;
-        let key = Self::of(inner, LedgerPlace::File(std::path::absolute(path)?));
+        let key = Self::new(inner, LedgerPlace::File(std::path::absolute(path)?));
         key.note_in(&uses, None)?;
         Ok(key)
     }
@@ -346,9 +346,9 @@ impl SecretKey {
             )));
         }
         let key = match &ledger {
-            Some(path) => Self::of(inner, LedgerPlace::Ledger { path: path.clone(), absent }),
+            Some(path) => Self::new(inner, LedgerPlace::Ledger { path: path.clone(), absent }),
             None if published_nothing => Self::in_memory(inner),
-            None => Self::of(inner, LedgerPlace::Unknown),
+            None => Self::new(inner, LedgerPlace::Unknown),
         };
         if published_nothing {
             key.check_published_nothing(ledger.as_deref())?;
@@ -380,7 +380,7 @@ impl SecretKey {
     /// >>> et.SecretKey.insecure_from_test_seed(et.TestSeed(1)) == et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
     /// True
     #[staticmethod]
-    fn insecure_from_test_seed(seed: &TestSeed) -> Self {
+    fn insecure_from_test_seed(seed: &PyTestSeed) -> Self {
         // Its noise hides nothing, and nothing is recorded.
         let inner = Arc::new(Inner::insecure_from_test_seed(InnerSeed(seed.seed)));
         let ledger_place = Arc::new(Mutex::new(LedgerPlace::in_memory(&inner)));

@@ -9,7 +9,7 @@ use crate::clock::{Clock, FastClock};
 use crate::config::Config;
 use crate::http::Side;
 use crate::serving::{Running, shutdown_signal};
-use evertally_declare::error::{Error, Result, failure};
+use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_declare::event::{Columns, Field};
 use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
@@ -130,7 +130,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
         Columns { time: "time".into(), labels: vec!["origin".into()], person: Some("aircraft".into()), value: None };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let bytes = Box::new(Cursor::new(FLIGHTS));
-    let mut events = Events::of_reader("flights of 2013", bytes, Format::Parquet, &columns, &options, &running)?;
+    let mut events = Events::from_reader("flights of 2013", bytes, Format::Parquet, &columns, &options, &running)?;
     let mut flights = Vec::new();
     let mut visit = |event: &evertally_declare::event::Event<'_>| -> Result<()> {
         let (Field::Instant(time) | Field::Civil(time)) = event.time() else { return Ok(()) };
@@ -141,7 +141,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
         flights.push((time, line + "}\n"));
         Ok(())
     };
-    while events.next_batch::<Error>(&mut visit)? {}
+    while events.next_batch::<PipelineError>(&mut visit)? {}
     flights.sort();
     Ok(flights)
 }

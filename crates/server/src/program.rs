@@ -26,7 +26,7 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
     let StartPermissions { adopts_key, forgets_witness } = once;
     let config = Config { adopts_key, forgets_witness, ..Config::read(config)? };
     run(serve_until_shutdown(&config, |running| {
-        if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
+        if tokens::Tokens::from_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("there are no tokens yet; create one with `evertally token make --config FILE --role operate`");
         }
         if let Some(listener) =

@@ -33,11 +33,11 @@ mod records;
 
 pub use ledger::RedbLedger;
 pub use records::{
-    BatchRecord, ClosedRecord, Closing, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
+    BatchRecord, ClosedBy, ClosedRecord, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
-use evertally_declare::error::{Context, Error, Result, failure, usage};
+use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, beside, folder_of};
 use redb::backends::FileBackend;
 use redb::{
@@ -89,7 +89,7 @@ impl Store {
             // A partly created database is not a database: it gets its name only when it is complete.
             let unfinished = beside(path, "new");
             let _ = std::fs::remove_file(&unfinished);
-            drop(Self::of(private(&unfinished).context(format_args!("cannot create {shown}"))?)?);
+            drop(Self::new(private(&unfinished).context(format_args!("cannot create {shown}"))?)?);
             std::fs::rename(&unfinished, path)?;
             RealDisk.sync_folder(folder_of(path))?;
         }
@@ -102,7 +102,7 @@ impl Store {
             }
             error => failure(error).context(format_args!("cannot open {shown}")),
         })?;
-        Self::of(database)
+        Self::new(database)
     }
 
     /// A database on any storage backend.
@@ -110,10 +110,10 @@ impl Store {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn on(backend: impl StorageBackend) -> Result<Self> {
-        Self::of(builder().create_with_backend(backend).map_err(failure)?)
+        Self::new(builder().create_with_backend(backend).map_err(failure)?)
     }
 
-    fn of(database: Database) -> Result<Self> {
+    fn new(database: Database) -> Result<Self> {
         let store = Self(Arc::new(database));
         make_tables(&store)?;
         Ok(store)
@@ -262,7 +262,7 @@ fn private(path: &Path) -> Result<Database> {
 }
 
 /// An error of the database as an error of the pipeline.
-pub(crate) fn stored(error: impl Into<redb::Error>) -> Error {
+pub(crate) fn stored(error: impl Into<redb::Error>) -> PipelineError {
     let error = match error.into() {
         redb::Error::Io(error) => error.into(),
         error => failure(error),

@@ -87,7 +87,7 @@ impl fmt::Display for Role {
 /// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct TokenEntry {
     /// Its id, which is not secret.
     pub id: String,
     /// Its role.
@@ -101,18 +101,18 @@ pub struct Entry {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TokenFile {
     version: u32,
-    tokens: Vec<Entry>,
+    tokens: Vec<TokenEntry>,
 }
 
 /// Identifies the version of the file.
-type Mark = Option<(SystemTime, u64)>;
+type FileVersion = Option<(SystemTime, u64)>;
 
 /// The tokens of a service.
 pub struct Tokens {
     path: PathBuf,
-    known: Mutex<(Mark, Vec<Entry>)>,
+    known: Mutex<(FileVersion, Vec<TokenEntry>)>,
 }
 
 impl Tokens {
@@ -120,7 +120,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If their file cannot be read.
-    pub fn of_folder(folder: &Path) -> Result<Self> {
+    pub fn from_folder(folder: &Path) -> Result<Self> {
         let tokens = Self { path: folder.join("tokens.json"), known: Mutex::default() };
         tokens.all()?;
         Ok(tokens)
@@ -130,7 +130,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If their file cannot be read.
-    pub fn all(&self) -> Result<Vec<Entry>> {
+    pub fn all(&self) -> Result<Vec<TokenEntry>> {
         let mark = match std::fs::metadata(&self.path) {
             Ok(meta) => Some((meta.modified()?, inode(&meta))),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -143,14 +143,16 @@ impl Tokens {
         Ok(known.1.clone())
     }
 
-    fn read(&self) -> Result<File> {
+    fn read(&self) -> Result<TokenFile> {
         let shown = self.path.display();
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(File { version: 1, tokens: Vec::new() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(TokenFile { version: 1, tokens: Vec::new() });
+            }
             Err(error) => return Err(error).context(format_args!("cannot read {shown}")),
         };
-        let file: File =
+        let file: TokenFile =
             serde_json::from_str(&text).map_err(|e| usage(format!("{shown} cannot be read: {e}; restore it")))?;
         if file.version != 1 {
             return Err(usage(format!("{shown} was written by another version of this program")));
@@ -158,7 +160,7 @@ impl Tokens {
         Ok(file)
     }
 
-    fn write(&self, file: &File) -> Result<()> {
+    fn write(&self, file: &TokenFile) -> Result<()> {
         let text = serde_json::to_string_pretty(file).map_err(failure)?;
         replace(&RealDisk, &self.path, &Access::Private, &mut Cursor::new(text))
             .and_then(|()| chown_to_folder_owner(&self.path))
@@ -166,7 +168,7 @@ impl Tokens {
     }
 
     /// Changes the file under a lock: a token that was revoked elsewhere must not come back.
-    fn change<T>(&self, change: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut TokenFile) -> Result<T>) -> Result<T> {
         let _lock = NameLock::soon(&self.path)?;
         let mut file = self.read()?;
         let changed = change(&mut file)?;
@@ -189,7 +191,7 @@ impl Tokens {
         let id = evertally::hex(name);
         let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(secret));
         let (made, hash) = (Timestamp::now(), hash_of(&secret));
-        let entry = Entry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
+        let entry = TokenEntry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
         self.change(|file| {
             file.tokens.push(entry);
             Ok(())
@@ -259,7 +261,7 @@ mod tests {
     #[test]
     fn tokens_open_what_they_say_until_they_are_revoked() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of_folder(folder.path()).unwrap();
+        let tokens = Tokens::from_folder(folder.path()).unwrap();
         let (id, token) = tokens.make(&Role::Write("visits".into()), "the shop").unwrap();
         let role = tokens.role_of(&token).unwrap();
         assert!(role.writes("visits") && !role.writes("other") && !role.reads("visits") && !role.operates());
@@ -269,7 +271,7 @@ mod tests {
             assert_eq!(tokens.role_of(wrong), None, "{wrong}");
         }
         // Another process revokes it.
-        Tokens::of_folder(folder.path()).unwrap().revoke(&id).unwrap();
+        Tokens::from_folder(folder.path()).unwrap().revoke(&id).unwrap();
         assert_eq!(tokens.role_of(&token), None);
         assert!(tokens.revoke(&id).unwrap_err().to_string().contains("no token"));
     }
@@ -277,11 +279,11 @@ mod tests {
     #[test]
     fn whoever_writes_at_once_loses_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of_folder(folder.path()).unwrap();
+        let tokens = Tokens::from_folder(folder.path()).unwrap();
         let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));
+                (0..20).for_each(|_| drop(Tokens::from_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));
             });
             old.iter().for_each(|id| tokens.revoke(id).unwrap());
         });

@@ -140,14 +140,14 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
 fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let stream = stream(of_persons)?;
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
-    let groups = GroupTable::of_names(
+    let groups = GroupTable::from_names(
         stream.columns.labels.clone(),
         GROUPS.map(str::to_owned).to_vec(),
         None,
         Default::default(),
     );
     let groups = groups.map_err(|problem| problem.to_string())?;
-    let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;
+    let mut session = Session::new_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;
     let options = ReadOptions { threads: NonZero::new(threads), ..ReadOptions::default() };
     let mut counted = 0;
     let mut due = |session: &mut Session<RunningSums>| -> evertally_declare::error::Result<()> {
@@ -157,7 +157,7 @@ fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
         Ok(())
     };
     let (began, cancelled) = (Clock::now(), AtomicBool::new(false));
-    let events = Events::of_files(&[path.to_owned()], &stream.columns, &options, &(), &cancelled)?;
+    let events = Events::from_files(&[path.to_owned()], &stream.columns, &options, &(), &cancelled)?;
     let rows = events.feed(&mut session, &mut due)?.rows;
     session.close_through(STEPS)?;
     due(&mut session)?;

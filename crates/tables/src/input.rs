@@ -29,19 +29,19 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{Error, Result, refuse_if};
-use evertally_declare::event::{Columns, Event, Layout};
+use evertally_declare::error::{PipelineError, Result, refuse_if};
+use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 
 use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
-use csv::Cut;
+use csv::RecordBuffers;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use options::ReadOptions;
 use pass::Pass;
-use pieces::{Open, Piece, Pieces};
+use pieces::{InputPieces, Open, Piece};
 pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
@@ -62,7 +62,7 @@ pub struct Summary {
 /// [`Cancelled`](evertally_declare::error::Cancelled) soon after the flag is raised.
 ///
 /// ```
-/// use evertally_declare::error::Error;
+/// use evertally_declare::error::PipelineError;
 /// use evertally_declare::event::Columns;
 /// use evertally_tables::input::{Events, ReadOptions};
 /// use std::sync::atomic::AtomicBool;
@@ -71,19 +71,19 @@ pub struct Summary {
 /// std::fs::write(&path, "time\n2024-05-01\n2024-05-02\n")?;
 /// let columns = Columns { time: "time".into(), ..Columns::default() };
 /// let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
-/// let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
+/// let mut events = Events::from_files(&[path], &columns, &options, &(), &running)?;
 /// let mut days = Vec::new();
 /// let mut visit = |event: &evertally_declare::event::Event<'_>| Ok(days.push(event.time().to_string()));
-/// while events.next_batch::<Error>(&mut visit)? {}
+/// while events.next_batch::<PipelineError>(&mut visit)? {}
 /// assert_eq!(days, ["2024-05-01", "2024-05-02"]);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), PipelineError>(())
 /// ```
 pub struct Events<'o> {
-    layout: Layout,
+    layout: ColumnLayout,
     cancelled: &'o AtomicBool,
-    pieces: Pieces<'o>,
+    pieces: InputPieces<'o>,
     piece: Piece,
-    cut: Cut,
+    cut: RecordBuffers,
     findings: Findings,
     read: Summary,
 }
@@ -91,7 +91,7 @@ pub struct Events<'o> {
 impl<'o> Events<'o> {
     /// The events of files in order; `-` is standard input. A file that is named twice, even under different names, is
     /// refused: its events would count twice.
-    pub fn of_files(
+    pub fn from_files(
         sources: &[PathBuf],
         columns: &Columns,
         options: &'o ReadOptions,
@@ -100,9 +100,9 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         source::refuse_duplicates(sources)?;
         progress.start(source::total_bytes(sources));
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let (wanted, sources) = (layout.names().to_vec(), sources.iter().rev().cloned().collect());
-        Ok(Self::new(layout, Pieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
+        Ok(Self::new(layout, InputPieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
     }
 
     /// The events from a reader, for example a connection, in a declared format and without compression. Messages use
@@ -110,7 +110,7 @@ impl<'o> Events<'o> {
     ///
     /// # Errors
     /// If it cannot be read, or does not begin as that format does.
-    pub fn of_reader(
+    pub fn from_reader(
         name: &str,
         reader: Box<dyn Read + Send + 'o>,
         format: Format,
@@ -118,11 +118,11 @@ impl<'o> Events<'o> {
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
         let opened = source::of_reader(name, reader, format)?;
-        let open = Some(Open::of(opened, name, options, &wanted, cancelled)?);
-        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        let open = Some(Open::new(opened, name, options, &wanted, cancelled)?);
+        let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
@@ -131,7 +131,7 @@ impl<'o> Events<'o> {
     ///
     /// # Errors
     /// If it cannot be read, or does not begin as that format does.
-    pub fn of_file(
+    pub fn from_file(
         name: &str,
         file: File,
         format: Format,
@@ -139,38 +139,38 @@ impl<'o> Events<'o> {
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let open = Some(Open::of(source::of_file(name, file, format)?, name, options, &wanted, cancelled)?);
-        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        let open = Some(Open::new(source::of_file(name, file, format)?, name, options, &wanted, cancelled)?);
+        let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
     /// The rows of a table in memory.
-    pub fn of_table(
+    pub fn from_table(
         table: &'o mut (dyn RecordBatchReader + Send),
         columns: &Columns,
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let (wanted, open) = (layout.names().to_vec(), Some(Open::table(table, layout.names())?));
-        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
-    fn new(layout: Layout, pieces: Pieces<'o>) -> Self {
-        let (piece, cut, findings) = (Piece::default(), Cut::default(), Findings::default());
+    fn new(layout: ColumnLayout, pieces: InputPieces<'o>) -> Self {
+        let (piece, cut, findings) = (Piece::default(), RecordBuffers::default(), Findings::default());
         Events { layout, cancelled: pieces.stopped, pieces, piece, cut, findings, read: Summary::default() }
     }
 
     /// Calls `visit` for each of the next few thousand rows, in order; false if there are no more. An error from
     /// `visit` ends the reading and is returned unchanged.
-    pub fn next_batch<E: From<Error>>(
+    pub fn next_batch<E: From<PipelineError>>(
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        refuse_if(self.cancelled).map_err(Error::from)?;
+        refuse_if(self.cancelled).map_err(PipelineError::from)?;
         let Self { layout, cancelled, pieces, piece, cut, findings, read } = self;
         if !pieces.next(piece)? {
             pieces.progress.finish();
@@ -200,7 +200,7 @@ impl<'o> Events<'o> {
 }
 
 /// Calls `visit` for every row of every file, in order: for short lists.
-pub fn for_each_event<E: From<Error>>(
+pub fn for_each_event<E: From<PipelineError>>(
     sources: &[PathBuf],
     columns: &Columns,
     options: &ReadOptions,
@@ -208,7 +208,7 @@ pub fn for_each_event<E: From<Error>>(
     cancelled: &AtomicBool,
     visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
 ) -> Result<Summary, E> {
-    let mut events = Events::of_files(sources, columns, options, progress, cancelled)?;
+    let mut events = Events::from_files(sources, columns, options, progress, cancelled)?;
     while events.next_batch(visit)? {}
     Ok(events.summary())
 }

@@ -34,10 +34,10 @@ pub fn release_table(
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
     let columns = session.stream().columns.clone();
-    let spec = TableSpec::of_stream(session.stream()).map_err(usage)?;
+    let spec = TableSpec::from_stream(session.stream()).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);
     let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
-    let events = Events::of_table(table, &columns, options, cancelled)?;
+    let events = Events::from_table(table, &columns, options, cancelled)?;
     events.feed(&mut session, &mut |session| rows.take_due(session, cancelled))?;
     session.close_through(session.last_step())?;
     rows.take_due(&mut session, cancelled)?;
@@ -82,11 +82,11 @@ pub(crate) enum Times {
 impl Times {
     /// The type in the table.
     fn like(table: &dyn RecordBatchReader, column: &str) -> Self {
-        table.schema().field_with_name(column).map_or(Self::Text, |field| Self::of(field.data_type()))
+        table.schema().field_with_name(column).map_or(Self::Text, |field| Self::new(field.data_type()))
     }
 
     /// For a column of this type.
-    pub(crate) fn of(kind: &DataType) -> Self {
+    pub(crate) fn new(kind: &DataType) -> Self {
         match kind {
             DataType::Timestamp(_, Some(_)) => Self::Instants,
             DataType::Timestamp(_, None) | DataType::Date64 => Self::Civil,

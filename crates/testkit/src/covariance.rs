@@ -121,7 +121,7 @@ impl Verdict {
 
 impl StatedMoments {
     /// From the dense twin and the probabilities of the law.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn from_plan(plan: &Plan) -> Self {
         let grid = plan.request().grid().to_f64(1) / plan.noise_divisor() as f64;
         let (variance, fourth) = law_moments(plan.law());
         let (variance, fourth) = (variance * grid * grid, fourth * grid.powi(4));
@@ -145,7 +145,7 @@ impl StatedMoments {
     }
 
     /// From the continuous noise of vectors; every coordinate is a path.
-    pub fn of_vectors(plan: &VectorPlan) -> Self {
+    pub fn from_vector_plan(plan: &VectorPlan) -> Self {
         let mut l = dense(&plan.mechanism().dense().l);
         if plan.series() == Series::Increments {
             (1..l.nrows()).rev().for_each(|t| {

@@ -87,7 +87,7 @@ impl Content {
 
 impl Model {
     /// Everything below a folder, as synced.
-    fn of(root: &Path) -> io::Result<Self> {
+    fn new(root: &Path) -> io::Result<Self> {
         let mut model = Self::default();
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
@@ -129,7 +129,7 @@ impl TracedDisk {
     /// If it cannot be read.
     pub fn new(root: &Path) -> Self {
         let root = std::fs::canonicalize(root).expect("a folder");
-        let now = Model::of(&root).expect("a readable folder");
+        let now = Model::new(&root).expect("a readable folder");
         let start = Point { after: "the beginning".into(), model: now.clone() };
         Self { root, trace: Mutex::new(Trace { now, points: vec![start], calls: 0 }), fails_at: None }
     }

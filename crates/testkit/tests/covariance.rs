@@ -39,7 +39,7 @@ fn has_its_covariance(mechanism: &str) {
     for (seed, (horizon, budget, paths)) in (1..).zip(CASES) {
         for &kind in kinds(mechanism) {
             let plan = plan(mechanism, horizon, kind, budget);
-            let verdict = StatedMoments::of(&plan).judge(&releases(&plan, seed, paths));
+            let verdict = StatedMoments::from_plan(&plan).judge(&releases(&plan, seed, paths));
             assert!(verdict.passes(LEVEL), "{mechanism} over {horizon} steps, {kind}: {verdict:?}");
         }
     }
@@ -90,7 +90,7 @@ fn windows_have_their_covariance() {
     for (seed, (mechanism, kind)) in (31..).zip(ways) {
         let request = request(mechanism, 40, kind, 0.5).with_workload(Workload::Window(10));
         let plan = request.plan().expect("a valid plan");
-        let verdict = StatedMoments::of(&plan).judge(&releases(&plan, seed, 30_000));
+        let verdict = StatedMoments::from_plan(&plan).judge(&releases(&plan, seed, 30_000));
         assert!(verdict.passes(LEVEL), "{mechanism}: {verdict:?}");
     }
 }
@@ -125,7 +125,7 @@ fn wrong_releases_are_rejected() {
     for mechanism in ["binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth(h=7,zeros=3)"] {
         for kind in KINDS {
             let plan = plan(mechanism, T, kind, 1.0);
-            let promise = StatedMoments::of(&plan);
+            let promise = StatedMoments::from_plan(&plan);
             let drawn = releases(&plan, 11, 7 * PATHS / 2);
             let scaled = promise.judge(&(&drawn * 1.02f64.sqrt()));
             assert!(scaled.scale < LEVEL, "{mechanism}, {kind}, 2 % more: {scaled:?}");
@@ -176,7 +176,7 @@ fn two_percent_are_seen_at_every_horizon() {
             .expect("every plan has streams");
         let values = streams.tick().expect("within the horizon").iter().map(|release| release.value());
         let values = DMatrix::from_iterator(1_200_000, 1, values);
-        let promise = StatedMoments::of(&plan);
+        let promise = StatedMoments::from_plan(&plan);
         assert!(promise.judge(&values).passes(LEVEL), "{kind}: {:?}", promise.judge(&values));
         for factor in [0.98f64, 1.02] {
             assert!(promise.judge(&(&values * factor.sqrt())).scale < LEVEL, "one step, {kind}, {factor}");
@@ -185,7 +185,7 @@ fn two_percent_are_seen_at_every_horizon() {
     for (horizon, paths) in [(2, 500_000), (7, 140_000), (40, 30_000)] {
         for kind in KINDS {
             let plan = plan("subtract(k=4)", horizon, kind, 1.0);
-            let promise = StatedMoments::of(&plan);
+            let promise = StatedMoments::from_plan(&plan);
             let drawn = releases(&plan, 12, paths);
             assert!(promise.judge(&drawn).passes(LEVEL), "{horizon} steps, {kind}: {:?}", promise.judge(&drawn));
             for factor in [0.98f64, 1.02] {
@@ -199,7 +199,7 @@ fn two_percent_are_seen_at_every_horizon() {
 const PAIRS: usize = 20_000;
 
 fn assert_independent(what: &str, plans: [&Plan; 2], ours: &DMatrix<f64>, theirs: &DMatrix<f64>) {
-    let [one, other] = plans.map(StatedMoments::of);
+    let [one, other] = plans.map(StatedMoments::from_plan);
     let (products, squares) = one.independent(ours, &other, theirs);
     assert!(products > LEVEL && squares > LEVEL, "{what}: {products:e}, {squares:e}");
 }
@@ -223,7 +223,7 @@ fn groups_are_independent_of_each_other_and_of_the_total() {
                 }
             }
         }
-        let promise = StatedMoments::of(&plan);
+        let promise = StatedMoments::from_plan(&plan);
         for (group, name) in groups.iter().zip(names) {
             let verdict = promise.judge(group);
             assert!(verdict.passes(LEVEL), "group {name:?}: {verdict:?}");
@@ -260,7 +260,7 @@ fn other_streams_plans_and_keys_are_independent() {
         }
 
         // Tests of these tests: equal noise, noise equal except for the sign, and one shared node are detected.
-        let promise = StatedMoments::of(&plan);
+        let promise = StatedMoments::from_plan(&plan);
         let (products, squares) = promise.independent(&first, &promise, &first);
         assert!(products < LEVEL && squares < LEVEL);
         let signs = DMatrix::from_fn(PAIRS, 12, |path, _| if path % 2 == 0 { 1.0 } else { -1.0 });

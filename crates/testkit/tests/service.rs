@@ -7,14 +7,14 @@
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
-use evertally_declare::error::{Error, failure};
+use evertally_declare::error::{PipelineError, failure};
 use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_server::clock::ManualClock;
-use evertally_server::engine::{Core, Notice, Opening, Refusal, RowsQuery, Setting, State, StreamInfo};
-use evertally_server::store::{Closing, Store};
+use evertally_server::engine::{Core, Notice, Opening, Refusal, RowsQuery, Setting, StreamInfo, StreamState};
+use evertally_server::store::{ClosedBy, Store};
 use evertally_server::witness::{Witness, WitnessRecord};
 use evertally_tables::input::{Events, ReadOptions};
 use evertally_testkit::torn_disk::TornDisk;
@@ -88,14 +88,14 @@ struct FarWitness {
 }
 
 impl Witness for FarWitness {
-    fn ask(&mut self) -> Result<Option<WitnessRecord>, Error> {
+    fn ask(&mut self) -> Result<Option<WitnessRecord>, PipelineError> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(failure("away"));
         }
         Ok(self.said.lock().unwrap().clone())
     }
 
-    fn write(&mut self, testimony: &WitnessRecord) -> Result<(), Error> {
+    fn write(&mut self, testimony: &WitnessRecord) -> Result<(), PipelineError> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(failure("away"));
         }
@@ -210,7 +210,7 @@ impl History {
                 if core.find(name).is_some() {
                     break;
                 }
-                let closing = Closing::Schedule { grace: 60_000_000, delay: 5_000_000 };
+                let closing = ClosedBy::Schedule { grace: 60_000_000, delay: 5_000_000 };
                 let opening = Opening { declaration: declaration(which), public: true, source: None, closing };
                 if self.dice.one_in(5) {
                     self.disk.fail_after(self.dice.roll(40));
@@ -376,7 +376,7 @@ impl History {
         for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             let info = core.find(name).unwrap();
             let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-            let query = RowsQuery::of(1..=u64::MAX);
+            let query = RowsQuery::new(1..=u64::MAX);
             let read = core.rows(&info, &query, &mut |publication, row| {
                 rows.entry(publication).or_default().push(format!("{row:?}"));
                 Ok(())
@@ -400,16 +400,16 @@ impl History {
         settings.sort_buffer = 1 << 20;
         let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
         let (ledger, key) = (Ledger::in_memory(&key()), key());
-        let mut session = Session::of_sums(stream.clone(), groups, &key, &ledger).unwrap();
+        let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();
         let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
         let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-        let mut due = |session: &mut Session<RunningSums>| -> Result<(), Error> {
+        let mut due = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
             while let Some(mut step) = session.next_step()? {
                 let publication = stream.rows_through(step.step());
                 step.for_each_row(|_, row| {
                     rows.entry(publication).or_default().push(format!("{row:?}"));
-                    Ok::<(), Error>(())
+                    Ok::<(), PipelineError>(())
                 })?;
             }
             Ok(())
@@ -417,7 +417,7 @@ impl History {
         if !text.is_empty() {
             let bytes = Box::new(Cursor::new(text.into_bytes()));
             let events =
-                Events::of_reader("accepted", bytes, Format::JsonLines, &stream.columns, &options, &running).unwrap();
+                Events::from_reader("accepted", bytes, Format::JsonLines, &stream.columns, &options, &running).unwrap();
             events.feed(&mut session, &mut due).unwrap();
         }
         session.close_through(stream.last_step).unwrap();
@@ -448,7 +448,7 @@ impl History {
         for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             let info = self.core.as_ref().unwrap().find(name).unwrap();
             let problems = self.core.as_ref().unwrap().problems();
-            assert_eq!(info.progress().state, State::Ended, "{name}, {:?}: {problems:?}", info.progress());
+            assert_eq!(info.progress().state, StreamState::Ended, "{name}, {:?}: {problems:?}", info.progress());
             let found: BTreeMap<u64, Vec<String>> = self
                 .seen
                 .iter()

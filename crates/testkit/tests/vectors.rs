@@ -41,7 +41,7 @@ fn request(mechanism: &str, series: Series) -> VectorRequest {
 
 fn check<F: Real>(plan: &VectorPlan, seed: u64, what: &str) -> DMatrix<f64> {
     let noise = vector_noise::<F>(plan, seed, COORDINATES);
-    let verdict = StatedMoments::of_vectors(plan).judge(&noise);
+    let verdict = StatedMoments::from_vector_plan(plan).judge(&noise);
     assert!(verdict.passes(LEVEL), "{what} over {HORIZON} steps: {verdict:?}");
     noise
 }
@@ -70,7 +70,7 @@ fn one_percent_of_a_standard_deviation_is_seen() {
     let request = request("smooth", Series::RunningSums);
     let larger = request.clone().with_norm(1.01 * request.norm()).plan().expect("a valid plan");
     let noise = vector_noise::<f32>(&request.plan().expect("a valid plan"), 1, COORDINATES);
-    assert!(!StatedMoments::of_vectors(&larger).judge(&noise).passes(LEVEL));
+    assert!(!StatedMoments::from_vector_plan(&larger).judge(&noise).passes(LEVEL));
 }
 
 /// Different plans, precisions and series have independent noise.
@@ -86,14 +86,14 @@ fn noise_of_different_plans_is_independent() {
         request("binary", Series::Increments),
     ]
     .map(|request| request.plan().expect("a valid plan"));
-    let promise = StatedMoments::of_vectors(&plans[0]);
+    let promise = StatedMoments::from_vector_plan(&plans[0]);
     let noise = check::<f32>(&plans[0], 3, "the first plan");
     let double = vector_noise::<f64>(&plans[0], 3, COORDINATES);
     let (products, squares) = promise.independent(&noise, &promise, &double);
     assert!(products > LEVEL && squares > LEVEL, "precisions: {products:e}, {squares:e}");
     for plan in &plans[1..] {
         let other = vector_noise::<f32>(plan, 3, COORDINATES);
-        let (products, squares) = promise.independent(&noise, &StatedMoments::of_vectors(plan), &other);
+        let (products, squares) = promise.independent(&noise, &StatedMoments::from_vector_plan(plan), &other);
         assert!(products > LEVEL && squares > LEVEL, "{:?}: {products:e}, {squares:e}", plan.request());
     }
 }

@@ -107,7 +107,7 @@ impl Programs {
     /// If the mechanism computes the noise of many steps at once (`sqrt`, `normalized-sqrt`), or cannot be drawn step
     /// by step, or there are more than 2^24 steps.
     pub fn new(plan: &VectorPlan, key: &GuardedKey, name: &StreamName, memory: Memory) -> Result<Self> {
-        let programs = Self::of(&Scheme::from(plan), key, name, memory)?;
+        let programs = Self::from_scheme(&Scheme::from(plan), key, name, memory)?;
         // The device decides which coordinates to compute, so this claims all of them.
         let (purpose, part) = (Purpose::Vector(<f32 as Real>::BITS as u8), 0..MAX_COORDINATES);
         let (plan_digest, is_resumed) = (&plan.digest(), false);
@@ -115,7 +115,7 @@ impl Programs {
         Ok(programs)
     }
 
-    pub(super) fn of(scheme: &Scheme, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {
+    pub(super) fn from_scheme(scheme: &Scheme, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {
         let horizon = scheme.mechanism.horizon();
         if horizon > MAX_STEPS {
             return Err(Error::invalid(format!(

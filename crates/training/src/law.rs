@@ -126,7 +126,7 @@ fn stds(scheme: &Scheme) -> Result<Vec<f64>> {
     if programs.response().is_some() {
         return Ok(response_stds(&*programs));
     }
-    let recurrence = Recurrence::of(&mut *programs, horizon)?;
+    let recurrence = Recurrence::new(&mut *programs, horizon)?;
     let mut covariance = vec![vec![0.0; recurrence.width()]; recurrence.width()];
     Ok((1..=horizon).map(|step| advance(&recurrence, step, &mut covariance).sqrt()).collect())
 }

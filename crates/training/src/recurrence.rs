@@ -41,7 +41,7 @@ impl Recurrence {
     ///
     /// # Errors
     /// If steps draw a variable of other steps again, or all of them together have too many numbers.
-    pub(super) fn of(schedule: &mut dyn Schedule, horizon: u64) -> Result<Self> {
+    pub(super) fn new(schedule: &mut dyn Schedule, horizon: u64) -> Result<Self> {
         if schedule.response().is_some() {
             return Err(Error::invalid(
                 "the noise of square roots depends on all earlier steps, so rows cannot be skipped; use epoch-bands, \

@@ -1,7 +1,7 @@
 //! Mechanisms that keep their promise are not refuted.
 
 use super::*;
-use crate::{Finding, Settings, audit};
+use crate::{AuditSettings, Finding, audit};
 use crate::{Promise, worst_change};
 use evertally::mechanism::MechanismName;
 use evertally::privacy::Delta;
@@ -10,7 +10,7 @@ use evertally::privacy::{Neighbours, Unit, Values};
 const PATHS: u64 = 8000;
 
 #[track_caller]
-fn passes(plan: &Plan, seed: u64) -> Report {
+fn passes(plan: &Plan, seed: u64) -> AuditReport {
     let report = against(plan, &mut library(plan, seed), PATHS);
     assert!(!report.refuted, "{}: {report:#?}", plan.mechanism().name());
     report
@@ -67,7 +67,7 @@ fn other_neighbours_units_values_and_budgets_pass() {
         base.clone().with_unit(unit.apart(3)),
         base.clone().with_unit(unit.per_period(2)).with_neighbours(Neighbours::ReplaceOne),
         base.clone().with_unit(unit.per_group(3).in_groups(2)),
-        base.clone().with_unit(unit.of_total(7)).with_values(values),
+        base.clone().with_unit(unit.with_max_total(7)).with_values(values),
         base.clone().with_budget(approximate),
         base.with_budget(approximate).with_noise(NoiseKind::Laplace).with_values(values),
     ]) {
@@ -83,10 +83,10 @@ fn the_significance_is_kept() {
     for (mechanism, kind, budget) in [("binary", NoiseKind::Gaussian, 0.5), ("honaker-online", NoiseKind::Laplace, 1.0)]
     {
         let plan = plan(mechanism, 6, kind, budget);
-        let promise = Promise::of(&plan).unwrap();
+        let promise = Promise::from_plan(&plan).unwrap();
         let pairs = worst_change(&plan, &promise, None).unwrap().pairs(&plan, &promise);
         for seed in 0..50 {
-            let settings = Settings { paths: 1500, confidence: 0.9 };
+            let settings = AuditSettings { paths: 1500, confidence: 0.9 };
             let report = audit(&mut library(&plan, 100 + seed), &promise, &pairs, settings, &mut || ()).unwrap();
             refuted += u32::from(report.refuted);
             tested += 1;
@@ -105,7 +105,7 @@ fn the_worst_events_of_a_person_are_found() {
     for mechanism in ["input", "binary", "subtract(k=3)", "honaker-online", "sqrt", "smooth"] {
         for unit in units {
             let plan = request(mechanism, STEPS as u64, NoiseKind::Gaussian, 0.5).with_unit(unit).plan().unwrap();
-            let promise = Promise::of(&plan).unwrap();
+            let promise = Promise::from_plan(&plan).unwrap();
             let spread = unit.spread().unwrap();
             let separation = |difference: &[f64]| promise.separation(&promise.of_all_sums(difference));
             let mut worst = 0.0f64;
@@ -140,7 +140,7 @@ fn the_worst_events_of_a_person_are_found() {
 fn the_worst_change_is_the_worst() {
     for family in MechanismName::FAMILIES {
         let plan = plan(&family.to_string(), 13, NoiseKind::Gaussian, 0.02);
-        let promise = Promise::of(&plan).unwrap();
+        let promise = Promise::from_plan(&plan).unwrap();
         let pair = worst_change(&plan, &promise, None).unwrap().pairs(&plan, &promise).remove(0);
         let exact = plan.mechanism().exact_l2_squared().unwrap() / plan.node_variance();
         let separation = promise.separation(&pair.difference()).powi(2);
@@ -150,7 +150,7 @@ fn the_worst_change_is_the_worst() {
     // Moved events: by brute force over all pairs of places.
     let request = request("binary", 13, NoiseKind::Gaussian, 0.02).with_neighbours(Neighbours::ReplaceOne);
     let plan = request.plan().unwrap();
-    let promise = Promise::of(&plan).unwrap();
+    let promise = Promise::from_plan(&plan).unwrap();
     let change = worst_change(&plan, &promise, None).unwrap();
     let found = promise.separation(&change.pairs(&plan, &promise)[0].difference());
     let moved =

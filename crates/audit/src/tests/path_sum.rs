@@ -14,7 +14,7 @@ const QUERIES: [usize; 3] = [1, 4, 5];
 /// Noise at the queried steps. `known[m]` tells whether the sum of the first `m` variables of the current path is
 /// known; each variable has variance 1.
 fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
-    let mut floats = Floats::of(path);
+    let mut floats = Floats::new(path);
     let mut sums = [0.0; HEIGHT + 1];
     let mut known = [true, false, false, false, false];
     let mut last = 0;
@@ -57,15 +57,15 @@ fn promise() -> Promise {
     Promise::new(l, law.into(), 1e-3, PrivacyLimit::default()).unwrap().rounded(1e-3)
 }
 
-fn audited(remember: bool) -> Report {
+fn audited(remember: bool) -> AuditReport {
     let promise = promise();
-    let mut second = Stream::empty(QUERIES.len());
+    let mut second = AuditStream::empty(QUERIES.len());
     second.add(2, 1, 1);
-    let pair = Pair { name: "no other events", first: Stream::empty(QUERIES.len()), second };
-    let mut subject = ClosureBox(|stream: &Stream, path| {
+    let pair = Pair { name: "no other events", first: AuditStream::empty(QUERIES.len()), second };
+    let mut subject = ClosureBox(|stream: &AuditStream, path| {
         stream.running_sums().iter().zip(lazy_noise(path, remember)).map(|(sum, noise)| sum + noise).collect()
     });
-    audit(&mut subject, &promise, &[pair], Settings::default(), &mut || ()).unwrap()
+    audit(&mut subject, &promise, &[pair], AuditSettings::default(), &mut || ()).unwrap()
 }
 
 #[test]

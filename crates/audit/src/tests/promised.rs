@@ -8,10 +8,11 @@ use evertally::plan::NoiseKind::{Gaussian, Laplace};
 const PATHS: u64 = 2500;
 
 /// Audits the library's streams of one plan against a promise, which may be that of another.
-fn held(promise: &Promise, plan: &Plan, subject: &Plan) -> Report {
+fn held(promise: &Promise, plan: &Plan, subject: &Plan) -> AuditReport {
     let pairs = pairs(plan, promise);
-    let mut subject = PlanBox::of(subject.clone(), promise, TestSeed(1)).unwrap();
-    audit(&mut subject, promise, &pairs, Settings { paths: PATHS, ..Settings::default() }, &mut || ()).unwrap()
+    let mut subject = PlanBox::with_seed(subject.clone(), promise, TestSeed(1)).unwrap();
+    audit(&mut subject, promise, &pairs, AuditSettings { paths: PATHS, ..AuditSettings::default() }, &mut || ())
+        .unwrap()
 }
 
 fn budget(kind: NoiseKind, amount: f64) -> Budget {
@@ -26,8 +27,8 @@ fn a_plan_with_too_little_noise_is_held_against_its_budget() {
         [("binary", Gaussian, 0.5, 2.0), ("smooth", Gaussian, 0.5, 2.0), ("input", Laplace, 0.5, 1.5)]
     {
         let plan = plan(mechanism, 8, kind, spent);
-        let mut promise = Promise::of(&plan).unwrap();
-        promise.guarantee = PrivacyLimit::of(budget(kind, asked), kind);
+        let mut promise = Promise::from_plan(&plan).unwrap();
+        promise.guarantee = PrivacyLimit::new(budget(kind, asked), kind);
         let report = held(&promise, &plan, &plan);
         let failed = failed(&report);
         assert!(failed.contains(&"mu") && failed.contains(&"budget") && report.privacy_refuted, "{report:#?}");
@@ -41,7 +42,7 @@ fn a_plan_with_too_little_noise_is_held_against_its_budget() {
 fn all_sums_of_an_event_are_looked_at() {
     let request = |rho| request("binary", 6, Gaussian, rho).with_sums_per_event(3);
     let plan = request(0.5).plan().unwrap();
-    let promise = Promise::of(&plan).unwrap();
+    let promise = Promise::from_plan(&plan).unwrap();
     assert_eq!((promise.sums(), promise.releases()), (3, 18));
     let pair = pairs(&plan, &promise).remove(0);
     let together = promise.separation(&promise.of_all_sums(&pair.difference()));
@@ -56,7 +57,7 @@ fn all_sums_of_an_event_are_looked_at() {
 fn long_horizons_are_audited_at_chosen_steps() {
     for (mechanism, kind, amount) in [("subtract(k=5)", Gaussian, 0.5), ("binary", Laplace, 1.0)] {
         let plan = plan(mechanism, 100_000, kind, amount);
-        assert!(Promise::of(&plan).unwrap_err().to_string().contains("choose some"));
+        assert!(Promise::from_plan(&plan).unwrap_err().to_string().contains("choose some"));
         let steps = audited_steps(&plan);
         assert!(steps.len() < 80 && steps.is_sorted(), "{steps:?}");
         for step in [1, 2, 3, 4, 5, 1023, 1024, 1025, 65_535, 65_536, 65_537, 99_999, 100_000] {
@@ -85,8 +86,8 @@ fn long_horizons_are_audited_at_chosen_steps() {
 #[test]
 fn chosen_steps_see_the_same_releases() {
     let plan = plan("binary", 40, Gaussian, 0.5);
-    let all = library(&plan, 3).releases(&Stream::empty(40), 0).unwrap();
+    let all = library(&plan, 3).releases(&AuditStream::empty(40), 0).unwrap();
     let promise = Promise::at(&plan, &[3, 17, 40]).unwrap();
-    let mut chosen = PlanBox::of(plan, &promise, TestSeed(3)).unwrap();
-    assert_eq!(chosen.releases(&Stream::empty(3), 0).unwrap(), [all[2], all[16], all[39]]);
+    let mut chosen = PlanBox::with_seed(plan, &promise, TestSeed(3)).unwrap();
+    assert_eq!(chosen.releases(&AuditStream::empty(3), 0).unwrap(), [all[2], all[16], all[39]]);
 }

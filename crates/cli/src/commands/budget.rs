@@ -145,12 +145,12 @@ impl BudgetArgs {
             BudgetCommand::Show { file, json, plot } => show::run(&file, json, plot.as_deref()),
             BudgetCommand::Check(planned) => check(&planned),
             BudgetCommand::Reserve { planned, approval } => {
-                let budget = SourceBudget::of_file(&planned.file)?;
+                let budget = SourceBudget::from_file(&planned.file)?;
                 budget.reserve(&planned.claim()?, &approval.into())?;
                 print_remaining(&budget, &planned.file)
             }
             BudgetCommand::Cancel { file, stream } => {
-                let budget = SourceBudget::of_file(&file)?;
+                let budget = SourceBudget::from_file(&file)?;
                 budget.cancel(&stream)?;
                 print_remaining(&budget, &file)
             }
@@ -200,7 +200,7 @@ impl New {
 }
 
 fn check(planned: &Planned) -> Result<()> {
-    let budget = SourceBudget::of_file(&planned.file)?;
+    let budget = SourceBudget::from_file(&planned.file)?;
     let left = budget.check(&planned.claim()?)?;
     println!("it fits: {left} of {} would be left; this reserves nothing", budget.state()?.cap);
     Ok(())

@@ -98,7 +98,7 @@ impl PlanArgs {
         if self.lazy {
             return Err(usage("--lazy is for one workload"));
         }
-        let (answer, mut out) = (SeveralWorkloads::of(request.clone())?, std::io::stdout().lock());
+        let (answer, mut out) = (SeveralWorkloads::new(request.clone())?, std::io::stdout().lock());
         if self.json {
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;

@@ -56,12 +56,12 @@ impl TokenArgs {
                 {
                     eprintln!("note: the configuration declares no stream `{name}`; it can be opened over the API");
                 }
-                let (id, token) = Tokens::of_folder(&config.folder)?.make(&role, &label)?;
+                let (id, token) = Tokens::from_folder(&config.folder)?.make(&role, &label)?;
                 eprintln!("token {id} allows {role}; it is shown only once:");
                 println!("{}", *token);
             }
             TokenCommand::List { config } => {
-                let all = Tokens::of_folder(&Config::read(&config)?.folder)?.all()?;
+                let all = Tokens::from_folder(&Config::read(&config)?.folder)?.all()?;
                 let mut table = comfy_table::Table::new();
                 table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
                 table.set_header(["id", "role", "made", "label"]);
@@ -72,7 +72,7 @@ impl TokenArgs {
                 println!("{table}");
             }
             TokenCommand::Revoke { config, id } => {
-                Tokens::of_folder(&Config::read(&config)?.folder)?.revoke(&id)?;
+                Tokens::from_folder(&Config::read(&config)?.folder)?.revoke(&id)?;
                 eprintln!("token {id} is revoked");
             }
         }

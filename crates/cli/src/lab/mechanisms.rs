@@ -72,7 +72,7 @@ struct Figures {
     lower_bound_max_std: Option<f64>,
     /// For an unbounded horizon: `zcdp` and `pure` of some steps, instead of maximum and mean. Otherwise omitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    at: Vec<AtStep>,
+    at: Vec<StepFigures>,
     /// For an unbounded horizon: the largest ratio of the variance to that of the best mechanism that ends at the step,
     /// proven for single events.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ struct Figures {
 
 /// The figures of one step.
 #[derive(Debug, Serialize)]
-struct AtStep {
+struct StepFigures {
     step: u64,
     zcdp: f64,
     /// Infinite, and null in JSON, if Laplace noise is refused.
@@ -97,7 +97,7 @@ impl MechanismsArgs {
             usage("--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several")
         })?;
         self.horizon = self.horizon.map(|_| horizon);
-        let unit = Sensitivity::of(unit, neighbours, Values::Count, horizon)?;
+        let unit = Sensitivity::new(unit, neighbours, Values::Count, horizon)?;
         let grows = self.unbounded && workload.is_sum();
         let mut rows =
             if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };
@@ -146,10 +146,10 @@ impl MechanismsArgs {
             {
                 // The published results of such searches are means.
                 let found = searched::dense_pure(self.horizon(), optimum.objective.unwrap_or(Objective::Mean))?;
-                return Ok(Figures::of(*name, &found, unit));
+                return Ok(Figures::new(*name, &found, unit));
             }
             let mechanism = name.build(self.horizon(), &self.criterion(law, self.objective(), unit, workload))?;
-            Ok(Figures::of(*name, &*mechanism, unit))
+            Ok(Figures::new(*name, &*mechanism, unit))
         };
         self.mechanisms.iter().map(figures).collect()
     }
@@ -178,7 +178,7 @@ impl MechanismsArgs {
                 }
                 let is_open = family.family().listed_open && *law == family.family().usual_law;
                 let name = if is_open { family } else { resolved };
-                rows.push(Figures::of(name, &*mechanism, unit));
+                rows.push(Figures::new(name, &*mechanism, unit));
             }
         }
         if rows.is_empty() {
@@ -191,7 +191,7 @@ impl MechanismsArgs {
 }
 
 impl Figures {
-    fn of(mechanism: MechanismName, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
+    fn new(mechanism: MechanismName, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
         let events = unit.l1 as f64;
         // By the triangle inequality, if a unit has several events or replaces one.
@@ -227,7 +227,7 @@ impl Figures {
         let at = |step: u64| {
             let row = m.row_norm_squared(step);
             let pure = if m.laplace().is_ok() { 2.0 * self.s1 * self.s1 * row } else { f64::INFINITY };
-            AtStep { step, zcdp: self.s2 * self.s2 * row, pure }
+            StepFigures { step, zcdp: self.s2 * self.s2 * row, pure }
         };
         let [zcdp_max, zcdp_mean, pure_max, pure_mean] = [f64::INFINITY; 4];
         let largest_ratio = (unit.l1 == 1 && m.laplace().is_err()).then(|| largest_ratio(m, LOOKED_AT[0]));

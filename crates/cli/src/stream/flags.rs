@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::privacy::{Budget, Neighbours, Unit};
-use evertally_declare::declaration::{Declaration, Kind, Parameter, SlotRequest, Use, Word, Written};
+use evertally_declare::declaration::{Declaration, Parameter, SlotRequest, Use, ValueKind, Word, Written};
 use evertally_declare::problem::{Problem, Wording};
 use evertally_declare::steps::Period;
 use std::ffi::OsStr;
@@ -134,9 +134,9 @@ const UNIT: [Parameter; 7] = [
 table_flags! {
     WorkloadFlags: [Parameter::Workload, Parameter::Publish].into_iter(),
     UnitFlags: UNIT.into_iter(),
-    ReleaseFlags: Parameter::of(Use::Release),
-    SketchFlags: Parameter::of(Use::Sketch),
-    PlannedFlags: Parameter::of(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
+    ReleaseFlags: Parameter::used_by(Use::Release),
+    SketchFlags: Parameter::used_by(Use::Sketch),
+    PlannedFlags: Parameter::used_by(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
     BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter(),
 }
 
@@ -211,11 +211,13 @@ fn argument(parameter: Parameter) -> Arg {
         _ => argument.long(name),
     };
     match kind {
-        Kind::Paths | Kind::Measures | Kind::Workloads => argument.action(ArgAction::Append),
-        Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
-        Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
-        Kind::Number => argument.allow_negative_numbers(true),
-        Kind::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        ValueKind::Paths | ValueKind::Measures | ValueKind::Workloads => argument.action(ArgAction::Append),
+        ValueKind::Texts | ValueKind::Groups | ValueKind::Scales => {
+            argument.action(ArgAction::Append).value_delimiter(',')
+        }
+        ValueKind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
+        ValueKind::Number => argument.allow_negative_numbers(true),
+        ValueKind::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
         _ => argument,
     }
 }
@@ -224,8 +226,8 @@ fn argument(parameter: Parameter) -> Arg {
 fn help(parameter: Parameter) -> String {
     let mut text = parameter.about(Wording::Flags).trim_end_matches('.').to_owned();
     match parameter.kind() {
-        Kind::Texts | Kind::Scales => text.push_str("; separated by commas"),
-        Kind::Groups => {
+        ValueKind::Texts | ValueKind::Scales => text.push_str("; separated by commas"),
+        ValueKind::Groups => {
             text.push_str(
                 ", separated by commas, without spaces around them. For names that contain a comma use --groups-file",
             );
@@ -241,9 +243,9 @@ fn help(parameter: Parameter) -> String {
 #[expect(clippy::useless_conversion, reason = "`value_parser!` is of different types with different arguments")]
 fn parser(parameter: Parameter) -> ValueParser {
     match parameter.kind() {
-        Kind::Switch => clap::value_parser!(bool).into(),
-        Kind::Path | Kind::Paths => clap::value_parser!(PathBuf).into(),
-        Kind::Words(words) if parameter.placeholder().is_empty() => {
+        ValueKind::Switch => clap::value_parser!(bool).into(),
+        ValueKind::Path | ValueKind::Paths => clap::value_parser!(PathBuf).into(),
+        ValueKind::Words(words) if parameter.placeholder().is_empty() => {
             PossibleValuesParser::new(words.iter().map(possible)).into()
         }
         _ => ValueParser::new(move |text: &str| parameter.check(text).map(|()| text.to_owned())),

@@ -13,7 +13,7 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     let plan = &stream.plan;
     let mut out = std::io::stdout().lock();
     use std::io::Write;
-    if let Some(facts) = MeasureFacts::of(stream) {
+    if let Some(facts) = MeasureFacts::new(stream) {
         write!(out, "{}", stream.plan_text()?)?;
         writeln!(out)?;
         for words in facts.in_words() {
@@ -32,7 +32,7 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
         short(error.mean_std_error)
     )?;
     writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
-    let selection = SelectionFacts::of(stream).map_or(Vec::new(), |facts| facts.in_words());
+    let selection = SelectionFacts::new(stream).map_or(Vec::new(), |facts| facts.in_words());
     for remark in selection.iter().map(|fact| format!("groups: {fact}")) {
         writeln!(out, "# {remark}")?;
     }
@@ -85,7 +85,7 @@ pub(crate) fn print_summary(
     last_step: u64,
     streams: usize,
 ) {
-    if let Some(facts) = MeasureFacts::of(stream) {
+    if let Some(facts) = MeasureFacts::new(stream) {
         eprintln!("{done}: {}", facts.measures.join(", "));
         eprintln!("guarantee: {} for {}", stream.plan.request().budget(), stream.unit());
         facts.in_words().for_each(|words| eprintln!("  {words}"));

@@ -1,7 +1,7 @@
 //! Declarations from JSON: those of services, and keyword arguments.
 
 use super::table::Declaration;
-use super::{Kind, Parameter, Use};
+use super::{Parameter, Use, ValueKind};
 use crate::problem::{Problem, Wording, sentence};
 use crate::words::quoted;
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ impl Declaration {
     /// ```
     pub fn from_json(text: &str) -> Result<Self, Problem> {
         let object = serde_json::from_str(text).map_err(|e| Problem::new(format!("this is not a JSON object: {e}")))?;
-        Self::of_names(object, Wording::Json)
+        Self::from_names(object, Wording::Json)
     }
 
     /// The declaration from names and values. The names are written as in a front end: as keyword arguments, with
@@ -37,16 +37,16 @@ impl Declaration {
     ///
     /// # Errors
     /// If a name is unknown or a value has the wrong type.
-    pub fn of_names(values: Map<String, Value>, wording: Wording) -> Result<Self, Problem> {
+    pub fn from_names(values: Map<String, Value>, wording: Wording) -> Result<Self, Problem> {
         let mut declared = Self::default();
         for (name, value) in values {
             let parameter = named(&name, wording).ok_or_else(|| unknown(&name, wording))?;
-            if parameter.kind() == Kind::Whole && !value.is_null() && value.as_u64().is_none() {
+            if parameter.kind() == ValueKind::Whole && !value.is_null() && value.as_u64().is_none() {
                 let problem = format!(": {value} is not a whole number from 0 to 2^64 - 1");
-                return Err(Problem::of(parameter, sentence![parameter, problem]));
+                return Err(Problem::for_parameter(parameter, sentence![parameter, problem]));
             }
             let put = declared.put(parameter, value);
-            put.map_err(|problem| Problem::of(parameter, sentence![parameter, format!(": {problem}")]))?;
+            put.map_err(|problem| Problem::for_parameter(parameter, sentence![parameter, format!(": {problem}")]))?;
         }
         Ok(declared)
     }
@@ -78,7 +78,7 @@ fn unknown(name: &str, wording: Wording) -> Problem {
 
 /// The problem with a name in a configuration file that a command does not have; `None` if it has the name.
 pub fn unknown_in_file(name: &str, user: Use) -> Option<Problem> {
-    let known = Parameter::of(user).filter(|parameter| *parameter != Parameter::Config);
+    let known = Parameter::used_by(user).filter(|parameter| *parameter != Parameter::Config);
     let known: Vec<&str> = known.map(Parameter::name).collect();
     if known.contains(&name) {
         return None;

@@ -15,8 +15,8 @@ use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::Wanted;
-use crate::policy::{Band, OutOfBounds, Refusable};
-use crate::problem::{Piece, Problem, sentence};
+use crate::policy::{Coverage, OutOfBounds, Refusable};
+use crate::problem::{Problem, SentencePart, sentence};
 use crate::publication::Slots;
 use crate::reading::{Read, Reading};
 use crate::settings::{Closing, Items, Labels, Measures, Settings, SlotRequest};
@@ -69,13 +69,13 @@ impl Declaration {
         let in_slots = published.as_ref().is_some_and(|published| published.slots() != Slots::Steps);
         if in_slots && self.per.is_some() && self.floor.is_some_and(|floor| floor > 1) {
             let why = ": periods do not end with publications, so no floor holds across several of them";
-            return Err(Problem::of(
+            return Err(Problem::for_parameter(
                 Parameter::Floor,
                 sentence![Parameter::Floor, ", ", Per, " and ", Publish, " do not go together", why],
             ));
         }
         let periods = match self.per {
-            Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
+            Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::for_parameter(Per, problem))?,
             None => Periods::default(),
         };
         if self.discovers() && !periods.are_regular() {
@@ -85,7 +85,7 @@ impl Declaration {
                 calendar.zone().name()
             );
             let remedy = sentence!["start after that period, or give a period in steps, as with ", (Per, "30")];
-            return Err(Problem::of(Per, sentence![Per, " and ", DiscoverGroups, why]).remedy(remedy));
+            return Err(Problem::for_parameter(Per, sentence![Per, " and ", DiscoverGroups, why]).remedy(remedy));
         }
         let kept = self.unit(periods.longest())?;
         let unit = published.as_ref().map_or(kept, |published| {
@@ -102,7 +102,7 @@ impl Declaration {
         if of_months && (!measures.wanted.is_empty() || self.discovers()) {
             let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };
             let why = " of calendar months do not go together; take a window of days, such as window(30d)";
-            return Err(Problem::of(Parameter::Workload, sentence![other, " and windows", why]));
+            return Err(Problem::for_parameter(Parameter::Workload, sentence![other, " and windows", why]));
         }
         let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
@@ -153,7 +153,7 @@ impl Declaration {
     /// As [`resolve`](Self::resolve).
     pub fn plan_request(&self, horizon: u64) -> Result<PlanRequest> {
         if self.grid.is_some() && self.bounds.is_none() {
-            let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
+            let needed = sentence![Grid, " needs ", SentencePart::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
         let SlotRequest { horizon, unit, read, .. } = self.in_slots(horizon)?;
@@ -174,10 +174,10 @@ impl Declaration {
             Some(Period::Steps(row)) => row,
             Some(Period::Time(_)) => {
                 let what = ": there is no calendar here; give the number of steps between two publications, as with ";
-                return Err(Problem::of(Publish, sentence![Publish, what, (Publish, "7")]));
+                return Err(Problem::for_parameter(Publish, sentence![Publish, what, (Publish, "7")]));
             }
         };
-        let refuse = |why: String| Err(Problem::of(Publish, sentence![Publish, format!(" {row}: {why}")]));
+        let refuse = |why: String| Err(Problem::for_parameter(Publish, sentence![Publish, format!(" {row}: {why}")]));
         if row < 2 {
             return refuse("that is every step; omit it".into());
         }
@@ -206,7 +206,7 @@ impl Declaration {
             if of_own != slots || (declared.len() > 1 && !matches!(slots, Slots::Steps | Slots::Rows)) {
                 let why = ": several workloads are read in whole steps, or with ";
                 let problem = sentence![Parameter::Workload, why, Publish, " in whole publications"];
-                return Err(Problem::of(Parameter::Workload, problem));
+                return Err(Problem::for_parameter(Parameter::Workload, problem));
             }
             read.push((*own, workload));
         }
@@ -225,7 +225,7 @@ impl Declaration {
                 let what = format!(
                     " {every}: there is no calendar here; give the number of steps of the longest period, as with "
                 );
-                Err(Problem::of(Per, sentence![Per, what, (Per, "31")]))
+                Err(Problem::for_parameter(Per, sentence![Per, what, (Per, "31")]))
             }
         }
     }
@@ -269,7 +269,7 @@ impl Declaration {
             _ => self.has(parameter),
         };
         let missing = DEPENDENCIES.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
-        missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
+        missing.map_or(Ok(()), |(what, _, says)| Err(Problem::for_parameter(*what, says())))
     }
 
     /// The views in the order in which they are applied, after checking that they suit the values.
@@ -277,7 +277,9 @@ impl Declaration {
         let grid = request.grid();
         let given = self.view.clone().unwrap_or_default();
         let wanted: Vec<View> = View::ALL.into_iter().filter(|view| given.contains(view)).collect();
-        let refused = |view: View, why: &str| Problem::of(ViewOf, sentence![ViewOf, format!(" {} {why}", view.word())]);
+        let refused = |view: View, why: &str| {
+            Problem::for_parameter(ViewOf, sentence![ViewOf, format!(" {} {why}", view.word())])
+        };
         for view in &wanted {
             match view {
                 View::WholeNumber if !grid.is_integral() || !labels.scales(grid).keep_integers => {
@@ -289,11 +291,10 @@ impl Declaration {
                 View::NonDecreasing if !request.workload().is_sum() => {
                     return Err(refused(*view, "requires running sums"));
                 }
-                View::NonDecreasing if self.band != Some(Band::Simultaneous) => {
+                View::NonDecreasing if self.band != Some(Coverage::Simultaneous) => {
                     let why = "depends on all steps so far, so its band must hold at all of them at once";
-                    return Err(
-                        refused(*view, why).remedy(sentence!["give ", Piece::Setting(BandOf, "simultaneous".into())])
-                    );
+                    return Err(refused(*view, why)
+                        .remedy(sentence!["give ", SentencePart::Setting(BandOf, "simultaneous".into())]));
                 }
                 _ => {}
             }
@@ -309,7 +310,7 @@ impl Declaration {
         let problem = sentence![Confidence, format!(" {per_cent} is not a confidence between 0 and 1")];
         let meant = per_cent / 100.0;
         let meant = (meant > 0.01).then(|| sentence!["did you mean ", (Confidence, short(meant)), "?"]);
-        let problem = Problem::of(Confidence, problem);
+        let problem = Problem::for_parameter(Confidence, problem);
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
     }
 
@@ -332,13 +333,20 @@ impl Declaration {
         match (&self.group_by, &self.key_columns) {
             (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
             (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
-                let not =
-                    sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
-                Err(Problem::of(DiscoverGroups, not.then(": groups are either declared or discovered from the data")))
+                let not = sentence![
+                    DiscoverGroups,
+                    " and ",
+                    SentencePart::Any(&[Groups, GroupsFile, Rest]),
+                    " do not go together"
+                ];
+                Err(Problem::for_parameter(
+                    DiscoverGroups,
+                    not.then(": groups are either declared or discovered from the data"),
+                ))
             }
             (Some(_), None) if self.discovers() && self.is_unbounded() => {
                 let not = sentence![DiscoverGroups, " and ", Unbounded, " do not go together"];
-                Err(Problem::of(DiscoverGroups, not.then(": the δ of selection is spent over a horizon")))
+                Err(Problem::for_parameter(DiscoverGroups, not.then(": the δ of selection is spent over a horizon")))
             }
             (Some(columns), None) if self.discovers() => {
                 if self.unknown_group.is_some() {
@@ -349,11 +357,11 @@ impl Declaration {
             (Some(columns), None) => {
                 let (columns, rest, ids) = (columns.clone(), self.rest.clone(), self.identities());
                 let table = match self.groups.clone().expect("checked: groups come with their columns") {
-                    value::Groups::Names(names) if names.is_empty() => {
+                    value::DeclaredGroups::Names(names) if names.is_empty() => {
                         GroupTable::from_tuples(columns, Vec::new(), rest, ids)
                     }
-                    value::Groups::Names(names) => GroupTable::of_names(columns, names, rest, ids),
-                    value::Groups::Tuples(tuples) => GroupTable::from_tuples(columns, tuples, rest, ids),
+                    value::DeclaredGroups::Names(names) => GroupTable::from_names(columns, names, rest, ids),
+                    value::DeclaredGroups::Tuples(tuples) => GroupTable::from_tuples(columns, tuples, rest, ids),
                 };
                 let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
                 let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
@@ -381,7 +389,7 @@ impl Declaration {
             return Err(not_both(if self.rows.is_some() { &[KeyBits, Rows] } else { &[KeyBits, Width] }));
         }
         if columns.len() != 1 {
-            return Err(Problem::of(
+            return Err(Problem::for_parameter(
                 KeyBits,
                 sentence![KeyBits, " requires keys in one column; name one in ", KeyColumns],
             ));
@@ -389,7 +397,7 @@ impl Declaration {
         if !(1..=Shape::MAX_EXACT_BITS).contains(&bits) {
             let most = Shape::MAX_EXACT_BITS;
             let problem = sentence![KeyBits, format!(" {bits} is not from 1 to {most}")];
-            return Err(Problem::of(KeyBits, problem).remedy("hash longer keys, or omit their last bits"));
+            return Err(Problem::for_parameter(KeyBits, problem).remedy("hash longer keys, or omit their last bits"));
         }
         let noise = if matches!(self.budget()?, Budget::Pure(_)) { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         Ok(Shape::DyadicCounts(KeyTree::least_error(bits, self.noise.unwrap_or(noise))?))
@@ -436,7 +444,7 @@ pub fn needed<T>(value: Option<T>, parameter: Parameter, why: &'static str) -> R
 
 /// The problem of two parameters that define the same thing.
 pub fn not_both(parameters: &'static [Parameter]) -> Problem {
-    Problem::new(sentence!["give either ", Piece::Any(parameters), ", not both"])
+    Problem::new(sentence!["give either ", SentencePart::Any(parameters), ", not both"])
 }
 
 /// Sums of values between two bounds, as decimal texts.
@@ -446,7 +454,7 @@ pub fn not_both(parameters: &'static [Parameter]) -> Problem {
 fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
     let [lower, upper] = bounds else {
         let needed = sentence![Bounds, " needs two numbers, ", Bounds.placeholder()];
-        return Err(Problem::of(Bounds, needed.then(format!(", and got {}", bounds.len()))));
+        return Err(Problem::for_parameter(Bounds, needed.then(format!(", and got {}", bounds.len()))));
     };
     let multiple = |text: &str| {
         let refuse = |what: &str| Problem::new(sentence![Bounds, format!(": {} is not {what} {grid}", quoted(text))]);

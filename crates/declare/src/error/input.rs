@@ -1,6 +1,6 @@
 //! Errors of inputs, and their places.
 
-use super::{Cancelled, Error};
+use super::{Cancelled, PipelineError};
 use crate::problem::{Sentence, Wording};
 use crate::words::quoted;
 use std::fmt;
@@ -52,7 +52,7 @@ pub enum Unreadable {
 
 impl InputError {
     /// A problem with a whole file.
-    pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
+    pub fn in_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
         let problem = problem.into();
         InputError {
             file: file.into(),
@@ -69,7 +69,7 @@ impl InputError {
     /// A failure to read a file.
     pub fn reading(file: impl Into<String>, error: io::Error) -> Self {
         let problem = describe_read(&error);
-        InputError { cause: Some(error), ..Self::of_file(file, problem) }
+        InputError { cause: Some(error), ..Self::in_file(file, problem) }
     }
 
     /// This error with a remedy, which is shown after a semicolon.
@@ -201,7 +201,7 @@ fn describe_read(error: &io::Error) -> String {
 }
 
 /// A read error for the caller: a cancelled read is [`Cancelled`], all others name the file.
-pub fn read_error(file: &str, error: io::Error) -> Error {
+pub fn read_error(file: &str, error: io::Error) -> PipelineError {
     if error.get_ref().is_some_and(|e| e.is::<Cancelled>()) {
         return Cancelled.into();
     }

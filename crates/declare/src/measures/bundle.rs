@@ -72,7 +72,7 @@ impl Bundle {
     ///
     /// # Errors
     /// If they cannot be planned.
-    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[RecordedPart]) -> Result<(Self, Plan)> {
+    pub fn from_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[RecordedPart]) -> Result<(Self, Plan)> {
         let parts = readings::planned(request, began)?;
         let head = readings::head(request, &parts)?;
         let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
@@ -185,7 +185,7 @@ fn centre(wanted: &[Wanted], request: &PlanRequest) -> Result<Option<Centre>> {
     }
     let squares = wanted.iter().any(|wanted| matches!(wanted.measure, Measure::Variance | Measure::Deviation));
     let (lower, upper) = request.values().bounds();
-    let centre = Centre::of(lower, upper, request.grid(), squares);
+    let centre = Centre::new(lower, upper, request.grid(), squares);
     centre.map(Some).ok_or_else(|| {
         let grid = request.grid();
         let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
@@ -207,7 +207,7 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(head: &Plan, asked: &'a PlanRequest, centre: Option<Centre>) -> Result<Self> {
         let request = head.request();
-        let split = Split::of(request.budget());
+        let split = Split::new(request.budget());
         let base = request
             .clone()
             .with_optional_mechanism(asked.mechanism())
@@ -259,7 +259,7 @@ impl<'a> Planner<'a> {
                         Error::invalid(format!("{measure}: bins are cut at rising values within the bounds"))
                     })?));
                 }
-                Measure::Quantile(_) => add(Part::Ranks(RankTree::of(lower, upper, self.chosen.1))),
+                Measure::Quantile(_) => add(Part::Ranks(RankTree::new(lower, upper, self.chosen.1))),
                 Measure::Workload(..) => return Err(Error::invalid("a workload is not a measure")),
             }
         }

@@ -1,8 +1,8 @@
 //! The parts of measures, and the amount that each event adds to each part.
 //!
 //! # Squares at no additional cost
-//! The sum adds `e` with `|e| ≤ h`, the squares add `q = ⌊κ (h² − e²)/h⌋`. Both are released under **one** plan for sums
-//! of values between `−h` and `h`, with independent noise of the same law.
+//! The sum adds `e` with `|e| ≤ h`, the squares add `q = ⌊κ (h² − e²)/h⌋`. Both are released under **one** plan for
+//! sums of values between `−h` and `h`, with independent noise of the same law.
 //!
 //! * **Gaussian noise, κ = 1**: `e² + q² ≤ e² + (h − e²/h)² = h² − e² + e⁴/h² ≤ h²`, since `e² ≤ h²`. So every event
 //!   adds a vector `v` of L2 norm at most `h`. If a unit's events are at steps `t`, both sums together change the
@@ -118,7 +118,7 @@ const MIN_HALF_STEPS: i64 = 1 << 17;
 impl Centre {
     /// The centre of values between two bounds, in multiples of a grid, fine enough for squares if they are wanted.
     /// `None` if the bounds are equal or no grid is fine enough.
-    pub fn of(lower: i64, upper: i64, grid: Grid, with_squares: bool) -> Option<Self> {
+    pub fn new(lower: i64, upper: i64, grid: Grid, with_squares: bool) -> Option<Self> {
         let least = if with_squares { MIN_HALF_STEPS } else { 1 };
         (0..=18u8).find_map(|digits| {
             let factor = 10i64.checked_pow(digits.into())?;
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn no_event_adds_more_to_sum_and_squares_than_the_sum_alone_may() {
         for (lower, upper) in [(-5, 5), (0, 1), (-20, 181), (7, 9), (-1, 0)] {
-            let centre = Centre::of(lower, upper, Grid::ONE, true).unwrap();
+            let centre = Centre::new(lower, upper, Grid::ONE, true).unwrap();
             let half = i128::from(centre.half());
             let values = lower..=upper;
             for value in values {
@@ -210,9 +210,9 @@ mod tests {
                 assert!((data - value as f64).abs() < 1e-9);
             }
         }
-        assert_eq!(Centre::of(3, 3, Grid::ONE, false), None);
-        assert_eq!(Centre::of(0, 10, Grid::ONE, false).unwrap().grid(), Grid::ONE);
-        assert_eq!(Centre::of(0, 1, Grid::ONE, false).unwrap().half(), 5);
-        assert_eq!(Centre::of(i64::MIN, i64::MAX, Grid::ONE, true), None);
+        assert_eq!(Centre::new(3, 3, Grid::ONE, false), None);
+        assert_eq!(Centre::new(0, 10, Grid::ONE, false).unwrap().grid(), Grid::ONE);
+        assert_eq!(Centre::new(0, 1, Grid::ONE, false).unwrap().half(), 5);
+        assert_eq!(Centre::new(i64::MIN, i64::MAX, Grid::ONE, true), None);
     }
 }

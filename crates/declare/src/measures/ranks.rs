@@ -41,7 +41,7 @@ const RANK_CELLS: u64 = 256;
 impl RankTree {
     /// The tree for values from `lower` to `upper` and noise of this kind: cells as fine as the values, or slightly
     /// more than 256 cells, in the blocks with the least noise in a rank.
-    pub fn of(lower: i64, upper: i64, noise: NoiseKind) -> Self {
+    pub fn new(lower: i64, upper: i64, noise: NoiseKind) -> Self {
         let values = upper.abs_diff(lower).saturating_add(1);
         let cells = values.clamp(2, RANK_CELLS);
         let tree = |arity: u64| {

@@ -7,7 +7,7 @@ macro_rules! parameter_rows {
             files {
                 /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; `-`
                 /// reads standard input.
-                Input input: Paths, None "FILE" PROGRAM
+                Input input: PathList, None "FILE" PROGRAM
             }
             files {
                 /// TOML file that sets any of these flags, written without the leading dashes.
@@ -286,7 +286,7 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
-                Band band: Band, Output "" RELEASES, default "pointwise" ""
+                Band band: Coverage, Output "" RELEASES, default "pointwise" ""
             }
             declaration {
                 /// Additional columns with adjusted copies of the released values: `non-negative`, `non-decreasing`
@@ -316,7 +316,7 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Groups to release: names for one `group-by` column.
-                Groups groups: Groups, Groups "NAME" RELEASE
+                Groups groups: DeclaredGroups, Groups "NAME" RELEASE
             }
             files {
                 /// CSV file of the groups to release: one column for each `group-by` column, one row for each group.

@@ -17,7 +17,7 @@ fn planned(steps: &StepCalendar, publish: &str, reading: &str) -> (Publication, 
     let reading: Reading = reading.parse().unwrap();
     let widths = (Some(steps.every()), Some(rows.rows().every()));
     let (slots, workload) = Slots::reading(reading, rows.row_width(), widths).unwrap();
-    (rows.of_slots(slots), workload)
+    (rows.with_slots(slots), workload)
 }
 
 /// The steps of every slot, from the steps at whose end a slot ends.
@@ -206,9 +206,9 @@ fn windows_of_months_begin_on_the_same_day() {
         ("2023-01-30T03:30", "12h", "UTC", 2, "2mo", 2),
     ] {
         let steps = calendar(start, 800, every, zone);
-        let (slots, workload) = Slots::of_months(&steps, window.parse().unwrap()).unwrap();
+        let (slots, workload) = Slots::from_months(&steps, window.parse().unwrap()).unwrap();
         assert_eq!((slots, workload), (Slots::Months(per_day), Workload::Window(31 * per_day * months)), "{start}");
-        let publication = Publication::of_all(&steps, slots);
+        let publication = Publication::all_steps(&steps, slots);
         assert!(publication.is_every_step());
         let slot = |step| publication.slot_ending(step).unwrap();
         // Month, day and time of day, in the order of dates.
@@ -235,7 +235,11 @@ fn windows_of_months_begin_on_the_same_day() {
         assert_eq!(publication.touched(&weeks), most.max());
     }
     for (every, zone) in [("1w", "UTC"), ("1h", "Europe/Berlin"), ("2d", "UTC"), ("7h", "UTC"), ("1mo", "UTC")] {
-        assert_eq!(Slots::of_months(&calendar("2024-01-01", 5, every, zone), "1mo".parse().unwrap()), None, "{every}");
+        assert_eq!(
+            Slots::from_months(&calendar("2024-01-01", 5, every, zone), "1mo".parse().unwrap()),
+            None,
+            "{every}"
+        );
     }
-    assert_eq!(Slots::of_months(&calendar("2024-01-01", 5, "1d", "UTC"), "7d".parse().unwrap()), None);
+    assert_eq!(Slots::from_months(&calendar("2024-01-01", 5, "1d", "UTC"), "7d".parse().unwrap()), None);
 }

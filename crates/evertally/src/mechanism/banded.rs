@@ -21,11 +21,11 @@
 //! ```
 //!
 //! * Values of both signs: the same with `|g|` instead of `g⁺`.
-//! * Events that are exchanged, `u = p - n`: `‖R̃ u‖² = ‖R̃ p‖² + ‖R̃ n‖² - 2⟨R̃ p, R̃ n⟩`, and `-⟨R̃ p, R̃ n⟩` is at most
-//!   `Σ_s p_s Σ_t n_t g⁻_|s-t|`. Of steps that are `b` apart the `i`-th nearest (from 0) to any `s` is at least `⌊i b/2⌋`
-//!   away: `X = m c Σ_i ĝ⁻_⌊ib/2⌋` over `⌈m/c⌉` of them. So `‖R̃ u‖² ≤ 2 (F + X)`.
-//! * Several groups: `Σ_g ‖R̃ u_g‖² ≤ Σ_st Σ_g u_g(s) u_g(t) ĝ_|s-t|`, and `Σ_g u_g` is within the same bounds: `F` holds for
-//!   all groups together.
+//! * Events that are exchanged, `u = p - n`: `‖R̃ u‖² = ‖R̃ p‖² + ‖R̃ n‖² - 2⟨R̃ p, R̃ n⟩`, and `-⟨R̃ p, R̃ n⟩` is at
+//!   most `Σ_s p_s Σ_t n_t g⁻_|s-t|`. Of steps that are `b` apart the `i`-th nearest (from 0) to any `s` is at least
+//!   `⌊i b/2⌋` away: `X = m c Σ_i ĝ⁻_⌊ib/2⌋` over `⌈m/c⌉` of them. So `‖R̃ u‖² ≤ 2 (F + X)`.
+//! * Several groups: `Σ_g ‖R̃ u_g‖² ≤ Σ_st Σ_g u_g(s) u_g(t) ĝ_|s-t|`, and `Σ_g u_g` is within the same bounds: `F`
+//!   holds for all groups together.
 
 pub(in crate::mechanism) mod cursor;
 mod mixed;
@@ -90,7 +90,7 @@ impl Banded {
         let found = search::search(workload, runs).filter(|found| found.response.inverse_sum < MAX_INVERSE_SUM);
         let found = found.ok_or_else(|| Error::invalid(format!("`banded` does not factorize `{workload}`")))?;
         let name = MechanismName::Banded(runs, Some(digest(&workload.to_string(), &found.pieces)));
-        Ok(Self::of(horizon, workload, name, found.pieces, found.response.left))
+        Ok(Self::from_pieces(horizon, workload, name, found.pieces, found.response.left))
     }
 
     /// One of several workloads that are read from one release over `horizon` steps (1 ..= 2^62; 2^16 if the running
@@ -103,7 +103,7 @@ impl Banded {
     /// ```
     /// use evertally::mechanism::{Banded, Mechanism, Mix, Participation, Workload};
     /// let mix = Mix::new(&[(Workload::Sum, 0.12), (Workload::Window(7), 0.32)])?;
-    /// let read = |workload| Banded::of_mix(365, workload, &mix, Participation::ONCE).unwrap();
+    /// let read = |workload| Banded::from_mix(365, workload, &mix, Participation::ONCE).unwrap();
     /// let (sum, week) = (read(Workload::Sum), read(Workload::Window(7)));
     /// assert_eq!(sum.name(), week.name());
     /// let figure = |read: &Banded| read.column_norms().l2_squared * read.max_row_norm_squared();
@@ -111,7 +111,7 @@ impl Banded {
     /// assert!(figure(&sum) < 11.5 && figure(&week) < 4.4);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn of_mix(horizon: u64, reading: Workload, mix: &Mix, runs: Participation) -> Result<Self> {
+    pub fn from_mix(horizon: u64, reading: Workload, mix: &Mix, runs: Participation) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "banded")?;
         let (mix, reading) = (mix.over(horizon, |_| 1.0), reading.over(horizon));
         mix.workloads().try_for_each(check_width)?;
@@ -135,19 +135,19 @@ impl Banded {
         };
         let texts: Vec<String> = mix.workloads().map(|own| own.to_string()).collect();
         let name = MechanismName::Banded(runs, Some(digest(&texts.join(" "), &pieces)));
-        Ok(Self::of(horizon, reading, name, pieces, response.left))
+        Ok(Self::from_pieces(horizon, reading, name, pieces, response.left))
     }
 
     /// `R = I`, noise on each step, for both noise distributions.
-    pub(super) fn of_steps(horizon: u64, workload: Workload) -> Result<Self> {
+    pub(super) fn for_steps(horizon: u64, workload: Workload) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "input")?;
         check_width(workload)?;
         let pieces = Pieces::identity();
         let response = pieces.response(workload).expect("the published response fades");
-        Ok(Self::of(horizon, workload, MechanismName::Input, pieces, response.left))
+        Ok(Self::from_pieces(horizon, workload, MechanismName::Input, pieces, response.left))
     }
 
-    fn of(horizon: u64, workload: Workload, name: MechanismName, pieces: Pieces, left: Vec<f64>) -> Self {
+    fn from_pieces(horizon: u64, workload: Workload, name: MechanismName, pieces: Pieces, left: Vec<f64>) -> Self {
         let row_norms = left.iter().scan(0.0, |sum, entry| {
             *sum += entry * entry;
             Some(*sum)
@@ -157,7 +157,7 @@ impl Banded {
             workload,
             name,
             row_norms: row_norms.collect(),
-            distances: Arc::new(Distances::of(&pieces.autocorrelation())),
+            distances: Arc::new(Distances::new(&pieces.autocorrelation())),
             pieces: Arc::new(pieces),
             left: left.into(),
         }
@@ -192,7 +192,7 @@ fn digest(workload: &str, pieces: &Pieces) -> MatrixDigest {
     hasher.update(workload.as_bytes()).update(&[0, pieces.bits as u8]);
     pieces.edges.iter().for_each(|edge| _ = hasher.update(&edge.to_le_bytes()));
     pieces.values.iter().for_each(|value| _ = hasher.update(&value.to_le_bytes()));
-    MatrixDigest::of(&hasher.finalize())
+    MatrixDigest::new(&hasher.finalize())
 }
 
 impl Mechanism for Banded {
@@ -301,7 +301,7 @@ impl Mechanism for Banded {
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         if self.is_of_steps() {
-            return Ok(LaplaceShift::of_single_nodes(1));
+            return Ok(LaplaceShift::from_single_nodes(1));
         }
         Err("its L1 sensitivity is far above its L2 sensitivity")
     }
@@ -342,7 +342,7 @@ pub(super) fn build(
     wanted: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
     let built = match criterion.mix() {
-        Some(mix) => Banded::of_mix(horizon, criterion.workload(), &mix, runs)?,
+        Some(mix) => Banded::from_mix(horizon, criterion.workload(), &mix, runs)?,
         None => Banded::new(horizon, criterion.workload(), runs)?,
     };
     match (wanted, built.name) {

@@ -95,10 +95,10 @@ impl Endless {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
         static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 4] = [const { OnceLock::new() }; 4];
         let built = BUILT[inside as usize].get_or_init(|| epochs::all(inside));
-        Ok(Self::of_epochs(horizon, inside, built.clone()?))
+        Ok(Self::from_epochs(horizon, inside, built.clone()?))
     }
 
-    fn of_epochs(horizon: u64, inside: Inside, epochs: Arc<[Epoch]>) -> Self {
+    fn from_epochs(horizon: u64, inside: Inside, epochs: Arc<[Epoch]>) -> Self {
         let digest = epoch::digest(&epochs);
         Self { horizon, inside, epochs, digest }
     }
@@ -268,7 +268,7 @@ impl Mechanism for Endless {
         let costs = self.begun().iter().map(|epoch| epoch.inner.cost());
         let (draws, words) =
             costs.fold((1.0f64, 0), |(d, w), cost| (d.max(cost.draws_per_step), w.max(cost.memory_words)));
-        Cost::of_draws(draws, words + 10)
+        Cost::from_draws(draws, words + 10)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -199,8 +199,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     }
 
     /// How the noise of single readings is sampled, without drawing all noise before them; `None` if no method is
-    /// known. (For a mechanism with [random access](super::Abilities::random_access), any step can also be computed from its
-    /// own nodes.)
+    /// known. (For a mechanism with [random access](super::Abilities::random_access), any step can also be computed
+    /// from its own nodes.)
     fn lazy(&self) -> Option<Lazy> {
         None
     }
@@ -244,7 +244,7 @@ pub struct Cost {
 
 impl Cost {
     /// The cost if the draws dominate the work of a step.
-    pub(crate) fn of_draws(draws_per_step: f64, memory_words: u64) -> Self {
+    pub(crate) fn from_draws(draws_per_step: f64, memory_words: u64) -> Self {
         Self { draws_per_step, work_per_step: draws_per_step, memory_words }
     }
 }

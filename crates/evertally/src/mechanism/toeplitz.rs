@@ -20,15 +20,16 @@ pub use square_root::SquareRoot;
 /// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.
 ///
 /// All steps of a normalized factorization are equally protected, which gives it the smaller error.
+#[doc(alias = "Columns")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Columns {
+pub enum ColumnScaling {
     /// Unscaled.
     Plain,
     /// Scaled to one length.
     Normalized,
 }
 
-impl Columns {
+impl ColumnScaling {
     /// Both kinds.
     pub const BOTH: [Self; 2] = [Self::Plain, Self::Normalized];
 

@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 use super::RandomBits;
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
-use super::stirling::{Estimate, difference, factorial_deviance, log_of_step};
+use super::stirling::{BoundedSum, difference, factorial_deviance, log_of_step};
 use crate::{Error, Result};
 
 /// The number k in 0 ..= n with probability C(n, k)·pᵏ(1 − p)ⁿ⁻ᵏ, for p = near/(near + far).
@@ -60,12 +60,12 @@ impl Binomial {
         if n > Self::MAX_TRIALS {
             return Err(Error::invalid(format!("a binomial law may have at most 2^126 trials, got {n}")));
         }
-        Ok(Self::of_parts(n, near, far))
+        Ok(Self::from_parts(n, near, far))
     }
 
     /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
-    pub(in crate::noise) fn of_parts(n: u128, near: u64, far: u64) -> Self {
+    pub(in crate::noise) fn from_parts(n: u128, near: u64, far: u64) -> Self {
         let (less, more) = (near.min(far), near.max(far));
         let (mode, rest) = share(n + 1, less, less + more);
         let v = if n == 0 { 0.0 } else { mode as f64 * ((n - mode) as f64 / n as f64) };
@@ -128,7 +128,7 @@ impl LogConcave for Binomial {
     /// L = ln(k!/m!) + ln((n−k)!/(n−m)!) − x ln(a/b): two deviances, and x ln(z₁b/(z₂a)) with z₁ = m + ½, z₂ = n − m +
     /// ½.
     #[inline]
-    fn estimate(&self, k: u128) -> Estimate {
+    fn estimate(&self, k: u128) -> BoundedSum {
         let (m, others) = (self.mode, self.n - self.mode);
         let (a, b) = (self.less as f64, self.more as f64);
         // z₁b − z₂a = m(a + b) − na + (b − a)/2 = (a + b)/2 − rest, below 2^64 in size.

@@ -49,12 +49,12 @@ impl Geometric {
         if scale > Ratio::new(Self::MAX_SCALE, 1)? {
             return Err(Error::invalid(format!("a scale may be at most 2^100, got {scale}")));
         }
-        Ok(Self::of_parts(scale))
+        Ok(Self::from_parts(scale))
     }
 
     /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
-    pub(super) fn of_parts(scale: Ratio) -> Self {
+    pub(super) fn from_parts(scale: Ratio) -> Self {
         let small = u64::try_from(scale.numerator()).ok().zip(u64::try_from(scale.denominator()).ok());
         Self { scale, small }
     }

@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
-use super::stirling::{Estimate, difference, rise};
+use super::stirling::{BoundedSum, difference, rise};
 use super::{Geometric, RandomBits};
 use crate::number::Ratio;
 use crate::{Error, Result};
@@ -67,12 +67,12 @@ impl NegativeBinomial {
         if scale > Ratio::whole(Self::MAX_SCALE) {
             return Err(Error::invalid(format!("a scale may be at most 2^60, got {scale}")));
         }
-        Ok(Self::of_parts(shape, scale))
+        Ok(Self::from_parts(shape, scale))
     }
 
     /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
-    pub(in crate::noise) fn of_parts(shape: u64, scale: Ratio) -> Self {
+    pub(in crate::noise) fn from_parts(shape: u64, scale: Ratio) -> Self {
         let further = shape - 1;
         let (r, s) = (shape as f64, scale.to_f64());
         // ζ, below 2^64 · 2^60.
@@ -102,7 +102,7 @@ impl NegativeBinomial {
     #[inline]
     pub(super) fn sample_by<const FAST: bool>(&self, bits: &mut impl RandomBits) -> u128 {
         match self.further {
-            0 => Geometric::of_parts(self.scale).sample_by::<FAST>(bits),
+            0 => Geometric::from_parts(self.scale).sample_by::<FAST>(bits),
             _ => self.hat.sample_by::<FAST>(self, bits),
         }
     }
@@ -120,9 +120,9 @@ impl LogConcave for NegativeBinomial {
 
     /// L = x/s − ln((k+1)···(k+r−1)) + ln((m+1)···(m+r−1)).
     #[inline]
-    fn estimate(&self, k: u128) -> Estimate {
+    fn estimate(&self, k: u128) -> BoundedSum {
         let linear = difference(k, self.mode) / self.scale.to_f64();
-        Estimate::default().plus(linear).less(rise(self.further, self.mode, k))
+        BoundedSum::default().plus(linear).less(rise(self.further, self.mode, k))
     }
 
     fn exact(&self, k: u128) -> LogSum {

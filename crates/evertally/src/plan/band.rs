@@ -84,7 +84,7 @@ impl Plan {
         let (band, mut intervals) = (self.band(confidence)?, self.intervals(confidence)?);
         if band.standard_errors.is_none() {
             intervals.table =
-                IntervalTable::of_miss(self.kind, self.unit_scale(), per_step_miss(confidence, self.horizon()));
+                IntervalTable::from_miss(self.kind, self.unit_scale(), per_step_miss(confidence, self.horizon()));
         }
         Ok(Intervals { band: Some(band), ..intervals })
     }

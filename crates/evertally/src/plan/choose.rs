@@ -233,7 +233,7 @@ fn candidate(
     mechanism: Arc<dyn Mechanism>,
 ) -> Result<Candidate> {
     let calibration = calibrated(request, sensitivity, kind, &*mechanism)?;
-    let guarantee = Guarantee::of(&request.budget, &calibration);
+    let guarantee = Guarantee::new(&request.budget, &calibration);
     let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
     let unit = node_variance(request, noise_divisor, &law).sqrt();
     let of_rows = |squared: fn(&dyn Mechanism) -> f64| {

@@ -46,7 +46,7 @@ struct WeightedWorkload {
 }
 
 impl WeightedWorkload {
-    fn of((workload, weight): (Workload, f64)) -> Self {
+    fn new((workload, weight): (Workload, f64)) -> Self {
         Self { workload, weight }
     }
 }
@@ -68,7 +68,7 @@ impl From<&Plan> for PlanFile {
             sums_per_event: request.sums_per_event,
             selection: request.selection,
             workload: request.mix.map_or(request.workload, |_| Workload::Sum),
-            workloads: request.mix.iter().flat_map(|mix| mix.readings().to_vec()).map(WeightedWorkload::of).collect(),
+            workloads: request.mix.iter().flat_map(|mix| mix.readings().to_vec()).map(WeightedWorkload::new).collect(),
             meaning: request.meaning.clone(),
         }
     }

@@ -44,7 +44,7 @@ impl Guarantee {
     /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and
     /// independent nodes add up: to less than `ε²/2` as soon as a change touches more than one node. (Only if nodes
     /// are read after their last step, see [`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal).)
-    pub(super) fn of(budget: &Budget, calibration: &Calibration) -> Self {
+    pub(super) fn new(budget: &Budget, calibration: &Calibration) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
             _ => None,
@@ -92,7 +92,7 @@ impl Guarantee {
     /// use evertally::privacy::{Budget, Epsilon, composition::Split};
     /// let budget = Budget::Pure(Epsilon::new(1.0)?);
     /// let mut parts = Vec::new();
-    /// for part in Split::of(budget).budgets(&[0.25, 0.75])? {
+    /// for part in Split::new(budget).budgets(&[0.25, 0.75])? {
     ///     parts.push((part, PlanRequest::count(100, part).plan()?.guarantee()));
     /// }
     /// assert_eq!(Guarantee::composed(budget, &parts)?.pure_epsilon, Some(Epsilon::new(1.0)?));

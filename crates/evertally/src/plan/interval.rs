@@ -79,11 +79,11 @@ impl IntervalTable {
         if !(confidence > 0.0 && confidence < 1.0) {
             return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
         }
-        Ok(Self { normal: normal_quantile(confidence), ..Self::of_miss(kind, scale, 1.0 - confidence) })
+        Ok(Self { normal: normal_quantile(confidence), ..Self::from_miss(kind, scale, 1.0 - confidence) })
     }
 
     /// Intervals that fail with this probability, strictly between 0 and 1, also if the confidence would round to 1.
-    pub(super) fn of_miss(kind: NoiseKind, scale: f64, miss: f64) -> Self {
+    pub(super) fn from_miss(kind: NoiseKind, scale: f64, miss: f64) -> Self {
         Self { kind, scale, miss, normal: normal_quantile_of_miss(miss), equal: Default::default() }
     }
 

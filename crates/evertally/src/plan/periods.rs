@@ -38,7 +38,7 @@ impl Plan {
             let apart = |gap: u64| gap.min(bounds.period.map_or(gap, |longest| (longest / 2).max(1)));
             let larger = bounds.min_gap.map_or(larger, |gap| larger.apart(apart(gap)));
             let request = &self.request;
-            let sensitivity = Sensitivity::of(larger, request.neighbours, request.values, request.horizon)?;
+            let sensitivity = Sensitivity::new(larger, request.neighbours, request.values, request.horizon)?;
             let sensitivity = sensitivity.in_sums(request.sums_per_event)?;
             moved_squared(sensitivity, &*self.mechanism, self.noise_divisor, self.exact_accounting)
         };

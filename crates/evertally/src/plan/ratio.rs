@@ -136,7 +136,7 @@ impl RatioIntervals {
     pub fn of(&mut self, pair: &NoisyPair) -> RatioSet {
         let by_normal = self.quantiles.factor(NoiseMoments::gaussian(1.0));
         let is_gaussian = pair.fourth == [0.0; 5];
-        let first = Roots::of(pair, by_normal);
+        let first = Roots::new(pair, by_normal);
         if is_gaussian {
             return first.map_or(RatioSet::Everything, Roots::set);
         }
@@ -155,7 +155,7 @@ impl RatioIntervals {
         let mut factor = self.quantiles.factor(pair.residual(pair.ratio()));
         let mut end = f64::NAN;
         for _ in 0..ROUNDS {
-            let roots = Roots::of(pair, factor)?;
+            let roots = Roots::new(pair, factor)?;
             let next = which(&roots);
             if (next - end).abs() <= 1e-13 * next.abs() {
                 return Some((next, roots.is_inside));
@@ -163,7 +163,7 @@ impl RatioIntervals {
             end = next;
             factor = self.quantiles.factor(pair.residual(end));
         }
-        Roots::of(pair, factor).map(|roots| (which(&roots), roots.is_inside))
+        Roots::new(pair, factor).map(|roots| (which(&roots), roots.is_inside))
     }
 }
 
@@ -178,7 +178,7 @@ struct Roots {
 
 impl Roots {
     /// Roots of `(B² - k²v_B) θ² - 2 (AB - k²c) θ + (A² - k²v_A) = 0`; `None` if the residual is smaller everywhere.
-    fn of(pair: &NoisyPair, factor: f64) -> Option<Self> {
+    fn new(pair: &NoisyPair, factor: f64) -> Option<Self> {
         let [a, b] = pair.values;
         let k = factor * factor;
         let square = b * b - k * pair.variances[1];

@@ -122,7 +122,7 @@ fn divided(
     budget: Budget,
     alone: &[Plan],
 ) -> Result<(Vec<f64>, Vec<Plan>)> {
-    let split = Split::of(budget);
+    let split = Split::new(budget);
     let weights: Vec<f64> = mix.readings().iter().map(|(_, weight)| *weight).collect();
     let shares = split.shares(&weights)?;
     let budgets = split.budgets(&shares)?;

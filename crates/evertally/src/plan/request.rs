@@ -83,7 +83,7 @@ impl PlanRequest {
     /// # Errors
     /// If a parameter is out of range, or the numbers do not fit 128 bits.
     pub fn sensitivity(&self) -> Result<Sensitivity> {
-        Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
+        Sensitivity::new(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
     }
 }
 

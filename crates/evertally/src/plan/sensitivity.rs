@@ -13,7 +13,7 @@ impl Sensitivity {
     /// use evertally::privacy::{Neighbours, Sensitivity, Unit, Values};
     /// // Three events in each of two groups.
     /// let unit = Unit::person(6).per_group(3);
-    /// let moved = Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 100)?;
+    /// let moved = Sensitivity::new(unit, Neighbours::AddRemove, Values::Count, 100)?;
     /// assert_eq!(moved.squared(&Input::new(100)?), 18.0);
     /// # Ok::<(), evertally::Error>(())
     /// ```

@@ -84,8 +84,8 @@ fn calibrated_noise_keeps_the_budget() {
     }
 }
 
-/// 2ρ·variance of the releases under exact accounting, from an independent computation; by column norms the shape (14, 4)
-/// of the smooth mechanism has 40.
+/// 2ρ·variance of the releases under exact accounting, from an independent computation; by column norms the shape (14,
+/// 4) of the smooth mechanism has 40.
 #[test]
 fn exact_accounting_saves_noise_on_the_discrete_grid() {
     for (mechanism, horizon, want) in [
@@ -484,7 +484,7 @@ fn epsilon_at_any_delta_is_the_best_route() {
 fn parts_promise_together_what_the_whole_does() {
     use crate::privacy::composition::Split;
     let of = |budget: Budget, shares: &[f64]| {
-        let parts = Split::of(budget).budgets(shares).unwrap();
+        let parts = Split::new(budget).budgets(shares).unwrap();
         let plan = |part: Budget| (part, PlanRequest::count(20, part).plan().unwrap().guarantee());
         Guarantee::composed(budget, &parts.into_iter().map(plan).collect::<Vec<_>>())
     };

@@ -55,7 +55,7 @@ impl Kept {
 ///
 /// ```
 /// use evertally::privacy::contribution::Offer;
-/// let offer = Offer::in_step(40).of_period_since(32).in_group(7).of_value(-12);
+/// let offer = Offer::in_step(40).with_period_start(32).in_group(7).with_value(-12);
 /// assert_eq!((offer.step, offer.since, offer.group, offer.value), (40, 32, 7, -12));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Offer {
 
     /// The same in a period that begins with this step.
     #[must_use]
-    pub const fn of_period_since(self, since: u64) -> Self {
+    pub const fn with_period_start(self, since: u64) -> Self {
         Self { since, ..self }
     }
 
@@ -90,7 +90,7 @@ impl Offer {
 
     /// The same with another value.
     #[must_use]
-    pub const fn of_value(self, value: i64) -> Self {
+    pub const fn with_value(self, value: i64) -> Self {
         Self { value, ..self }
     }
 }
@@ -150,7 +150,7 @@ impl ContributionBound {
 
     /// The same for values between these bounds: parts of values outside them are not kept.
     #[must_use]
-    pub fn of_values(self, values: Values) -> Self {
+    pub fn with_values(self, values: Values) -> Self {
         let (lower, upper) = values.bounds();
         let least = if lower > 0 { lower.unsigned_abs() } else { upper.min(0).unsigned_abs() };
         Self { least, ..self }
@@ -297,10 +297,10 @@ impl Contributions {
         Ok(Self { bound: ContributionBound::new(unit)?, period, persons: Vec::new(), details: Vec::new() })
     }
 
-    /// The same for values between these bounds; see [`ContributionBound::of_values`].
+    /// The same for values between these bounds; see [`ContributionBound::with_values`].
     #[must_use]
-    pub fn of_values(self, values: Values) -> Self {
-        Self { bound: self.bound.of_values(values), ..self }
+    pub fn with_values(self, values: Values) -> Self {
+        Self { bound: self.bound.with_values(values), ..self }
     }
 
     /// One more person, without events. `O(1)`.
@@ -331,7 +331,7 @@ impl Contributions {
         // A period named by the offer belongs to a calendar, whose first period may be short.
         let in_period = offer.step.saturating_sub(1).checked_rem(self.period).map(|within| offer.step - within);
         let since = if offer.since > 1 { offer.since } else { in_period.unwrap_or(1) };
-        let offer = offer.of_period_since(since);
+        let offer = offer.with_period_start(since);
         let place = person.0 as usize;
         let (mut none, details) = (Details::default(), self.details.get_mut(place));
         self.bound.keep(&mut self.persons[place], details.unwrap_or(&mut none), offer)

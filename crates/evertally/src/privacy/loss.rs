@@ -105,7 +105,7 @@ impl Resolution {
 /// use evertally::number::Ratio;
 /// // A count that enters four nodes, each with Laplace noise of scale 10: pure ε = 0.4.
 /// let delta = Delta::new(1e-6)?;
-/// let loss = PrivacyLoss::of_laplace(Ratio::new(10, 1)?, &ShiftProfile::ones(4)?, Resolution::for_delta(delta));
+/// let loss = PrivacyLoss::laplace(Ratio::new(10, 1)?, &ShiftProfile::ones(4)?, Resolution::for_delta(delta));
 /// assert_eq!(loss.delta(Epsilon::new(0.41)?), 0.0);
 /// // All four losses are +0.1 with probability (1 + e^-0.1)^-4.
 /// let top = (1.0f64 + (-0.1f64).exp()).powi(-4);
@@ -181,7 +181,7 @@ impl PrivacyLoss {
     /// # use evertally::privacy::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};
     /// # use evertally::number::Ratio;
     /// let delta = Delta::new(1e-6)?;
-    /// let loss = PrivacyLoss::of_laplace(Ratio::new(40, 1)?, &ShiftProfile::ones(40)?, Resolution::for_delta(delta));
+    /// let loss = PrivacyLoss::laplace(Ratio::new(40, 1)?, &ShiftProfile::ones(40)?, Resolution::for_delta(delta));
     /// let epsilon = loss.epsilon(delta);
     /// assert!(epsilon < 0.74); // pure ε is 1
     /// assert!(loss.delta(Epsilon::new(epsilon)?) <= 1e-6);

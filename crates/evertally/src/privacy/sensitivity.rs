@@ -41,13 +41,13 @@ impl Sensitivity {
     ///
     /// ```
     /// use evertally::privacy::{Neighbours, Sensitivity, Unit, Values};
-    /// let one = Sensitivity::of(Unit::Event, Neighbours::AddRemove, Values::Count, 100)?;
+    /// let one = Sensitivity::new(Unit::Event, Neighbours::AddRemove, Values::Count, 100)?;
     /// assert_eq!((one.l1, one.event_squared, one.spread.total), (1, 1, 1));
-    /// let moved = Sensitivity::of(Unit::person(3), Neighbours::ReplaceOne, Values::Count, 100)?;
+    /// let moved = Sensitivity::new(Unit::person(3), Neighbours::ReplaceOne, Values::Count, 100)?;
     /// assert_eq!((moved.l1, moved.event_squared, moved.spread.total), (6, 2, 3));
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn of(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
+    pub fn new(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
         values.validate()?;
         let (lower, upper) = values.bounds();
         let largest = u128::from(lower.unsigned_abs().max(upper.unsigned_abs()));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn senseless_declarations_are_refused() {
-        let of = |unit, values| Sensitivity::of(unit, Neighbours::AddRemove, values, 9);
+        let of = |unit, values| Sensitivity::new(unit, Neighbours::AddRemove, values, 9);
         assert!(of(Unit::person(0), Values::Count).is_err());
         assert!(
             of(Unit::Event, Values::Sum { lower: 0, upper: 0 }).unwrap_err().to_string().contains("sensitivity is 0")
@@ -150,13 +150,13 @@ mod tests {
     fn events_are_limited_by_the_steps() {
         let of = |max_events| {
             let unit = Unit::person(max_events).per_step(2);
-            Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 10).unwrap()
+            Sensitivity::new(unit, Neighbours::AddRemove, Values::Count, 10).unwrap()
         };
         assert_eq!(of(20), of(1_000_000));
         assert_ne!(of(20), of(19));
         // Steps 1 and 8 of 10.
         let gapped = Unit::person(9).per_step(2).apart(7);
-        assert_eq!(Sensitivity::of(gapped, Neighbours::AddRemove, Values::Count, 10).unwrap().spread.total, 4);
+        assert_eq!(Sensitivity::new(gapped, Neighbours::AddRemove, Values::Count, 10).unwrap().spread.total, 4);
     }
 
     /// A cap binds if it is below the largest possible sum of all events, and then counts for the total, a step and a
@@ -165,8 +165,8 @@ mod tests {
     fn caps_count_in_steps_of_the_grid() {
         let values = Values::Sum { lower: 0, upper: 100 };
         let of = |cap| {
-            let unit = Unit::person(100).per_step(10).per_group(20).of_total(cap);
-            Sensitivity::of(unit, Neighbours::AddRemove, values, 999).unwrap()
+            let unit = Unit::person(100).per_step(10).per_group(20).with_max_total(cap);
+            Sensitivity::new(unit, Neighbours::AddRemove, values, 999).unwrap()
         };
         let capped = of(5000);
         assert_eq!((capped.l1, capped.event_squared), (5000, 1));
@@ -179,7 +179,7 @@ mod tests {
     fn signs_follow_values_and_neighbours() {
         let of = |neighbours, lower, upper| {
             let unit = Unit::person(2).per_step(1);
-            Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }, 9).unwrap().spread
+            Sensitivity::new(unit, neighbours, Values::Sum { lower, upper }, 9).unwrap().spread
         };
         for (lower, upper, signs) in
             [(-1, 2, Signs::Either), (0, 2, Signs::One), (1, 2, Signs::One), (-2, 0, Signs::One), (-2, -1, Signs::One)]
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn events_of_several_sums_have_one_size() {
         let values = Values::Sum { lower: 0, upper: 10 };
-        let of = |neighbours| Sensitivity::of(Unit::person(3), neighbours, values, 9).unwrap();
+        let of = |neighbours| Sensitivity::new(Unit::person(3), neighbours, values, 9).unwrap();
         let once = of(Neighbours::AddRemove);
         let twice = once.in_sums(2).unwrap();
         assert_eq!((twice.l1, twice.event_squared, twice.largest_event(), twice.event_size()), (60, 200, 10, 5.0));
@@ -230,7 +230,7 @@ mod tests {
                     data.retain(|set| fits(set, unit.spread().unwrap()));
                     for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                         let bound =
-                            Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }, STEPS as u64).unwrap();
+                            Sensitivity::new(unit, neighbours, Values::Sum { lower, upper }, STEPS as u64).unwrap();
                         let (l1, l2) = largest_change(&r, &data, neighbours);
                         let l1_bound = bound.l1 as f64 * norms.l1;
                         let capped = mechanism.spread_squared(bound.spread);
@@ -264,7 +264,7 @@ mod tests {
                 let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
                 let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
                 for (unit, cap) in [1, 2, 3, 5, 6].into_iter().flat_map(|cap| {
-                    let person = Unit::person(2).of_total(cap);
+                    let person = Unit::person(2).with_max_total(cap);
                     [(person, cap), (person.per_step(1), cap)]
                 }) {
                     let per_step = unit.max_events_per_step().unwrap_or(2);
@@ -273,7 +273,7 @@ mod tests {
                     data.retain(|set| fits(set, Spread::new(2, per_step)));
                     for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                         let values = Values::Sum { lower, upper };
-                        let bound = Sensitivity::of(unit, neighbours, values, STEPS as u64).unwrap();
+                        let bound = Sensitivity::new(unit, neighbours, values, STEPS as u64).unwrap();
                         let (l1, l2) = largest_change(&r, &data, neighbours);
                         let l1_bound = bound.l1 as f64 * norms.l1;
                         let capped = mechanism.spread_squared(bound.spread);

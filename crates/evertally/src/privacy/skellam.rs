@@ -100,7 +100,7 @@ const ROUNDING: f64 = 1e-13;
 ///
 /// ```
 /// use evertally::privacy::skellam::IntegerShift;
-/// assert_eq!(IntegerShift::of_integers(25.0)?.variables(), 25.0);
+/// assert_eq!(IntegerShift::from_integers(25.0)?.variables(), 25.0);
 /// assert!(IntegerShift::new(25.0, 0.0).is_err());
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -133,7 +133,7 @@ impl IntegerShift {
     ///
     /// # Errors
     /// Unless `squared` is between 1 and 10³⁸.
-    pub fn of_integers(squared: f64) -> Result<Self> {
+    pub fn from_integers(squared: f64) -> Result<Self> {
         Self::new(squared, squared)
     }
 
@@ -156,7 +156,7 @@ impl IntegerShift {
 /// ```
 /// use evertally::privacy::skellam::{IntegerShift, rho};
 /// use evertally::number::Ratio;
-/// let spent = rho(Ratio::new(1 << 40, 1)?, IntegerShift::of_integers((1u64 << 40) as f64)?)?;
+/// let spent = rho(Ratio::new(1 << 40, 1)?, IntegerShift::from_integers((1u64 << 40) as f64)?)?;
 /// assert!(spent > 0.5 && spent < 0.5 * (1.0 + 1e-10));
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -218,7 +218,7 @@ pub fn variance_in_place_of(gaussian: Ratio) -> Result<Ratio> {
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon, conversions::mu_for, skellam::{IntegerShift, variance_for}};
 /// let (epsilon, delta) = (Epsilon::new(1.0)?, Delta::new(1e-6)?);
-/// let shift = IntegerShift::of_integers((1u64 << 50) as f64)?;
+/// let shift = IntegerShift::from_integers((1u64 << 50) as f64)?;
 /// let variance = variance_for(&Budget::Approximate(epsilon, delta), shift)?.to_f64();
 /// let continuous = shift.squared() / mu_for(epsilon, delta).powi(2);
 /// assert!((variance / continuous - 1.0).abs() < 1e-6);

@@ -5,6 +5,7 @@ mod round_trips;
 
 use super::conversions::*;
 use super::*;
+use crate::ErrorKind;
 
 fn epsilon(value: f64) -> Epsilon {
     Epsilon::new_even_if_weak(value).unwrap()
@@ -193,7 +194,7 @@ fn units_round_trip_through_files() {
         simple.per_group(1),
         simple.in_groups(2),
         simple.apart(3),
-        simple.of_total(9),
+        simple.with_max_total(9),
         simple.per_period(31),
     ] {
         let text = serde_json::to_string(&unit).unwrap();

@@ -155,7 +155,7 @@ impl Unit {
     }
 
     /// The same person, whose absolute values sum to at most this many multiples of the grid.
-    pub fn of_total(self, max_total: u64) -> Self {
+    pub fn with_max_total(self, max_total: u64) -> Self {
         self.bounded(|bounds| PersonBounds { max_total: Some(max_total), ..bounds })
     }
 
@@ -259,42 +259,4 @@ pub enum Neighbours {
     /// The unit's events are replaced by as many others: an event may change its value within its step, or move to
     /// another step or group, which counts as a removal and an addition.
     ReplaceOne,
-}
-
-/// The contribution of one event to its step, in multiples of the grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Values {
-    /// Every event counts 1.
-    Count,
-    /// A number between declared bounds.
-    Sum {
-        /// Lower bound, in multiples of the grid.
-        lower: i64,
-        /// Upper bound, in multiples of the grid.
-        upper: i64,
-    },
-}
-
-impl Values {
-    /// The bounds, in multiples of the grid.
-    pub fn bounds(self) -> (i64, i64) {
-        match self {
-            Self::Count => (1, 1),
-            Self::Sum { lower, upper } => (lower, upper),
-        }
-    }
-
-    pub(super) fn validate(self) -> Result<()> {
-        let (lower, upper) = self.bounds();
-        if lower > upper {
-            return Err(Error::invalid(format!("the lower bound ({lower}) is above the upper bound ({upper})")));
-        }
-        if lower == 0 && upper == 0 {
-            return Err(Error::invalid(
-                "the step sensitivity is 0: with both bounds 0 there is nothing to protect and nothing to release",
-            ));
-        }
-        Ok(())
-    }
 }

@@ -45,20 +45,20 @@ use crate::{Error, Result};
 /// use evertally::sketch::ErrorLaw;
 /// // Cells of 3 rows of which one in a hundred holds a heavy item.
 /// let cells = (0..10_000).map(|i| if i % 100 == 0 { 500.0 } else { f64::from(i % 41 - 20) });
-/// let law = ErrorLaw::of_cells(cells, 3);
+/// let law = ErrorLaw::from_cells(cells, 3);
 /// assert!(law.half_width(0.95)? < 20.0); // two of three rows are rarely off by more
 /// assert_eq!(law.half_width(0.9999)?, 500.0);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorLaw {
-    row: Row,
+    row: RowErrorLaw,
     rows: u32,
 }
 
 /// The symmetric law of a row's errors.
 #[derive(Clone, Debug, PartialEq)]
-enum Row {
+enum RowErrorLaw {
     /// Measured from cells: their absolute values, ascending; not empty.
     Cells(Vec<f64>),
     /// Noise alone, of this standard deviation: normal, or a sum of this many Laplace variables.
@@ -99,22 +99,22 @@ impl ErrorLaw {
     ///
     /// # Panics
     /// If there are no cells.
-    pub fn of_cells(cells: impl IntoIterator<Item = f64>, rows: u32) -> Self {
+    pub fn from_cells(cells: impl IntoIterator<Item = f64>, rows: u32) -> Self {
         let mut sizes: Vec<f64> = cells.into_iter().map(f64::abs).collect();
         assert!(!sizes.is_empty(), "a law needs at least one cell");
         sizes.sort_unstable_by(f64::total_cmp);
-        Self { row: Row::Cells(sizes), rows }
+        Self { row: RowErrorLaw::Cells(sizes), rows }
     }
 
     /// The law of noise alone at a step of a plan, without collisions.
-    pub(super) fn of_noise(plan: &LazyPlan, step: u64) -> Self {
+    pub(super) fn from_noise(plan: &LazyPlan, step: u64) -> Self {
         let laplace = match plan.plan().noise_kind() {
             NoiseKind::Gaussian => None,
             NoiseKind::Laplace => {
                 Some(terms(&plan.plan().mechanism().row_law(step))).filter(|terms| *terms <= MAX_EXACT_TERMS)
             }
         };
-        Self { row: Row::Noise { deviation: plan.std_error(step), laplace }, rows: 1 }
+        Self { row: RowErrorLaw::Noise { deviation: plan.std_error(step), laplace }, rows: 1 }
     }
 
     /// The probability that an estimate is above the count by more than `x`.
@@ -126,14 +126,14 @@ impl ErrorLaw {
     /// The probability that a row's error exceeds a size, which is not below 0.
     fn row_tail(&self, size: f64) -> f64 {
         match &self.row {
-            Row::Cells(sizes) => {
+            RowErrorLaw::Cells(sizes) => {
                 let above = sizes.len() - sizes.partition_point(|cell| *cell <= size);
                 let tail = 0.5 * (above + 1) as f64 / (sizes.len() + 1) as f64;
                 let greatest = sizes[sizes.len() - 1];
                 if size > greatest { tail * (greatest / size).powi(2) } else { tail }
             }
-            Row::Noise { deviation, laplace: None } => normal_cdf(-size / deviation),
-            Row::Noise { deviation, laplace: Some(terms) } => {
+            RowErrorLaw::Noise { deviation, laplace: None } => normal_cdf(-size / deviation),
+            RowErrorLaw::Noise { deviation, laplace: Some(terms) } => {
                 laplace_tail(*terms, size / deviation * (2.0 * *terms as f64).sqrt())
             }
         }
@@ -154,7 +154,7 @@ impl ErrorLaw {
     /// The smallest size that at most a share `outside` of a row's errors exceeds.
     fn end(&self, outside: f64) -> f64 {
         match &self.row {
-            Row::Cells(sizes) => {
+            RowErrorLaw::Cells(sizes) => {
                 let all = (sizes.len() + 1) as f64;
                 let above = libm::floor(outside * all * (1.0 + 1e-12)) - 1.0;
                 if above < 0.0 {
@@ -163,7 +163,7 @@ impl ErrorLaw {
                 // fits: at most the number of cells.
                 sizes[sizes.len().saturating_sub(1 + above as usize)]
             }
-            Row::Noise { deviation, .. } => {
+            RowErrorLaw::Noise { deviation, .. } => {
                 let (mut below, mut end) = (0.0, *deviation);
                 while 2.0 * self.row_tail(end) > outside && end < 1e3 * deviation {
                     (below, end) = (end, 2.0 * end);
@@ -180,8 +180,8 @@ impl ErrorLaw {
     /// Root mean square error of an estimate, as far as the cells show it.
     pub fn std_error(&self) -> f64 {
         let sizes = match &self.row {
-            Row::Cells(sizes) => sizes,
-            Row::Noise { deviation, .. } => return *deviation,
+            RowErrorLaw::Cells(sizes) => sizes,
+            RowErrorLaw::Noise { deviation, .. } => return *deviation,
         };
         // E M² = 4 ∫ x T(x) dx, and T is constant between adjacent cells.
         let (mut sum, mut from) = (0.0, 0.0);
@@ -248,7 +248,7 @@ mod tests {
         // Enough cells of each size that one more does not matter.
         let law = [(0.0, 40), (1.0, 30), (4.0, 20), (9.0, 10)];
         let cells = law.iter().flat_map(|(size, share)| std::iter::repeat_n(*size, share * 20_000));
-        let read = ErrorLaw::of_cells(cells, 5);
+        let read = ErrorLaw::from_cells(cells, 5);
         let signed: Vec<(f64, f64)> = law
             .iter()
             .flat_map(|(size, share)| {
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn chosen_intervals_end_where_the_condition_does() {
         let cells = (1..=4000).map(|i| (f64::from(i) / 4001.0).tan());
-        let law = ErrorLaw::of_cells(cells, 3);
+        let law = ErrorLaw::from_cells(cells, 3);
         let choice = Choice { least: 3.0, listed: 10, of: 1000 };
         let chosen = law.chosen(0.95, choice).unwrap();
         let half = law.half_width(1.0 - 0.045).unwrap();
@@ -322,7 +322,7 @@ mod tests {
     /// Noise alone: the normal law by its table, and Laplace noise by its formula.
     #[test]
     fn laws_of_noise_are_known_ones() {
-        let law = |laplace| ErrorLaw { row: Row::Noise { deviation: 2.0, laplace }, rows: 1 };
+        let law = |laplace| ErrorLaw { row: RowErrorLaw::Noise { deviation: 2.0, laplace }, rows: 1 };
         for (confidence, half) in [(0.95, 3.919_928), (0.997_300_2, 6.0), (0.999_999_426_7, 10.0)] {
             assert!((law(None).half_width(confidence).unwrap() - half).abs() < 1e-5, "{confidence}");
         }
@@ -335,7 +335,7 @@ mod tests {
     /// Beyond the largest cell the tail continues, and so do half-widths.
     #[test]
     fn tails_do_not_end_with_the_cells() {
-        let law = ErrorLaw::of_cells([-2.0, 1.0, 0.5], 1);
+        let law = ErrorLaw::from_cells([-2.0, 1.0, 0.5], 1);
         assert_eq!((law.tail(2.0), law.tail(4.0), law.tail(-4.0)), (0.125, 0.03125, 1.0 - 0.03125));
         assert_eq!((law.half_width(0.75).unwrap(), law.half_width(1.0 - 1.0 / 16.0).unwrap()), (2.0, 4.0));
     }

@@ -118,7 +118,7 @@ impl Shape {
             Self::CountSketch(table) => table.cells(),
             Self::CountMin(table) => table.cells() + 1,
             Self::DyadicCounts(tree) => tree.first_node(tree.height()) + 1,
-            Self::DyadicSketch(tree, table) => tree.levels().map(|level| Level::of(tree, table, level).cells()).sum(),
+            Self::DyadicSketch(tree, table) => tree.levels().map(|level| Level::new(tree, table, level).cells()).sum(),
         }
     }
 
@@ -128,7 +128,7 @@ impl Shape {
             Self::CountSketch(table) => table.rows.into(),
             Self::CountMin(table) => u64::from(table.rows) + 1,
             Self::DyadicCounts(tree) => u64::from(tree.height()) + 1,
-            Self::DyadicSketch(tree, table) => tree.levels().map(|level| Level::of(tree, table, level).sums()).sum(),
+            Self::DyadicSketch(tree, table) => tree.levels().map(|level| Level::new(tree, table, level).sums()).sum(),
         }
     }
 
@@ -180,7 +180,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    pub(super) fn of(tree: KeyTree, table: Table, level: u32) -> Self {
+    pub(super) fn new(tree: KeyTree, table: Table, level: u32) -> Self {
         match u64::try_from(tree.nodes(level)) {
             Ok(nodes) if nodes <= table.cells() => Self::Nodes(nodes),
             _ => Self::Table(table),

@@ -33,7 +33,7 @@ const EXTRA_DIGITS: u8 = 4;
 
 impl Release {
     /// From an exact value at a step and the noise drawn for it.
-    pub(super) fn of(plan: &Plan, step: u64, exact: i64, drawn: i128) -> Self {
+    pub(super) fn new(plan: &Plan, step: u64, exact: i64, drawn: i128) -> Self {
         let fraction_bits = plan.fraction_bits();
         // fits: |exact| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
         // 2^80.

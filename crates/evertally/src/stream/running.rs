@@ -1,10 +1,10 @@
 //! One running sum.
 
 use super::Release;
-use super::series::{Series, check_step, check_sum, check_value};
+use super::series::{SumSeries, check_step, check_sum, check_value};
 use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
-use crate::state::{Layout, Saved, StateId};
+use crate::state::{Layout, SavedSums, StateId};
 use crate::{Error, Result};
 
 /// A private running count or sum.
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 pub struct RunningSum {
     plan: Plan,
     id: StateId,
-    series: Series,
+    series: SumSeries,
     step: u64,
 }
 
@@ -35,11 +35,11 @@ impl RunningSum {
     /// If the record of the key shows that this noise was already issued.
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
-        Ok(Self::of(plan, key, name))
+        Ok(Self::with_key(plan, key, name))
     }
 
-    fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
-        let series = Series::new(&plan, key, &name, Purpose::Total).with_foresight();
+    fn with_key(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
+        let series = SumSeries::new(&plan, key, &name, Purpose::Total).with_foresight();
         let id = StateId::new(&plan, key, name, Layout::Total);
         Self { plan, id, series, step: 0 }
     }
@@ -154,7 +154,7 @@ impl RunningSum {
 
     /// The stream's [state](crate::state). It holds exact sums: keep it as safe as the data.
     pub fn save(&self) -> Vec<u8> {
-        self.id.seal(&Saved {
+        self.id.seal(&SavedSums {
             step: self.step,
             sums: vec![self.series.sums()],
             memories: self.series.memory().into_iter().collect(),
@@ -168,7 +168,7 @@ impl RunningSum {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Total)?;
-        let mut stream = Self::of(plan, key, name);
+        let mut stream = Self::with_key(plan, key, name);
         let saved = stream.id.open_sums(state, stream.plan.horizon(), 1)?;
         stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;

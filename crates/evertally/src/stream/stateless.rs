@@ -1,7 +1,7 @@
 //! Releases of running sums that the caller holds: at any step, in any order, from only key, name and plan.
 
 use super::Release;
-use super::series::{Series, check_past_step, check_sum};
+use super::series::{SumSeries, check_past_step, check_sum};
 use crate::mechanism::{Cursor, Workload};
 use crate::noise::{GroupNoise, GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
@@ -99,7 +99,7 @@ impl<'s> StatelessSum<'s> {
         check_sum(self.plan, sum)?;
         let (noise, law) = (&self.noise, self.plan.law());
         let drawn = self.cursor.seek(step, &mut |node| law.sample(&mut noise.bits(node)));
-        Ok(Release::of(self.plan, step, sum, drawn))
+        Ok(Release::new(self.plan, step, sum, drawn))
     }
 }
 
@@ -134,7 +134,7 @@ impl std::fmt::Debug for StatelessSum<'_> {
 /// ```
 pub struct StepPass {
     plan: Plan,
-    series: Series,
+    series: SumSeries,
     step: u64,
 }
 
@@ -145,20 +145,20 @@ impl StepPass {
     /// As [`RunningSum::new`](super::RunningSum::new).
     pub fn total(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
-        Ok(Self::of(plan, key, &name, Purpose::Total))
+        Ok(Self::new(plan, key, &name, Purpose::Total))
     }
 
     /// The sum of a group, by its name among [`Groups`](super::Groups).
     ///
     /// # Errors
     /// As [`RunningSum::new`](super::RunningSum::new).
-    pub fn of_group(plan: Plan, key: &GuardedKey, name: StreamName, group: &[u8]) -> Result<Self> {
+    pub fn for_group(plan: Plan, key: &GuardedKey, name: StreamName, group: &[u8]) -> Result<Self> {
         let key = key.begin_group(&name, &plan.digest(), group)?;
-        Ok(Self::of(plan, key, &name, Purpose::Group(group)))
+        Ok(Self::new(plan, key, &name, Purpose::Group(group)))
     }
 
-    fn of(plan: Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
-        let series = Series::new(&plan, key, name, purpose);
+    fn new(plan: Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
+        let series = SumSeries::new(&plan, key, name, purpose);
         Self { plan, series, step: 0 }
     }
 
@@ -244,7 +244,7 @@ mod tests {
             let mut total = RunningSum::new(plan.clone(), &key, name.clone()).unwrap();
             let mut passes: Vec<StepPass> = names
                 .iter()
-                .map(|group| StepPass::of_group(plan.clone(), &key, name.clone(), group.as_bytes()).unwrap())
+                .map(|group| StepPass::for_group(plan.clone(), &key, name.clone(), group.as_bytes()).unwrap())
                 .collect();
             let mut whole = StepPass::total(plan.clone(), &key, name.clone()).unwrap();
             let mut expected = Vec::new();

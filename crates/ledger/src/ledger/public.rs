@@ -164,7 +164,7 @@ impl PublicLedger {
                 name: name.clone(),
                 budget: plan.budget,
                 selection: plan.selection.map(|selection| selection.delta()),
-                protects: Protects::of(plan.unit, plan.neighbours, &plan.meaning),
+                protects: Protects::new(plan.unit, plan.neighbours, &plan.meaning),
                 steps: entry.last_step(),
                 runs: entry.runs.clone(),
                 plan_text: entry.plan_text.clone(),

@@ -24,7 +24,7 @@ pub struct Claim {
 
 impl Claim {
     /// The claim of a stream with all plans under which it is released.
-    pub fn of(stream: &Stream, key_id: &str) -> Self {
+    pub fn from_stream(stream: &Stream, key_id: &str) -> Self {
         let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
         Self { plan, cost: stream.guarantee().expense(), ..Self::new(stream.name.as_str(), key_id, &stream.plan) }
     }
@@ -37,7 +37,7 @@ impl Claim {
             key_id: key_id.to_owned(),
             plan: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
             cost: plan.guarantee().expense(),
-            protects: Protects::of(request.unit(), request.neighbours(), request.meaning()),
+            protects: Protects::new(request.unit(), request.neighbours(), request.meaning()),
             budget: match plan.guarantee().selection {
                 None => request.budget().to_string(),
                 Some(delta) => format!("{}, groups selected by δ = {:e}", request.budget(), delta.get()),

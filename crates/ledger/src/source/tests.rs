@@ -42,7 +42,7 @@ fn streams_of_all_keys_spend_one_total_and_each_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("visits.budget");
     let source = budget(&path, epsilon(1.0));
-    let open = || SourceBudget::of_file(&path).unwrap();
+    let open = || SourceBudget::from_file(&path).unwrap();
     let (one, other) = (plan(10, epsilon(0.7)), plan(10, epsilon(0.3)));
     let keys = [SecretKey::generate().unwrap(), SecretKey::generate().unwrap()];
     let mut ledgers = keys.each_ref().map(|key| Ledger::create(MemoryStore::default(), key).unwrap());
@@ -97,7 +97,7 @@ fn a_reservation_is_taken_up_by_the_first_key_and_approvals_stay() {
     assert_eq!(source.state().unwrap().reserved.epsilon, Some(1.0));
     let key = SecretKey::generate().unwrap();
     let mut ledger = Ledger::create(MemoryStore::default(), &key).unwrap();
-    ledger.spend_from(Some((SourceBudget::of_file(&path).unwrap(), Approval::default())));
+    ledger.spend_from(Some((SourceBudget::from_file(&path).unwrap(), Approval::default())));
     publish(&mut ledger, &key, "a", &planned, 1).unwrap();
     let state = source.state().unwrap();
     assert_eq!((state.spent.epsilon, state.reserved.main(), state.costs.len()), (Some(1.0), 0.0, 1));
@@ -122,7 +122,7 @@ fn several_at_once_lose_nothing() {
             scope.spawn(move || {
                 for stream in 0..4 {
                     let claim = Claim::new(&format!("{thread} {stream}"), "k", planned);
-                    let source = SourceBudget::of_file(path).unwrap();
+                    let source = SourceBudget::from_file(path).unwrap();
                     if source.reserve(&claim, &Approval::default()).is_ok() {
                         granted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                         source.settle(&claim).unwrap();
@@ -131,7 +131,7 @@ fn several_at_once_lose_nothing() {
             });
         }
     });
-    let state = SourceBudget::of_file(&path).unwrap().state().unwrap();
+    let state = SourceBudget::from_file(&path).unwrap().state().unwrap();
     assert_eq!((granted.into_inner(), state.costs.len(), state.spent.epsilon), (10, 10, Some(1.0)));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a lock or temporary file stayed");
 }
@@ -147,8 +147,8 @@ fn what_is_reserved_and_not_recorded_counts_once() {
     let planned = plan(10, epsilon(0.6));
     source.reserve(&Claim::new("a", &key.id().to_string(), &planned), &Approval::default()).unwrap();
     let never = AtomicBool::new(false);
-    let mut open = OpenKey::of_file(Arc::new(RealDisk), &key_path, Absent::Refuse, &never, &mut |_| ()).unwrap();
-    open.ledger.spend_from(Some((SourceBudget::of_file(&path).unwrap(), Approval::default())));
+    let mut open = OpenKey::from_file(Arc::new(RealDisk), &key_path, Absent::Refuse, &never, &mut |_| ()).unwrap();
+    open.ledger.spend_from(Some((SourceBudget::from_file(&path).unwrap(), Approval::default())));
     publish(&mut open.ledger, &key, "a", &planned, 1).unwrap();
     let state = source.state().unwrap();
     assert_eq!((state.spent.epsilon, state.left.epsilon), (Some(0.6), Some(0.4)));
@@ -158,7 +158,7 @@ fn what_is_reserved_and_not_recorded_counts_once() {
 fn damaged_and_missing_budgets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("visits.budget");
-    assert!(error_text(SourceBudget::of_file(&path)).contains("evertally budget new"));
+    assert!(error_text(SourceBudget::from_file(&path)).contains("evertally budget new"));
     let source = budget(&path, epsilon(1.0));
     let again = SourceBudget::create(Arc::new(RealDisk), &path, "v", total(epsilon(2.0)), Approval::default());
     assert!(error_text(again).contains("never replaced"));

@@ -38,7 +38,7 @@ pub struct PartFacts {
 
 impl MeasureFacts {
     /// The facts of a stream's plans; `None` if only running sums are released.
-    pub fn of(stream: &Stream) -> Option<Self> {
+    pub fn new(stream: &Stream) -> Option<Self> {
         let bundle = stream.measures.as_ref()?;
         let part = |planned: &evertally_declare::measures::PlannedPart| PartFacts {
             part: name_of(&planned.part, stream),

@@ -45,7 +45,7 @@ pub struct ActiveFacts {
 
 impl PeriodFacts {
     /// For a stream whose unit has periods, given the ε and ρ of one period.
-    pub(super) fn of(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
+    pub(super) fn new(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
         let (period, longest) = (stream.period()?, stream.periods.longest()?);
         let there_are = stream.periods.count(stream.calendar.steps());
         let mut counts: Vec<u64> = ACTIVE_PERIODS.into_iter().filter(|periods| *periods <= there_are).collect();

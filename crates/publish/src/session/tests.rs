@@ -7,7 +7,7 @@ use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon};
 use evertally::privacy::{Unit, Values};
 use evertally_declare::error::Place;
-use evertally_declare::event::{Cells, Columns, Field, Layout, Position};
+use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::policy::{Late, OutOfBounds, Refusable};
 use evertally_declare::records::Records;
@@ -88,7 +88,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
 
 pub(super) fn groups() -> GroupTable {
     let names = GROUPS.map(str::to_owned).to_vec();
-    GroupTable::of_names(vec!["group".into()], names, None, Default::default()).unwrap()
+    GroupTable::from_names(vec!["group".into()], names, None, Default::default()).unwrap()
 }
 
 /// A session, and the ledger it goes into.
@@ -122,7 +122,7 @@ fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> 
         Field::Text(PERSONS[row.person]),
         Field::Integer(row.value),
     ]);
-    let layout = Layout::new(&columns());
+    let layout = ColumnLayout::new(&columns());
     show(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
 }
 
@@ -180,8 +180,8 @@ pub(super) fn a_unit() -> impl Strategy<Value = Unit> {
         base.apart(3),
         Unit::person(4).per_group(2),
         Unit::person(4).in_groups(1).per_period(5),
-        Unit::person(5).of_total(7),
-        Unit::person(4).per_step(2).per_group(2).in_groups(2).apart(2).of_total(9).per_period(6),
+        Unit::person(5).with_max_total(7),
+        Unit::person(4).per_step(2).per_group(2).in_groups(2).apart(2).with_max_total(9).per_period(6),
     ])
 }
 
@@ -325,7 +325,7 @@ fn nobody_is_called_nan() {
         stream.missing = missing;
         let mut session = session(&stream, 1, &ledger, &key);
         let cells = RowCells([Field::Instant(0), Field::Text("a"), Field::Float(f64::NAN), Field::Integer(1)]);
-        let layout = Layout::new(&columns());
+        let layout = ColumnLayout::new(&columns());
         let pushed = session.push(&Event::new(Position { file: "rows", place: Place::Row(1) }, &cells, &layout));
         match missing {
             Refusable::Refuse => assert!(pushed.unwrap_err().to_string().contains("the event names no person")),
@@ -400,10 +400,10 @@ fn noise_is_in_proportion_to_scales() {
     let names = (0..800).map(|number| number.to_string()).collect();
     let scales: Vec<Grid> =
         (0..800).map(|number| if number % 2 == 0 { "0.5" } else { "300" }.parse().unwrap()).collect();
-    let table = GroupTable::of_names(vec!["group".into()], names, None, Default::default()).unwrap();
+    let table = GroupTable::from_names(vec!["group".into()], names, None, Default::default()).unwrap();
     let table = table.with_scales(Some(scales), None).unwrap();
     let (stream, ledger) = (stream(0), Ledger::in_memory(&key()));
-    let mut session = Session::of_sums(stream.clone(), Some(table), &key(), &ledger).unwrap();
+    let mut session = Session::new_sums(stream.clone(), Some(table), &key(), &ledger).unwrap();
     session.close_through(1).unwrap();
     let mut closed = session.next_step().unwrap().unwrap();
     let (mut values, mut errors) = ([Vec::new(), Vec::new()], [0.0; 2]);
@@ -411,7 +411,7 @@ fn noise_is_in_proportion_to_scales() {
         .for_each_row(|group, row| {
             values[group % 2].push(row.value.number);
             errors[group % 2] = row.std_error;
-            Ok::<(), evertally_declare::error::Error>(())
+            Ok::<(), evertally_declare::error::PipelineError>(())
         })
         .unwrap();
     assert!((errors[1] / errors[0] - 600.0).abs() < 1e-3);

@@ -5,8 +5,8 @@ use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use evertally::privacy::Unit;
 use evertally_declare::declaration::Parameter::Late as LatePolicy;
-use evertally_declare::error::{Error, InputError, Place, Result, Unreadable, usage};
-use evertally_declare::event::{Columns, Event, Field, Role};
+use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable, usage};
+use evertally_declare::event::{ColumnRole, Columns, Event, Field};
 use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
 use evertally_declare::steps::Instant;
@@ -29,7 +29,7 @@ pub(super) const MAX_BATCH_ROWS: u64 = 50_000_000;
 const BATCH: &str = "the batch";
 
 /// A valid batch that was read and waits for its turn.
-pub struct Prepared {
+pub struct PreparedBatch {
     pub(super) id: String,
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
@@ -56,11 +56,11 @@ pub(super) fn prepare(
     (format, bytes): (Format, Box<dyn Read + Send>),
     latest: u64,
     decoding: &Decoding,
-) -> Result<Prepared, Refusal> {
+) -> Result<PreparedBatch, Refusal> {
     let bytes = Digested::new(bytes, &info.digest_key);
     let groups = info.groups();
     let mut reading =
-        Reading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
+        BatchReading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
@@ -84,7 +84,7 @@ pub(super) fn prepare(
                         placed.write(with_person, &mut chunk.bytes);
                         let mut bytes = (chunk.bytes.len() - before) as u64;
                         if keeps_texts {
-                            let late = LateEvent::of(event);
+                            let late = LateEvent::new(event);
                             bytes +=
                                 TEXT_BYTES + late.texts.iter().map(|text| text.len() as u64 + TEXT_BYTES).sum::<u64>();
                             chunk.texts.push(late);
@@ -109,8 +109,8 @@ pub(super) fn prepare(
     if !reading.problems.is_empty() {
         return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
     }
-    let digest = bytes.finish().map_err(Error::from)?;
-    Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
+    let digest = bytes.finish().map_err(PipelineError::from)?;
+    Ok(PreparedBatch { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
 }
 
 /// About the memory that a reader of rows takes for its blocks of text.
@@ -126,7 +126,7 @@ const TEXT_BYTES: u64 = 40;
 pub(super) fn drained(bytes: Digested) -> Refusal {
     match bytes.finish() {
         Ok(_) => Refusal::Busy,
-        Err(error) => Refusal::Other(Error::from(error)),
+        Err(error) => Refusal::Other(PipelineError::from(error)),
     }
 }
 
@@ -139,7 +139,7 @@ pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, bu
     }
     if memory.used() - READER_BYTES > decoding.memory {
         let problem = format!("its rows take more than {} bytes of memory", decoding.memory);
-        let error = InputError::of_file(BATCH, problem).remedy("send it in parts");
+        let error = InputError::in_file(BATCH, problem).remedy("send it in parts");
         return Err(error.as_unreadable(Unreadable::TooLarge).into());
     }
     Ok(())
@@ -149,7 +149,7 @@ pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, bu
 pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
     // The error discards everything read so far.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or_else(|_| {
-        let error = InputError::of_file(BATCH, "its bytes are damaged and cannot be read".to_owned());
+        let error = InputError::in_file(BATCH, "its bytes are damaged and cannot be read".to_owned());
         Err(error.as_unreadable(Unreadable::Damaged).into())
     })
 }
@@ -157,7 +157,7 @@ pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
 /// After this many rejected rows a batch is read no further.
 const MAX_REFUSED_ROWS: u64 = 100_000;
 
-struct Reading<'r> {
+struct BatchReading<'r> {
     stream: &'r Stream,
     latest: u64,
     chunks: BTreeMap<u64, Chunk>,
@@ -166,7 +166,7 @@ struct Reading<'r> {
     rows: u64,
 }
 
-impl Reading<'_> {
+impl BatchReading<'_> {
     /// Why the rest of a batch is not read.
     fn too_many(&self) -> String {
         let first = self.problems.first().map_or(String::new(), |row| {
@@ -182,7 +182,8 @@ impl Reading<'_> {
             let calendar = &self.stream.calendar;
             let begins = calendar.format(calendar.start_of(step));
             let problem = format!("is in the future: its step begins at {begins}");
-            let error = event.bad_cell(Role::Time, problem).remedy("correct the clock of its sender, or send it later");
+            let error =
+                event.bad_cell(ColumnRole::Time, problem).remedy("correct the clock of its sender, or send it later");
             if let Ok(()) = self.add(error.into()) {}
             return None;
         }
@@ -196,11 +197,11 @@ impl Reading<'_> {
     }
 
     /// Records a rejected row; any other error is returned.
-    fn add(&mut self, error: Error) -> Result<()> {
+    fn add(&mut self, error: PipelineError) -> Result<()> {
         if error.io().is_some() {
             return Err(error);
         }
-        let Some(problem) = RowProblem::of(&error) else { return Err(error) };
+        let Some(problem) = RowProblem::new(&error) else { return Err(error) };
         if error.input().is_some_and(|input| input.unreadable().is_some()) {
             return Err(error);
         }
@@ -231,8 +232,8 @@ pub(super) fn each_event(
         ..ReadOptions::default()
     };
     if has_lines {
-        let mut events = Events::of_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
-        while events.next_batch::<Error>(visit)? {}
+        let mut events = Events::from_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
+        while events.next_batch::<PipelineError>(visit)? {}
         return Ok(());
     }
     // The body is complete in a file before decoding begins: a slow sender delays no other decoder.
@@ -242,12 +243,12 @@ pub(super) fn each_event(
     let visit = &mut |event: &Event<'_>| {
         left = left.checked_sub(bytes_of(event)).ok_or_else(|| {
             let problem = format!("its rows have more than {} bytes when written as text", decoding.cells);
-            InputError::of_file(BATCH, problem).remedy("send it in parts").as_unreadable(Unreadable::TooLarge)
+            InputError::in_file(BATCH, problem).remedy("send it in parts").as_unreadable(Unreadable::TooLarge)
         })?;
         visit(event)
     };
-    let mut events = Events::of_file(BATCH, file, format, columns, &options, &running)?;
-    while events.next_batch::<Error>(visit)? {}
+    let mut events = Events::from_file(BATCH, file, format, columns, &options, &running)?;
+    while events.next_batch::<PipelineError>(visit)? {}
     Ok(())
 }
 

@@ -1,346 +1,194 @@
-//! Detects stale copies of a folder, and other publishers, by comparing it with the witness.
+//! Recovers streams when the service starts: from their stored state, and the events that it does not include.
 
-use super::closing::next_head;
 use super::core::Core;
-use super::live::first_head;
-use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
-use crate::witness::Seen;
-use evertally::hex;
-use evertally_declare::error::{Error, Result, usage};
-use std::time::{Duration, Instant as Monotonic};
-
-/// A healthy witness answers in less time.
-const SLOW_WITNESS: Duration = Duration::from_secs(1);
-
-/// The note of the steps recorded at the witness, written at the last stop.
-const TOLD: &str = "told";
+use super::info::{Parts, StreamInfo, StreamProgress, StreamState};
+use super::live::{LAST_BATCH, RunningStream, first_head};
+use super::reporting::Reporting;
+use super::resolved::{Resolved, table_of};
+use crate::store::{
+    BATCHES, CLOSED, ClosedRecord, FOLLOWS, NAMES, Phase, ROWS, RowBlock, STATES, STREAMS, StateRecord, StreamRecord,
+    from_bytes, stored,
+};
+use evertally::noise::{Purpose, mac_key};
+use evertally_declare::error::{Context, PipelineError, Result, failure};
+use evertally_ledger::ledger::Follows;
+use evertally_publish::session::{RunningSums, Session};
+use evertally_publish::views::ViewValue;
+use redb::ReadableTable;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 impl Core {
-    /// Compares the folder with the witness's record when the service starts.
-    ///
-    /// # Errors
-    /// If the witness belongs to another folder, or cannot be read.
-    pub(super) fn read_witness(&mut self) -> Result<()> {
-        self.load_acknowledged()?;
-        self.compare_with_witness()?;
-        let numbers: Vec<u32> = self.live.keys().copied().collect();
-        for number in numbers {
-            let mut live = self.live.remove(&number).expect("just seen");
-            self.load_unpublished(&mut live)?;
-            self.live.insert(number, live);
-        }
-        Ok(())
-    }
-
-    fn compare_with_witness(&mut self) -> Result<()> {
-        let Some(witness) = &mut self.witness else {
-            if self.was_witnessed()? {
-                return Err(usage(
-                    "this folder has a witness, but the configuration names none: without it nobody can tell whether \
-                     the folder is the newest copy. Put [witness] back; to move the witness, copy its contents to the \
-                     new place. If it is lost, and this folder is certainly the newest, start once with \
-                     --forget-witness",
-                ));
-            }
-            return Ok(());
+    /// The stored records of all streams.
+    pub(super) fn records(&self) -> Result<Vec<(u32, StreamRecord)>> {
+        let table = self.store.look()?.open_table(STREAMS).map_err(stored)?;
+        let record = |entry: std::result::Result<(redb::AccessGuard<'_, u32>, redb::AccessGuard<'_, &[u8]>), _>| {
+            let (number, bytes) = entry.map_err(|e: redb::StorageError| stored(e))?;
+            Ok((number.value(), from_bytes(bytes.value(), "a stream record")?))
         };
-        let (said, place) = (witness.ask()?, witness.place());
-        self.has_witnessed = self.was_witnessed()?;
-        let Some(said) = said else {
-            if self.has_witnessed {
-                self.read_only = Some(format!(
-                    "the record of the witness {place} is gone, and nobody can tell whether this folder is the newest \
-                     copy; restore it and start again. If it is lost, and this folder is certainly the newest, start \
-                     once with --forget-witness. Until then nothing is accepted or published"
-                ));
-            }
-            self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
-            return Ok(());
+        table.iter().map_err(stored)?.map(record).collect()
+    }
+
+    /// Loads a stream: its stored state, then the events that the state does not include.
+    pub(super) fn load(&self, number: u32, record: StreamRecord) -> Result<RunningStream> {
+        let name = record.name.clone();
+        self.loaded(number, record).context(format_args!("stream `{name}`"))
+    }
+
+    fn loaded(&self, number: u32, record: StreamRecord) -> Result<RunningStream> {
+        let resolved = Resolved::from_record(&record, &self.ledger, self.follows_of(number)?)?;
+        let looking = self.store.look()?;
+        let closed = looking.open_table(CLOSED).map_err(stored)?;
+        let state = looking.open_table(STATES).map_err(stored)?;
+        let state: Option<StateRecord> = match state.get(number).map_err(stored)? {
+            Some(bytes) => Some(from_bytes(bytes.value(), "the state of a stream")?),
+            None => None,
         };
-        if said.folder != self.said.folder {
-            return Err(usage(format!(
-                "the witness {place} belongs to another folder ({}, and this one is {}); configure its own witness, or \
-                 a new place",
-                said.folder, self.said.folder
-            )));
-        }
-        let mut heard = Vec::new();
-        for (name, seen) in &said.streams {
-            // A stream that is missing here can be opened with the same declaration: then it recovers.
-            let Some(number) = self.find(name).map(|info| info.number) else { continue };
-            let live = self.live.get_mut(&number).expect("all streams are loaded");
-            if live.closed() < seen.closed {
-                if live.ahead.replace(seen.clone()).as_ref() != Some(seen) {
-                    self.store_recovering(number, seen)?;
-                }
-            } else if self.head_at(number, seen.closed)? != seen.head {
-                self.read_only = Some(format!(
-                    "stream `{name}` was published differently through step {} than the witness {place} has seen: \
-                     another copy of this folder has been running. Stop it, and restore the newest backup of that \
-                     copy",
-                    seen.closed
-                ));
-            } else {
-                heard.push((name.clone(), seen.closed));
-            }
-        }
-        self.acknowledge_after_settling(heard);
-        // A start without new publications writes nothing to the witness: of two copies, the first to publish wins.
-        self.is_unsaid = self.live.values().any(|live| {
-            let seen = said.streams.get(live.info.name());
-            live.closed() > 0 && live.ahead.is_none() && seen.is_none_or(|seen| seen.closed != live.closed())
-        });
-        self.said = said;
-        self.mark_witnessed()
-    }
-
-    /// Records that a stream lags its witness. Until it has caught up, steps that are not recorded at the witness are
-    /// not shown, even if the witness changes.
-    fn store_recovering(&self, number: u32, seen: &Seen) -> Result<()> {
-        self.store.change(|writing| {
-            let mut table = writing.open_table(RECOVERING).map_err(stored)?;
-            table.insert(number, to_bytes(seen)?.as_slice()).map_err(stored)?;
-            Ok(())
-        })
-    }
-
-    /// The recorded lag, unless the stream has caught up.
-    pub(super) fn recovering(&self, live: &super::live::RunningStream) -> Result<Option<Seen>> {
-        let table = self.store.look()?.open_table(RECOVERING).map_err(stored)?;
-        let Some(bytes) = table.get(live.info.number).map_err(stored)? else { return Ok(None) };
-        let seen: Seen = from_bytes(bytes.value(), "a witness record")?;
-        let is_good = live.closed() >= seen.closed && self.head_at(live.info.number, seen.closed)? == seen.head;
-        if is_good {
-            self.recovered(live.info.number)?;
-            return Ok(None);
-        }
-        Ok(Some(seen))
-    }
-
-    /// Removes the record: the stream has reproduced the steps that its witness has seen.
-    pub(super) fn recovered(&self, number: u32) -> Result<()> {
-        self.store.change(|writing| {
-            writing.open_table(RECOVERING).map_err(stored)?.remove(number).map_err(stored)?;
-            Ok(())
-        })
-    }
-
-    /// The head of a stream after a closed step, in hexadecimal; empty if the step has no record.
-    fn head_at(&self, number: u32, step: u64) -> Result<String> {
-        let table = self.store.look()?.open_table(CLOSED).map_err(stored)?;
-        let Some(bytes) = table.get((number, step)).map_err(stored)? else { return Ok(String::new()) };
-        Ok(hex(&from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?.head))
-    }
-
-    /// Records for every stream the last step recorded at the witness, for a start at which the witness cannot tell.
-    pub(super) fn store_acknowledged(&self) -> Result<()> {
-        let told: Vec<(u32, u64)> = self.live.values().map(|live| (live.info.number, live.told)).collect();
-        if self.witness.is_none() {
-            return Ok(());
-        }
-        self.store.note(TOLD, &to_bytes(&told)?)
-    }
-
-    /// Restores the recorded steps.
-    fn load_acknowledged(&mut self) -> Result<()> {
-        let Some(bytes) = self.store.noted(TOLD)? else { return Ok(()) };
-        for (number, step) in from_bytes::<Vec<(u32, u64)>>(&bytes, "the steps recorded at the witness")? {
-            if let Some(live) = self.live.get_mut(&number) {
-                live.told = live.told.max(step);
-            }
-        }
-        Ok(())
-    }
-
-    fn was_witnessed(&self) -> Result<bool> {
-        Ok(self.store.noted(WITNESSED)?.is_some())
-    }
-
-    /// Records the progress of all streams at the witness, unless another writer has changed it since.
-    pub(super) fn write_witness(&mut self, seen: Vec<(String, Seen)>) {
-        let Some(witness) = &mut self.witness else {
-            self.is_unsaid = false;
-            return;
+        let (stream, groups) = (resolved.stream.clone(), resolved.groups.clone());
+        let session = match &state {
+            Some(state) => Session::restore_live(stream, groups, &self.key, &self.ledger, &state.session)?,
+            None => Session::live(stream, groups, &self.key, &self.ledger)?,
         };
-        if self.settling.is_some() || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
-            return;
+        let mut live = self.live_of(number, record, resolved, session)?;
+        live.batches = last_batch(&looking, number)?;
+        self.recall(&mut live, &looking)?;
+        let mut counted = live.count_stored(&self.store, state.map_or(0, |state| state.counted));
+        // Steps closed after the state was stored are closed again, and must give the same result.
+        let mut records = Vec::new();
+        for entry in closed.range((number, live.closed() + 1)..=(number, u64::MAX)).map_err(stored)? {
+            let (key, bytes) = entry.map_err(stored)?;
+            records.push((key.value().1, from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?));
         }
-        let (place, began) = (witness.place(), Monotonic::now());
-        let before = match witness.ask() {
-            Ok(before) => before,
-            Err(error) => {
-                self.cannot_ask(&error, began);
-                return;
+        if live.closed() > 0 {
+            let bytes = closed.get((number, live.closed())).map_err(stored)?;
+            let bytes = bytes.ok_or_else(|| failure("the data folder is corrupt: a closed step has no record"))?;
+            live.last = from_bytes(bytes.value(), "a closed step")?;
+        }
+        for (step, record) in records {
+            counted?;
+            let looks_back = !live.info.stream.views.is_empty();
+            let mut closing = live.session.close_open()?;
+            if looks_back {
+                closing.for_each_row(|_, _| Ok::<(), PipelineError>(()))?; // views depend on earlier rows
             }
-        };
-        if before.is_some() && before == self.saying {
-            // The last write arrived; its answer was lost.
-            self.said = self.saying.take().expect("just compared");
-        }
-        match before {
-            None if self.said.counter == 0 => {}
-            None => {
-                self.witness_problem = Some(gone(&place));
-                return;
-            }
-            Some(before) if before == self.said => {}
-            Some(_) => {
-                self.read_only = Some(other_writer_error(&place));
-                return;
-            }
-        }
-        let mut said = self.said.clone();
-        said.counter += 1;
-        said.writer.clone_from(&self.writer);
-        let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
-        for (name, seen) in seen {
-            // Steps published elsewhere stay recorded: nothing that the witness has seen is taken back.
-            if said.streams.get(&name).is_none_or(|before| before.closed <= seen.closed) {
-                said.streams.insert(name, seen);
-            }
-        }
-        self.saying = Some(said.clone());
-        let told_it = witness.write(&said);
-        match told_it.and_then(|()| self.mark_witnessed()) {
-            Ok(()) => {
-                (self.said, self.saying) = (said, None);
-                self.acknowledge_after_settling(told);
-                (self.is_unsaid, self.witness_problem) = (false, None);
-            }
-            Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
-        }
-    }
-
-    /// Steps recorded at the witness may be shown once the record has settled.
-    fn acknowledge_after_settling(&mut self, told: Vec<(String, u64)>) {
-        let Some(witness) = &self.witness else { return };
-        let settles_in = witness.settles_in();
-        if !settles_in.is_zero() {
-            self.settling = (!told.is_empty()).then(|| (Monotonic::now() + settles_in, told));
-            return;
-        }
-        self.set_acknowledged(told);
-    }
-
-    fn set_acknowledged(&mut self, told: Vec<(String, u64)>) {
-        for (name, step) in told {
-            let number = self.find(&name).map(|info| info.number);
-            if let Some(live) = number.and_then(|number| self.live.get_mut(&number)) {
-                live.told = live.told.max(step);
-            }
-        }
-    }
-
-    /// Once the last record has settled, checks that the witness still holds it.
-    pub(super) fn check_settled(&mut self) {
-        let is_due = self.settling.as_ref().is_some_and(|(at, _)| Monotonic::now() >= *at);
-        if !is_due || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
-            return;
-        }
-        let Some(witness) = &mut self.witness else { return };
-        let (place, began) = (witness.place(), Monotonic::now());
-        match witness.ask() {
-            Ok(Some(said)) if said == self.said => {
-                self.witness_problem = None;
-                if let Some((_, told)) = self.settling.take() {
-                    self.set_acknowledged(told);
-                }
-            }
-            Ok(Some(_)) => self.read_only = Some(other_writer_error(&place)),
-            Ok(None) => {
-                self.witness_problem = Some(gone(&place));
-            }
-            Err(error) => self.cannot_ask(&error, began),
-        }
-    }
-
-    fn cannot_ask(&mut self, error: &Error, began: Monotonic) {
-        self.witness_problem = Some(format!("{error}; nothing is shown until it can be read"));
-        // A witness that is slow to fail is not asked again for a while: batches wait meanwhile.
-        self.ask_again = (began.elapsed() > SLOW_WITNESS).then(|| Monotonic::now() + 10 * SLOW_WITNESS);
-    }
-
-    /// Records that the folder has a witness: before anything recorded there is shown, but not before the first record,
-    /// since an empty witness would then be taken for a lost one.
-    fn mark_witnessed(&mut self) -> Result<()> {
-        if self.has_witnessed {
-            return Ok(());
-        }
-        self.store.note(WITNESSED, &[1])?;
-        self.has_witnessed = true;
-        Ok(())
-    }
-
-    /// Follows the hash chain of every stream from its beginning: all published rows exist and match the heads. Steps
-    /// after the last checkpoint were computed again when the folder was opened.
-    ///
-    /// # Errors
-    /// If a row or a step is missing or was changed.
-    pub fn verify(&self) -> Result<Vec<String>> {
-        let read_txn = self.store.look()?;
-        let (closed, rows) = (read_txn.open_table(CLOSED).map_err(stored)?, read_txn.open_table(ROWS).map_err(stored)?);
-        let mut found = Vec::new();
-        for live in self.live.values() {
-            let (info, number) = (&live.info, live.info.number);
-            let (mut head, mut step, mut known) = (first_head(info.name()), 0, known_at_first(info));
-            let damaged = |step: u64, what: &str| {
-                usage(format!(
-                    "stream `{}`, step {step}: {what}; the data folder is corrupt or was changed: restore it from a \
+            if live.closed() != step || live.session.chain() != record.events {
+                return Err(failure(
+                    "the data folder is corrupt: its events do not reproduce the published steps; restore it from a \
                      backup",
-                    info.name()
-                ))
-            };
-            for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)? {
-                let (key, bytes) = entry.map_err(stored)?;
-                let record: ClosedRecord = from_bytes(bytes.value(), "a closed step")?;
-                step += 1;
-                if key.value().1 != step {
-                    return Err(damaged(step, "its record is missing"));
-                }
-                let publication = info.stream.rows_through(step);
-                if publication > info.stream.rows_through(step - 1) {
-                    let (mut blocks, mut most) = (Vec::new(), known);
-                    let range = (number, publication, 0)..=(number, publication, u32::MAX);
-                    for entry in rows.range(range).map_err(stored)? {
-                        let (key, bytes) = entry.map_err(stored)?;
-                        let block: RowBlock = from_bytes(bytes.value(), "released rows")?;
-                        most = block.rows.iter().map(|row| row.place + 1).fold(most, u32::max);
-                        blocks.push((key.value().2, bytes.value().to_vec()));
-                    }
-                    let new = known..most;
-                    let names = new.map(|place| (place, info.names_of(place).unwrap_or_default().to_vec()));
-                    head = next_head(&head, step, &names.collect::<Vec<_>>(), &blocks);
-                    known = most;
-                }
-                if head != record.head {
-                    return Err(damaged(step, "its rows differ from the published ones"));
-                }
+                ));
             }
-            if step != live.closed() {
-                return Err(damaged(step + 1, "its record is missing"));
-            }
-            found.push(format!(
-                "stream `{}`: {step} closed steps, {} publications",
-                info.name(),
-                live.last.publications
-            ));
+            live.last = record;
+            counted = live.count_stored(&self.store, 0);
         }
-        Ok(found)
+        match counted {
+            // Events of the open step that leave its range end their own stream only.
+            Err(error) if error.is_usage() => live.failed = Some(error.to_string()),
+            counted => counted?,
+        }
+        live.told = live.last.told;
+        live.ahead = self.recovering(&live)?;
+        Ok(live)
+    }
+
+    /// A stream whose session has just been created.
+    pub(super) fn live_of(
+        &self,
+        number: u32,
+        record: StreamRecord,
+        resolved: Resolved,
+        session: Session<RunningSums>,
+    ) -> Result<RunningStream> {
+        let stream = Arc::new(session.stream().clone());
+        let reporting = Reporting::new(Arc::clone(&stream), &self.key, &self.ledger);
+        let mac = mac_key(&self.key, &stream.name, &stream.plan.digest(), Purpose::Hashing);
+        let digest_key = blake3::derive_key("evertally serve 1 batches", mac.as_slice());
+        let progress = StreamProgress {
+            closed: 0,
+            publications: 0,
+            head: first_head(record.name.as_str()),
+            state: StreamState::Open,
+            closes_at: None,
+            shows_at: None,
+        };
+        let (closing, is_retired) = (record.closing, matches!(record.phase, Phase::Retired(_)));
+        let info = StreamInfo::new(Parts {
+            number,
+            table: table_of(&stream)?,
+            plan: stream.plan_text()?,
+            groups: resolved.groups.clone(),
+            reporting,
+            placer: session.placer(),
+            digest_key,
+            progress,
+            stream,
+            record,
+        });
+        info.add_names(self.names(number)?);
+        let last = ClosedRecord {
+            publications: 0,
+            head: first_head(info.name()),
+            events: session.chain(),
+            shown_at: 0,
+            batches: 0,
+            told: 0,
+            lines: 0,
+        };
+        Ok(RunningStream {
+            info: Arc::new(info),
+            session,
+            batches: 0,
+            last,
+            unseen: VecDeque::new(),
+            unsaved: 0,
+            failed: None,
+            told: 0,
+            ahead: None,
+            closing,
+            is_retired,
+        })
+    }
+
+    /// The stored names of lines.
+    fn names(&self, number: u32) -> Result<Vec<Vec<String>>> {
+        let table = self.store.look()?.open_table(NAMES).map_err(stored)?;
+        let mut names = Vec::new();
+        for entry in table.range((number, 0)..=(number, u32::MAX)).map_err(stored)? {
+            names.push(from_bytes(entry.map_err(stored)?.1.value(), "the names of a stream")?);
+        }
+        Ok(names)
+    }
+
+    /// Restores the last views, from which later ones continue.
+    fn recall(&self, live: &mut RunningStream, looking: &redb::ReadTransaction) -> Result<()> {
+        let publications = live.info.stream.rows_through(live.closed());
+        if live.info.stream.views.is_empty() || publications == 0 {
+            return Ok(());
+        }
+        let (table, number) = (looking.open_table(ROWS).map_err(stored)?, live.info.number);
+        for entry in table.range((number, publications, 0)..=(number, publications, u32::MAX)).map_err(stored)? {
+            let block: RowBlock = from_bytes(entry.map_err(stored)?.1.value(), "released rows")?;
+            for row in block.rows {
+                if let (Some(view), Some(names)) = (row.view, live.info.names_of(row.place)) {
+                    let shown =
+                        ViewValue { text: view.text, number: view.number, lower: view.lower, upper: view.upper };
+                    live.session.restore_view(names.to_vec(), shown);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream that a stream continues, if any.
+    pub(super) fn follows_of(&self, number: u32) -> Result<Option<Follows>> {
+        let table = self.store.look()?.open_table(FOLLOWS).map_err(stored)?;
+        let bytes = table.get(number).map_err(stored)?;
+        bytes.map(|bytes| from_bytes(bytes.value(), "the link to an earlier stream")).transpose()
     }
 }
 
-fn gone(place: &str) -> String {
-    format!("the record of the witness {place} is gone: restore its previous contents; nothing is shown until then")
-}
-
-fn other_writer_error(place: &str) -> String {
-    format!(
-        "another writer has changed the witness {place}: a copy of this folder is running somewhere, or the witness \
-         was lost. Nothing is accepted or published here; stop the other copy, then start this one again"
-    )
-}
-
-/// The number of lines that a stream had before its first event.
-fn known_at_first(info: &super::StreamInfo) -> u32 {
-    if info.stream.plan.threshold().is_some() { 0 } else { info.all_lines() as u32 } // fits: places do
+/// The number of the last accepted batch of a stream.
+fn last_batch(looking: &redb::ReadTransaction, number: u32) -> Result<u64> {
+    let table = looking.open_table(BATCHES).map_err(stored)?;
+    let last = table.get((number, LAST_BATCH)).map_err(stored)?;
+    Ok(last.and_then(|bytes| bytes.value().try_into().ok()).map_or(0, u64::from_le_bytes))
 }

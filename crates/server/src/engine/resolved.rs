@@ -19,12 +19,12 @@ pub(super) struct Resolved {
 
 impl Resolved {
     /// Resolves a declaration, under the stream's original plan if the ledger has one.
-    pub(super) fn of(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
+    pub(super) fn new(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
         let declared = Declaration::from_json(declaration)?;
         for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
             if is_there {
                 let why = " is for runs: a service closes steps when they are due";
-                return Err(Problem::of(parameter, sentence![parameter, why]).into());
+                return Err(Problem::for_parameter(parameter, sentence![parameter, why]).into());
             }
         }
         let mut settings = declared.resolve()?;
@@ -39,8 +39,8 @@ impl Resolved {
         Ok(Self { stream, groups })
     }
 
-    pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger, follows: Option<Follows>) -> Result<Self> {
-        Self::of(&record.declaration, Some(ledger), follows)
+    pub(super) fn from_record(record: &StreamRecord, ledger: &Ledger, follows: Option<Follows>) -> Result<Self> {
+        Self::new(&record.declaration, Some(ledger), follows)
     }
 }
 
@@ -58,6 +58,6 @@ pub(super) fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
 }
 
 pub(super) fn table_of(stream: &Stream) -> Result<TableSpec> {
-    let table = TableSpec::of_stream(stream).map_err(usage)?;
+    let table = TableSpec::from_stream(stream).map_err(usage)?;
     Ok(table.with_instants(stream.calendar.zone()))
 }

@@ -55,14 +55,14 @@ impl std::error::Error for Exceeded {}
 
 impl Exceeded {
     /// The cause of a read error, if it is one of these.
-    pub(super) fn of(error: &io::Error) -> Option<Self> {
+    pub(super) fn new(error: &io::Error) -> Option<Self> {
         let mut source: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
         while let Some(error) = source {
             if let Some(exceeded) = error.downcast_ref::<Self>() {
                 return Some(*exceeded);
             }
             if let Some(inner) = error.downcast_ref::<io::Error>() {
-                return Self::of(inner);
+                return Self::new(inner);
             }
             source = error.source();
         }

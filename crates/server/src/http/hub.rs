@@ -206,6 +206,6 @@ fn published(service: &Service, info: &StreamInfo, publication: u64) -> Bytes {
 }
 
 fn changed(info: &StreamInfo) -> Bytes {
-    let data = serde_json::to_string(&answers::Description::of(info)).expect("a description is plain data");
+    let data = serde_json::to_string(&answers::Description::new(info)).expect("a description is plain data");
     Bytes::from(format!("event: state\ndata: {data}\n\n"))
 }

@@ -59,7 +59,7 @@ pub(super) fn open<'o>(
 ) -> PublishResult<TableRows<'o>> {
     let stream = ArrowStream::new(BufReader::new(file), options.memory).map_err(|e| {
         let problem = format!("this is not a stream of Arrow record batches: {e}");
-        InputError::of_file(name, problem).as_unreadable(Unreadable::Damaged)
+        InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
     })?;
     TableRows::open(name, &stream.schema(), Box::new(stream), wanted)
 }

@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
 use super::header;
 use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::pass::{BATCH_ROWS, Pass, text_field};
-use evertally_declare::error::{Error, InputError, Place, Result, Unreadable};
+use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;
 
@@ -30,13 +30,13 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const HALF_BITS: u32 = 11;
 
 /// The batches of a table.
-type Batches<'t> = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>;
+type RecordBatches<'t> = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>;
 
 /// The rows of a table in memory, or of a stream of record batches. Its columns are used in place; those of types
 /// without a cell type are converted a few thousand rows at a time.
 pub(super) struct TableRows<'t> {
     name: String,
-    batches: Batches<'t>,
+    batches: RecordBatches<'t>,
     /// The positions of the wanted columns.
     places: Vec<usize>,
     /// Rows that were taken from the table but not passed on yet.
@@ -46,7 +46,7 @@ pub(super) struct TableRows<'t> {
 
 impl<'t> TableRows<'t> {
     /// Checks the schema.
-    pub(super) fn open(name: &str, schema: &Schema, batches: Batches<'t>, wanted: &[String]) -> Result<Self> {
+    pub(super) fn open(name: &str, schema: &Schema, batches: RecordBatches<'t>, wanted: &[String]) -> Result<Self> {
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let places = header::locate(name, wanted, &present)?;
         Ok(TableRows { name: name.to_owned(), batches, places, left: None, row: 0 })
@@ -59,7 +59,7 @@ impl<'t> TableRows<'t> {
             None => {
                 let Some(batch) = self.batches.next() else { return Ok(None) };
                 let unreadable = |e| {
-                    InputError::of_file(&*self.name, format!("it cannot be read ({e})"))
+                    InputError::in_file(&*self.name, format!("it cannot be read ({e})"))
                         .at(Place::Row(self.row + 1))
                         .as_unreadable(Unreadable::Damaged)
                 };
@@ -84,14 +84,14 @@ pub(super) struct RowBatch {
 
 impl RowBatch {
     /// Passes on the rows.
-    pub(super) fn visit<E: From<Error>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
-        let columns = Columns::of(&self.batch, pass.layout.names(), file).map_err(Error::from)?;
+    pub(super) fn visit<E: From<PipelineError>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
+        let columns = BatchColumns::new(&self.batch, pass.layout.names(), file).map_err(PipelineError::from)?;
         let has_long_cells = columns.0.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
-            let cells = Row { columns: &columns.0, index, missing: pass.missing };
+            let cells = BatchRow { columns: &columns.0, index, missing: pass.missing };
             let place = Place::Row(self.before + index as u64 + 1);
             if has_long_cells {
-                refuse_long_cells(file, place, pass.layout, &cells).map_err(Error::from)?;
+                refuse_long_cells(file, place, pass.layout, &cells).map_err(PipelineError::from)?;
             }
             pass.emit(file, place, &cells)?;
         }
@@ -100,10 +100,10 @@ impl RowBatch {
 }
 
 /// The wanted columns of a batch, in the order of the layout.
-struct Columns(Vec<Column>);
+struct BatchColumns(Vec<Column>);
 
-impl Columns {
-    fn of(batch: &RecordBatch, names: &[String], file: &str) -> Result<Columns, InputError> {
+impl BatchColumns {
+    fn new(batch: &RecordBatch, names: &[String], file: &str) -> Result<BatchColumns, InputError> {
         let schema = batch.schema_ref();
         let column = |name: &String| {
             let (place, field) = schema.column_with_name(name).expect("located in the same schema");
@@ -113,11 +113,11 @@ impl Columns {
                     "it has the unsupported extension type {}; convert it to text, numbers, booleans or times",
                     quoted(extension)
                 )),
-                None => Column::of(batch.column(place)),
+                None => Column::new(batch.column(place)),
             };
-            read.map_err(|problem| InputError::of_file(file, problem).in_column(name.clone()))
+            read.map_err(|problem| InputError::in_file(file, problem).in_column(name.clone()))
         };
-        names.iter().map(column).collect::<Result<_, _>>().map(Columns)
+        names.iter().map(column).collect::<Result<_, _>>().map(BatchColumns)
     }
 }
 
@@ -149,26 +149,26 @@ struct Ticks {
 }
 
 impl Column {
-    fn of(array: &ArrayRef) -> Result<Column, String> {
+    fn new(array: &ArrayRef) -> Result<Column, String> {
         use DataType::*;
         Ok(match array.data_type() {
             Utf8 => Column::Text(array.as_string::<i32>().clone()),
             LargeUtf8 => Column::LargeText(array.as_string::<i64>().clone()),
             Utf8View => Column::TextView(array.as_string_view().clone()),
             // Bytes are validated as text, and not copied.
-            Binary => return Column::of(&cast(array, &Utf8)?),
-            LargeBinary => return Column::of(&cast(array, &LargeUtf8)?),
-            BinaryView => return Column::of(&cast(array, &Utf8View)?),
+            Binary => return Column::new(&cast(array, &Utf8)?),
+            LargeBinary => return Column::new(&cast(array, &LargeUtf8)?),
+            BinaryView => return Column::new(&cast(array, &Utf8View)?),
             Boolean => Column::text(array)?,
             Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::Decimal(Column::strings(array)?),
             Dictionary(_, values) if is_text(values) => {
                 let dictionary = array.as_any_dictionary();
                 let keys = cast(&dictionary.keys().slice(0, array.len()), &Int64)?;
-                let texts = Column::of(dictionary.values())?;
+                let texts = Column::new(dictionary.values())?;
                 Column::Dictionary(keys.as_primitive::<Int64Type>().clone(), Box::new(texts))
             }
             // Values that are not text have at most a few bytes per row.
-            Dictionary(_, values) => return Column::of(&cast(array, values)?),
+            Dictionary(_, values) => return Column::new(&cast(array, values)?),
             // Values that do not fit signed 64 bits are read from their digits.
             UInt64 if cast(array, &Int64).is_err() => Column::text(array)?,
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
@@ -270,13 +270,13 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
 }
 
 /// One row of a batch.
-struct Row<'r> {
+struct BatchRow<'r> {
     columns: &'r [Column],
     index: usize,
     missing: &'r [String],
 }
 
-impl Cells for Row<'_> {
+impl Cells for BatchRow<'_> {
     #[inline]
     fn cell(&self, slot: usize) -> Field<'_> {
         self.columns[slot].field(self.index, self.missing)
@@ -294,7 +294,7 @@ fn widened(value: f32) -> f64 {
 /// The cells of a batch as texts, one list per row.
 #[cfg(test)]
 pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
-    let columns = Columns::of(batch, names, "f").unwrap();
+    let columns = BatchColumns::new(batch, names, "f").unwrap();
     let row = |index| columns.0.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
     (0..batch.num_rows()).map(row).collect()
 }

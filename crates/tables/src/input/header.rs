@@ -18,7 +18,7 @@ fn locate_one(file: &str, wanted: &str, present: &[&str]) -> Result<usize, Input
     let Some(first) = places.next() else { return Err(missing_column(file, wanted, present)) };
     match places.next() {
         None => Ok(first),
-        Some(second) => Err(InputError::of_file(
+        Some(second) => Err(InputError::in_file(
             file,
             format!(
                 "there are two columns named {} (columns {} and {}); rename one of them",
@@ -44,7 +44,7 @@ pub(super) fn missing_column(file: &str, wanted: &str, present: &[&str]) -> Inpu
         None => (String::new(), None),
     };
     let problem = format!("there is no column {}{suggestion}; it has {}{hint}", quoted(wanted), list(present));
-    let error = InputError::of_file(file, problem);
+    let error = InputError::in_file(file, problem);
     match remedy {
         Some(remedy) => error.remedy(remedy),
         None => error,

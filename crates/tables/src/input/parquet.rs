@@ -38,7 +38,7 @@ use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{InputError, Place, Result, Unreadable};
 use evertally_declare::problem::sentence;
 use excess::TooLarge;
-use pages::{ColumnPages, Pages, Source};
+use pages::{ColumnPages, PageSource, Pages};
 
 /// Row groups are read together until they have this many rows, so that small row groups do not produce small batches.
 const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
@@ -46,7 +46,7 @@ const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
 /// The rows of one file.
 pub(super) struct ParquetRows {
     file: String,
-    source: Arc<Source>,
+    source: Arc<PageSource>,
     /// The wanted columns, and their positions among all.
     columns: BTreeSet<usize>,
     levels: FieldLevels,
@@ -154,7 +154,7 @@ impl ParquetRows {
 
 /// Row groups that are read together.
 struct Stripe {
-    source: Arc<Source>,
+    source: Arc<PageSource>,
     groups: Range<usize>,
 }
 
@@ -263,7 +263,7 @@ impl RowGroups for Stripe {
 }
 
 /// Reads the footer, after its memory use has been estimated.
-fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Fields)> {
+fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(PageSource, Fields)> {
     let bytes = file.metadata()?.len();
     let end = bytes.checked_sub(8).ok_or_else(|| pages::damaged("it is too short"))?;
     let tail = file.get_bytes(end, 8)?;
@@ -286,7 +286,7 @@ fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Field
     drop(footer);
     check_arrow_schema(&metadata)?;
     let schema = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new())?.schema().clone();
-    Ok((Source { file, bytes, metadata, memory: memory / 2 }, schema.fields().clone()))
+    Ok((PageSource { file, bytes, metadata, memory: memory / 2 }, schema.fields().clone()))
 }
 
 /// Refuses an Arrow schema in the metadata that would take much more memory than it has bytes.
@@ -305,7 +305,7 @@ fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
 }
 
 /// How to read the wanted columns.
-struct Views {
+struct ColumnViews {
     /// All columns; the wanted ones have types that avoid copies.
     fields: Fields,
     /// The wanted leaves of the schema.
@@ -314,7 +314,7 @@ struct Views {
     unchecked: Vec<usize>,
 }
 
-fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTreeSet<usize>) -> Result<Views> {
+fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTreeSet<usize>) -> Result<ColumnViews> {
     let descriptor = metadata.file_metadata().schema_descr();
     let mut fields: Vec<Arc<Field>> = schema.iter().cloned().collect();
     let mut unchecked = Vec::new();
@@ -327,7 +327,7 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
         let info = root.get_basic_info();
         let is_nested = !root.is_primitive() || info.has_repetition() && info.repetition() == Repetition::REPEATED;
         if is_nested || !is_readable(kind) {
-            return Err(InputError::of_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
+            return Err(InputError::in_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
         }
         let kind = match is_text(kind) {
             true if info.converted_type() == ConvertedType::UTF8 => DataType::Utf8View,
@@ -343,7 +343,7 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
     }
     let is_wanted = |leaf: &usize| columns.contains(&descriptor.get_column_root_idx(*leaf));
     let leaves = (0..descriptor.num_columns()).filter(is_wanted).collect();
-    Ok(Views { fields: fields.into(), leaves, unchecked })
+    Ok(ColumnViews { fields: fields.into(), leaves, unchecked })
 }
 
 /// Whether a type can be read as cells.
@@ -365,7 +365,7 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
     while let Some(error) = source {
         if let Some(too_large) = error.downcast_ref::<TooLarge>() {
             let remedy = sentence!["write it with smaller pages, or allow more with ", Parameter::ReadMemory];
-            let error = InputError::of_file(file, too_large.to_string()).remedy(remedy);
+            let error = InputError::in_file(file, too_large.to_string()).remedy(remedy);
             return error.as_unreadable(Unreadable::TooLarge);
         }
         source = error.source();
@@ -375,7 +375,7 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
 
 fn damaged(file: &str, problem: &dyn fmt::Display) -> InputError {
     let problem = format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged");
-    InputError::of_file(file, problem).as_unreadable(Unreadable::Damaged)
+    InputError::in_file(file, problem).as_unreadable(Unreadable::Damaged)
 }
 
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {

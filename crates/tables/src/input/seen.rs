@@ -96,7 +96,7 @@ impl Fingerprints {
              another name if all its events are new"
                 .to_owned()
         };
-        Ok(InputError::of_file(&name, problem))
+        Ok(InputError::in_file(&name, problem))
     }
 
     fn fingerprint(&self, path: &Path, cancelled: &AtomicBool) -> Result<NewFile> {
@@ -104,7 +104,7 @@ impl Fingerprints {
         if source::is_stdin(path) || !std::fs::metadata(path).map_or(true, |meta| meta.is_file()) {
             let problem = "a continued stream reads only regular files, to recognise them if they are delivered twice; \
                            write the data from the pipe to a file first";
-            return Err(InputError::of_file(&name, problem).into());
+            return Err(InputError::in_file(&name, problem).into());
         }
         let mut file = open(path, &name)?;
         let stamp = stamp(&file.metadata().map_err(|e| read_error(&name, e))?);
@@ -142,7 +142,7 @@ impl NewFile {
             Ok(meta) if stamp(&meta) == self.stamp => Ok(()),
             _ => {
                 let problem = "it was changed while it was read; run again once it is complete";
-                Err(InputError::of_file(source::display_name(&self.path), problem).into())
+                Err(InputError::in_file(source::display_name(&self.path), problem).into())
             }
         }
     }

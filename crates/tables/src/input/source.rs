@@ -77,7 +77,7 @@ pub(super) fn display_name(path: &Path) -> String {
 pub(super) fn refuse_duplicates(sources: &[PathBuf]) -> Result<(), InputError> {
     let mut seen: HashMap<Identity, &Path> = HashMap::new();
     for path in sources {
-        let Some(first) = seen.insert(Identity::of(path), path) else { continue };
+        let Some(first) = seen.insert(Identity::new(path), path) else { continue };
         let problem = match (is_stdin(first), is_stdin(path)) {
             (true, true) => "it is named twice, but can be read only once; pass `-` once".to_owned(),
             _ if first == path => "it is named twice, and its events would count twice; name it once".to_owned(),
@@ -86,7 +86,7 @@ pub(super) fn refuse_duplicates(sources: &[PathBuf]) -> Result<(), InputError> {
                 format!("it is the same file as {first}, and its events would count twice; name it once")
             }
         };
-        return Err(InputError::of_file(display_name(path), problem));
+        return Err(InputError::in_file(display_name(path), problem));
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) fn refuse_duplicates(sources: &[PathBuf]) -> Result<(), InputError> {
 /// Whether two names lead to the same file or pipe, through any links. Copies with the same content are different
 /// files.
 pub fn is_same_source(a: &Path, b: &Path) -> bool {
-    Identity::of(a) == Identity::of(b)
+    Identity::new(a) == Identity::new(b)
 }
 
 /// The identity of a file that has several names.
@@ -108,7 +108,7 @@ enum Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> Self {
+    fn new(path: &Path) -> Self {
         #[cfg(unix)]
         if let Ok(meta) = std::fs::metadata(if is_stdin(path) { Path::new("/dev/stdin") } else { path }) {
             use std::os::unix::fs::MetadataExt;
@@ -202,7 +202,7 @@ fn open_text<'o>(
     if let Some(declared) = declared.filter(|format| !format.has_lines() && !head.is_empty()) {
         let begins = String::from_utf8_lossy(declared.signature());
         let problem = format!("this is not a {declared} file (it does not begin with {begins})");
-        return Err(InputError::of_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
+        return Err(InputError::in_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
     }
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
@@ -214,7 +214,7 @@ fn open_text<'o>(
     let format = declared.unwrap_or_else(|| text_format(text));
     match format.has_lines() {
         true => Ok(Opened { format, bytes: Bytes::Reader(reader) }),
-        false => Err(InputError::of_file(name, "the file is empty").into()),
+        false => Err(InputError::in_file(name, "the file is empty").into()),
     }
 }
 
@@ -235,14 +235,14 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
         _ if first == Some(&b'[') => "this is a JSON array; write one object per line instead (jq -c '.[]')",
         _ => return Ok(()),
     };
-    Err(InputError::of_file(name, problem))
+    Err(InputError::in_file(name, problem))
 }
 
 fn expect_format(name: &str, declared: Option<Format>, found: Format) -> Result<(), InputError> {
     match declared {
         Some(declared) if declared != found => {
             let problem = format!("this is a {found} file, but {declared} was declared");
-            Err(InputError::of_file(name, problem).remedy(recognise()))
+            Err(InputError::in_file(name, problem).remedy(recognise()))
         }
         _ => Ok(()),
     }
@@ -317,7 +317,7 @@ pub fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &Atom
              directory with enough space, or pass the uncompressed file itself",
             directory.display()
         );
-        InputError::of_file(name, problem)
+        InputError::in_file(name, problem)
     };
     let mut file = tempfile::tempfile().map_err(spool_error)?;
     let mut chunk = vec![0; PIPE_CHUNK];

@@ -33,15 +33,15 @@ impl TableSpec {
     /// A table of releases with these group columns. `integral` means that every value is a whole number, which sets
     /// the type of the value column in Parquet.
     pub fn new(groups: Vec<String>, integral: bool) -> Result<Self, String> {
-        Self::of("value", "group", groups, integral)
+        Self::from_parts("value", "group", groups, integral)
     }
 
     /// The same for estimates of items with these key columns.
-    pub fn of_estimates(keys: Vec<String>, integral: bool) -> Result<Self, String> {
-        Self::of("estimate", "key", keys, integral)
+    pub fn from_estimates(keys: Vec<String>, integral: bool) -> Result<Self, String> {
+        Self::from_parts("estimate", "key", keys, integral)
     }
 
-    fn of(value: &'static str, kind: &str, groups: Vec<String>, integral: bool) -> Result<Self, String> {
+    fn from_parts(value: &'static str, kind: &str, groups: Vec<String>, integral: bool) -> Result<Self, String> {
         let own = own_columns(value);
         for (i, name) in groups.iter().enumerate() {
             if own.contains(&name.as_str()) {
@@ -60,7 +60,7 @@ impl TableSpec {
 
     /// A table of several measures or workloads: the group columns are followed by one that names the measure, and
     /// values are real numbers and may be missing.
-    pub fn of_measures(mut groups: Vec<String>, column: &str) -> Result<Self, String> {
+    pub fn from_measures(mut groups: Vec<String>, column: &str) -> Result<Self, String> {
         if groups.iter().any(|name| name == column) {
             return Err(format!(
                 "a group column has the name of the column of {column}s ({column}); rename it in the input"
@@ -74,11 +74,11 @@ impl TableSpec {
     ///
     /// # Errors
     /// As those of its kind.
-    pub fn of_stream(stream: &Stream) -> Result<Self, String> {
+    pub fn from_stream(stream: &Stream) -> Result<Self, String> {
         let groups = stream.columns.labels.clone();
         let spec = match &stream.measures {
             None => Self::new(groups, stream.is_integral()),
-            Some(bundle) => Self::of_measures(groups, bundle.column()),
+            Some(bundle) => Self::from_measures(groups, bundle.column()),
         };
         spec?.with_views(&stream.views)
     }

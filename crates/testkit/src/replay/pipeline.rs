@@ -2,11 +2,11 @@
 
 use super::rows::{Row, write_file};
 use evertally::noise::{GuardedKey, SecretKey, TestSeed};
-use evertally_declare::declaration::{Declaration, Groups};
-use evertally_declare::error::{Error, failure, usage};
+use evertally_declare::declaration::{Declaration, DeclaredGroups};
+use evertally_declare::error::{PipelineError, failure, usage};
 use evertally_declare::format::Format;
-use evertally_ledger::ledger::{Ledger, MemoryStore, Store};
-use evertally_publish::report::{Released, Report};
+use evertally_ledger::ledger::{Ledger, LedgerStore, MemoryStore};
+use evertally_publish::report::{ReleaseKind, Report};
 use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, ReadOptions};
 use evertally_tables::output::{TableSpec, TableWriter};
@@ -37,7 +37,7 @@ pub struct Run {
     /// The run publishes the steps that end by this time; all steps for `None`.
     pub through: Option<String>,
     /// The declared groups of this run, if others join later.
-    pub groups: Option<Groups>,
+    pub groups: Option<DeclaredGroups>,
 }
 
 /// The output of a run.
@@ -131,7 +131,7 @@ fn one_run(
     paths: &[PathBuf],
     key: &SecretKey,
     ledger: &mut Ledger,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, PipelineError> {
     let (settings, _) = declaration.resolve()?.begun(ledger)?;
     let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
     let mut session = match ledger.state(&stream.name)? {
@@ -139,23 +139,23 @@ fn one_run(
             let leg = Leg { last_step: stream.last_step, stream: stream.clone(), groups: groups.clone() };
             Session::resume(leg, key, ledger, &state)?
         }
-        _ => Session::of_sums(stream.clone(), groups.clone(), key, ledger)?,
+        _ => Session::new_sums(stream.clone(), groups.clone(), key, ledger)?,
     };
     if declared.continues {
         session = session.that_goes_on();
     }
-    let spec = TableSpec::of_stream(&stream).map_err(usage)?;
+    let spec = TableSpec::from_stream(&stream).map_err(usage)?;
     let mut table = TableWriter::new(Format::Csv, &spec, Vec::new())?;
     let options = ReadOptions { format: Some(declared.format), ..ReadOptions::default() };
     let running = AtomicBool::new(false);
-    let mut take = |session: &mut Session<RunningSums>| -> Result<(), Error> {
+    let mut take = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
         while let Some(mut step) = session.next_step()? {
             step.for_each_row(|_, row| table.write(row))?;
         }
         Ok(())
     };
-    let mut events = Events::of_files(paths, &stream.columns, &options, &(), &running)?;
-    while events.next_batch::<Error>(&mut |event| {
+    let mut events = Events::from_files(paths, &stream.columns, &options, &(), &running)?;
+    while events.next_batch::<PipelineError>(&mut |event| {
         session.push(event)?;
         take(&mut session)
     })? {}
@@ -166,7 +166,7 @@ fn one_run(
     } else {
         session.record(ledger)?;
     }
-    let released = groups.map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
+    let released = groups.map_or(ReleaseKind::Sum, |groups| ReleaseKind::Groups(groups.facts()));
     let report = Report::new(&stream, key, released);
     let files = BTreeMap::from([
         ("plan.toml".to_owned(), toml::to_string_pretty(&stream.plan).map_err(failure)?),

@@ -89,7 +89,7 @@ fn a_copied_folder_is_found_at_its_first_publication() {
     // The same folder in another place, with the same witness.
     let folder = server.copied();
     server.start().unwrap();
-    let mut clone = Server::of_copy(folder, &declared).unwrap();
+    let mut clone = Server::from_copy(folder, &declared).unwrap();
     hand(&server, 2);
     let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"other\"}\n";
     // It detects the copy at its next request to the witness, which may be now.
@@ -149,7 +149,7 @@ fn of_two_copies_that_publish_at_once_one_is_seen() {
     server.stop();
     let folder = server.copied();
     server.start().unwrap();
-    let clone = Server::of_copy(folder, &declared).unwrap();
+    let clone = Server::from_copy(folder, &declared).unwrap();
     let publish = |own: &Server, person: &str| {
         let body = format!("{{\"time\":\"2026-01-01T00:30:00Z\",\"person\":\"{person}\"}}\n");
         assert_eq!(own.send("hand", person, &body).status, 200);
@@ -189,7 +189,7 @@ fn a_witness_in_a_file_serves_one() {
     let witness =
         format!("[witness]\nfile = {:?}\n{STREAMS}", server.path("elsewhere/witness.json").display().to_string());
     server.start().unwrap();
-    let refused = Server::of_copy(folder, &witness).err().unwrap();
+    let refused = Server::from_copy(folder, &witness).err().unwrap();
     assert!(refused.contains("another service uses it"), "{refused}");
     hand(&server, 2);
 }

@@ -16,7 +16,7 @@ struct Feeding {
 }
 
 impl Feeding {
-    fn of(from: impl FnOnce(&Path) -> From) -> Self {
+    fn new(from: impl FnOnce(&Path) -> From) -> Self {
         let server = Server::new();
         let token = server.token("write:open");
         let remote = Remote::new(&format!("http://{}", server.private.address()), "open", &token, None).unwrap();
@@ -57,7 +57,7 @@ fn rows(minutes: std::ops::Range<u32>) -> String {
 
 #[test]
 fn a_file_that_grows_is_followed() {
-    let feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     assert!(feeding.go().unwrap_err().contains("visits.csv"), "the file does not exist");
     // A quoted line end is part of a row.
     grow(&feeding.file(), "time,group,note\n2026-01-01T00:00:00Z,a,\"two\nlines\"\n");
@@ -73,7 +73,7 @@ fn a_file_that_grows_is_followed() {
 
 #[test]
 fn what_was_on_its_way_arrives_once() {
-    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..8)));
     assert_eq!(feeding.go().unwrap().rows, 8);
     // State files of all moments before the answer to a batch was received.
@@ -122,7 +122,7 @@ fn what_was_on_its_way_arrives_once() {
 
 #[test]
 fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
-    let mut feeding = Feeding::of(|folder| {
+    let mut feeding = Feeding::new(|folder| {
         std::fs::create_dir(folder.join("in")).unwrap();
         From::Folder(folder.join("in"))
     });
@@ -155,7 +155,7 @@ fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
 
 #[test]
 fn bad_rows_are_named_by_their_lines_or_put_aside() {
-    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     feeding.feed.rows = 100;
     grow(&feeding.file(), "time,group,note\n2026-01-01T00:00:00Z,a,\"two\nlines\"\nnever,a,\n");
     grow(&feeding.file(), &rows(1..3).replace(",a\n", ",a,\n"));
@@ -186,7 +186,7 @@ fn bad_rows_are_named_by_their_lines_or_put_aside() {
 
 #[test]
 fn a_service_that_is_away_is_waited_for() {
-    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     feeding.feed.is_once = false;
     let (file, cancelled) = (feeding.file(), AtomicBool::new(false));
     let said = std::sync::Mutex::new(Vec::new());
@@ -235,7 +235,7 @@ fn a_service_that_is_away_is_waited_for() {
 
 #[test]
 fn a_line_without_an_end_is_not_sent_unless_it_is_the_last() {
-    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     grow(&feeding.file(), &format!("time,group\n{}2026-01-01T00:5", rows(0..2)));
     assert_eq!(feeding.go().unwrap().rows, 2);
     assert_eq!(feeding.go().unwrap().rows, 0);
@@ -261,7 +261,7 @@ fn a_token_does_not_travel_for_all_to_read() {
         assert!(Remote::new(url, "open", "evt_x", None).is_ok(), "{url}");
     }
     assert!(Remote::new("http://127.0.0.1:1", "open", "two words", None).is_err());
-    let feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..1)));
     feeding.server.revoke(&feeding.token);
     let refused = feeding.go().unwrap_err();
@@ -270,7 +270,7 @@ fn a_token_does_not_travel_for_all_to_read() {
 
 #[test]
 fn a_damaged_file_is_refused_once_and_not_sent_again() {
-    let feeding = Feeding::of(|folder| From::File(folder.join("visits.csv.gz")));
+    let feeding = Feeding::new(|folder| From::File(folder.join("visits.csv.gz")));
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(format!("time,group\n{}", rows(0..8)).as_bytes()).unwrap();
     let whole = encoder.finish().unwrap();
@@ -293,7 +293,7 @@ fn a_damaged_file_is_refused_once_and_not_sent_again() {
 
 #[test]
 fn rows_are_put_aside_into_no_file_that_is_needed() {
-    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..2)));
     for name in ["visits.csv", "feed.memory", "some.key.ledger", "some.key.uses", "data/aside.jsonl"] {
         feeding.feed.aside = Some(feeding.server.path(name));

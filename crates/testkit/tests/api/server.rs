@@ -136,7 +136,7 @@ impl Server {
     }
 
     /// A service on such a copy.
-    pub(crate) fn of_copy(folder: TempDir, rest: &str) -> Result<Self, String> {
+    pub(crate) fn from_copy(folder: TempDir, rest: &str) -> Result<Self, String> {
         let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
         let mut server = Self::on(folder, clock, "", rest)?;
         server.operate = server.token("operate");

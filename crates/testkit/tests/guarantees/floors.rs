@@ -116,7 +116,7 @@ fn floors_hold_wherever_the_stream_begins_in_a_period() {
     let (mut checked, mut near) = (0, 0);
     for_each(7, 150, &asked(), |asked| {
         let stream = asked.stream();
-        let facts = SelectionFacts::of(&stream).unwrap();
+        let facts = SelectionFacts::new(&stream).unwrap();
         let periods = asked.periods();
         let shown_of = |persons: u64| -> f64 {
             let times = (1..=asked.steps).filter(|step| step.is_multiple_of(asked.every) || *step == asked.steps);

@@ -104,15 +104,15 @@ pub(crate) struct Law(Vec<f64>);
 impl Law {
     /// Discrete Laplace noise: `P[z] ∝ e^{−|z|/scale}`.
     pub(crate) fn laplace(scale: f64) -> Self {
-        Self::of((40.0 * scale).ceil() as i64, |z| (-(z.abs() as f64) / scale).exp())
+        Self::from_weights((40.0 * scale).ceil() as i64, |z| (-(z.abs() as f64) / scale).exp())
     }
 
     /// Discrete Gaussian noise: `P[z] ∝ e^{−z²/(2σ²)}`.
     pub(crate) fn gaussian(variance: f64) -> Self {
-        Self::of((10.0 * variance.sqrt()).ceil() as i64 + 1, |z| (-((z * z) as f64) / (2.0 * variance)).exp())
+        Self::from_weights((10.0 * variance.sqrt()).ceil() as i64 + 1, |z| (-((z * z) as f64) / (2.0 * variance)).exp())
     }
 
-    fn of(most: i64, weight: impl Fn(i64) -> f64) -> Self {
+    fn from_weights(most: i64, weight: impl Fn(i64) -> f64) -> Self {
         let weights: Vec<f64> = (-most..=most).map(weight).collect();
         let total: f64 = weights.iter().sum();
         Self(weights.into_iter().map(|weight| weight / total).collect())

@@ -38,7 +38,7 @@ impl Counting {
                 return;
             }
             let declaration = DECLARATION.to_owned();
-            let opening = Opening { declaration, public: true, source: None, closing: Closing::Sums };
+            let opening = Opening { declaration, public: true, source: None, closing: ClosedBy::Sums };
             if let Err(error) = self.history.core.as_mut().unwrap().open_stream(Core::plan(opening).unwrap()) {
                 assert!(is_of_the_disk(&error.to_string()), "{error}");
                 self.history.crash();
@@ -123,7 +123,7 @@ impl Counting {
         let Some(core) = &self.history.core else { return };
         let info = core.find(NAME).unwrap();
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-        let read = core.rows(&info, &RowsQuery::of(1..=u64::MAX), &mut |publication, row| {
+        let read = core.rows(&info, &RowsQuery::new(1..=u64::MAX), &mut |publication, row| {
             rows.entry(publication).or_default().push(format!("{row:?}"));
             Ok(())
         });
@@ -175,11 +175,11 @@ impl Counting {
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for (step, sums) in (1..).zip(&self.truth) {
             for (place, sum) in sums.iter().enumerate() {
-                session.take_sum(&Placed::of_sum(step, GroupRef::Place(place), *sum)).unwrap();
+                session.take_sum(&Placed::from_sum(step, GroupRef::Place(place), *sum)).unwrap();
             }
             let mut closed = session.close_open().unwrap();
             let of_step = rows.entry(step).or_default();
-            closed.for_each_row(|_, row| Ok::<(), Error>(of_step.push(format!("{row:?}")))).unwrap();
+            closed.for_each_row(|_, row| Ok::<(), PipelineError>(of_step.push(format!("{row:?}")))).unwrap();
         }
         rows
     }

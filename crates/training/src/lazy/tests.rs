@@ -1,12 +1,12 @@
 //! Noise drawn late compared with noise drawn step by step: the covariance of everything that is seen.
 
-use super::gap::{Weights, gaps};
+use super::gap::{GapWeights, gaps};
 use super::{RowNoise, advance};
 use crate::recurrence::Recurrence;
 use crate::schedule::schedule;
 use crate::tests::{key, mechanisms, name, scheme};
 use crate::{InstructionSet, Memory, Series, Tuning};
-use evertally::mechanism::{Blt, Columns, EpochBands, Mechanism, Objective, Participation};
+use evertally::mechanism::{Blt, ColumnScaling, EpochBands, Mechanism, Objective, Participation};
 use evertally::noise::Node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn drawn_late(recurrence: &Recurrence, rates: &[f64], ends: &[u64]) -> Vec<Vec<f
             out.fill(0.0);
             out[number * variables + variable] = 1.0;
         };
-        let weights = Weights::<f64>::from(&gap);
+        let weights = GapWeights::<f64>::from(&gap);
         advance(InstructionSet::PORTABLE, &weights, &kept, (width, &mut vec![0.0; width]), &draw, &mut results);
         seen.push(results.split_off(recurrence.width() * width));
         (kept, before) = (results, *end);
@@ -62,7 +62,7 @@ fn drawn_late(recurrence: &Recurrence, rates: &[f64], ends: &[u64]) -> Vec<Vec<f
 
 fn check(mechanism: Arc<dyn Mechanism>, rates: &[f64], ends: &[u64]) {
     let scheme = scheme(mechanism.clone(), Series::Increments);
-    let Ok(recurrence) = Recurrence::of(&mut *schedule(&scheme, Memory::Keep).unwrap(), mechanism.horizon()) else {
+    let Ok(recurrence) = Recurrence::new(&mut *schedule(&scheme, Memory::Keep).unwrap(), mechanism.horizon()) else {
         assert!(mechanism.name().to_string().contains("sqrt"), "{} can be drawn late", mechanism.name());
         return;
     };
@@ -116,7 +116,7 @@ fn long_gaps_lose_no_digits() {
     let rates = vec![1.0; horizon as usize];
     let mut all: Vec<Arc<dyn Mechanism>> = vec![];
     for buffers in [2, 4] {
-        all.push(Arc::new(Blt::optimised(horizon, Columns::Normalized, buffers, Objective::Max).unwrap()));
+        all.push(Arc::new(Blt::optimised(horizon, ColumnScaling::Normalized, buffers, Objective::Max).unwrap()));
     }
     let runs = Participation::new(4, 500).unwrap();
     all.push(Arc::new(EpochBands::new(horizon, 16, runs, Objective::Max).unwrap()));
@@ -129,11 +129,11 @@ fn long_gaps_lose_no_digits() {
 
 fn noise(mechanism: Arc<dyn Mechanism>, shape: (u64, u64), threads: usize) -> RowNoise<f32> {
     let scheme = scheme(mechanism, Series::Increments);
-    RowNoise::of(&scheme, &key(), name(), shape, &[0.5], Tuning { threads, ..Tuning::default() }).unwrap()
+    RowNoise::from_scheme(&scheme, &key(), name(), shape, &[0.5], Tuning { threads, ..Tuning::default() }).unwrap()
 }
 
 fn blt(horizon: u64) -> Arc<dyn Mechanism> {
-    Arc::new(Blt::optimised(horizon, Columns::Normalized, 3, Objective::Max).unwrap())
+    Arc::new(Blt::optimised(horizon, ColumnScaling::Normalized, 3, Objective::Max).unwrap())
 }
 
 /// Real variables: rows, coordinates and calls are independent, with the variance of the law. Two-sided normal bounds
@@ -183,12 +183,14 @@ fn run(threads: usize, shift: u64, restart: bool) -> Vec<f32> {
         if restart && step == 11 {
             let scheme = scheme(blt(horizon), Series::Increments);
             let saved = noise.save();
-            let fresh = RowNoise::of(&scheme, &key(), name(), (rows, width), &[0.5], Tuning::default()).unwrap();
+            let fresh =
+                RowNoise::from_scheme(&scheme, &key(), name(), (rows, width), &[0.5], Tuning::default()).unwrap();
             noise = fresh.standing_at(&saved).unwrap();
             for place in (0..saved.len()).step_by(97) {
                 let mut damaged = saved.clone();
                 damaged[place] ^= 4;
-                let fresh = RowNoise::<f32>::of(&scheme, &key(), name(), (rows, width), &[0.5], Tuning::default());
+                let fresh =
+                    RowNoise::<f32>::from_scheme(&scheme, &key(), name(), (rows, width), &[0.5], Tuning::default());
                 assert!(fresh.unwrap().standing_at(&damaged).is_err(), "byte {place}");
             }
         }
@@ -231,14 +233,21 @@ fn what_would_break_the_promise_is_refused() {
     assert!(said[1].contains("row 1 has two gradients") && said[2].contains("no row 10"), "{said:?}");
     assert_eq!((table, noise.step(), noise.touched()), (before, 1, 1));
     let of = |shape, rates: &[f64]| {
-        RowNoise::<f32>::of(&scheme(blt(30), Series::Increments), &key(), name(), shape, rates, Tuning::default())
+        RowNoise::<f32>::from_scheme(
+            &scheme(blt(30), Series::Increments),
+            &key(),
+            name(),
+            shape,
+            rates,
+            Tuning::default(),
+        )
     };
     for (shape, rates) in [((0, 3), &[1.0][..]), ((3, 0), &[1.0]), ((1 << 40, 1 << 20), &[1.0]), ((3, 3), &[1.0; 29])] {
         assert!(of(shape, rates).is_err());
     }
     assert!(of((3, 3), &[f64::NAN]).is_err());
     let sums = scheme(blt(30), Series::RunningSums);
-    assert!(RowNoise::<f32>::of(&sums, &key(), name(), (3, 3), &[1.0], Tuning::default()).is_err());
+    assert!(RowNoise::<f32>::from_scheme(&sums, &key(), name(), (3, 3), &[1.0], Tuning::default()).is_err());
 }
 
 /// Other rates or another shape have another subkey: the same variables with other weights would reveal both.
@@ -246,7 +255,7 @@ fn what_would_break_the_promise_is_refused() {
 fn rates_and_shape_choose_the_variables() {
     let of = |shape, rates: &[f64]| {
         let scheme = scheme(blt(30), Series::Increments);
-        let mut noise = RowNoise::<f32>::of(&scheme, &key(), name(), shape, rates, Tuning::default()).unwrap();
+        let mut noise = RowNoise::<f32>::from_scheme(&scheme, &key(), name(), shape, rates, Tuning::default()).unwrap();
         let mut table = vec![0.0f32; (shape.0 * shape.1) as usize];
         noise.descend(&mut table, &[], &[]).unwrap();
         noise.catch_up_all(&mut table).unwrap();

@@ -50,7 +50,7 @@ fn errors_are_those_of_dense_algebra() {
             for name in MechanismName::all_families().filter(|family| family.vectors.are_streamed()) {
                 let names = name.examples.iter().map(|text| text.parse::<MechanismName>().unwrap());
                 for name in names {
-                    let criterion = Criterion::of_vectors(Objective::Max, Participation::ONCE);
+                    let criterion = Criterion::from_vectors(Objective::Max, Participation::ONCE);
                     let Ok(mechanism) = name.build(horizon, &criterion) else { continue };
                     let left = mechanism.dense().l;
                     let found = error::variances(&*mechanism, &optimizer).unwrap();

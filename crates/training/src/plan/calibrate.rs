@@ -35,7 +35,7 @@ impl VectorGuarantee {
     ///
     /// # Errors
     /// If it is pure ε.
-    pub(super) fn of(budget: &Budget) -> Result<Self> {
+    pub(super) fn new(budget: &Budget) -> Result<Self> {
         match *budget {
             Budget::Pure(_) => Err(Error::invalid(
                 "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
@@ -54,7 +54,7 @@ impl VectorGuarantee {
     /// The guarantee of a candidate's noise: all that the budget allows, or with sampling the same (ε, δ), and against
     /// those who know the batches the guarantee of the noise alone.
     pub(super) fn from_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
-        let all = Self::of(&request.budget)?;
+        let all = Self::new(&request.budget)?;
         let Some(sampling) = request.sampling else { return Ok(all) };
         let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
         let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
@@ -127,7 +127,7 @@ pub(super) fn calibrated(
             sampling.promise(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
         }
         (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
-        (ref budget, _) => by_mu(VectorGuarantee::of(budget)?.mu),
+        (ref budget, _) => by_mu(VectorGuarantee::new(budget)?.mu),
     };
     if !SCALES.contains(&sigma) {
         return Err(Error::invalid(format!(

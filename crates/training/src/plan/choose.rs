@@ -8,7 +8,7 @@ use crate::Sampling;
 use crate::optimizer::{Optimizer, error};
 use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use evertally::mechanism::{
-    Blt, BufferChoice, Columns, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Sharpness,
+    Blt, BufferChoice, ColumnScaling, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Sharpness,
     Vectors, check_steps, epoch_bands, streaming_names,
 };
 use evertally::plan::ranked;
@@ -77,7 +77,7 @@ impl VectorRequest {
         if self.sampling.is_some() {
             self.check_sampling()?;
         }
-        VectorGuarantee::of(&self.budget).map(drop)
+        VectorGuarantee::new(&self.budget).map(drop)
     }
 
     fn check_sampling(&self) -> Result<()> {
@@ -287,7 +287,7 @@ fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>
 /// Open buffers are optimised for the use of the vectors.
 fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
     let name = sharpened(request, name)?;
-    let criterion = Criterion::of_vectors(request.objective, optimised_for(request, name));
+    let criterion = Criterion::from_vectors(request.objective, optimised_for(request, name));
     if let (MechanismName::EpochBands(bands, runs, sharpness, digest), Some(optimizer)) = (name, &request.optimizer) {
         return epoch_bands::build_for(
             &criterion,
@@ -299,8 +299,8 @@ fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechani
         );
     }
     let columns = match name {
-        MechanismName::Blt(BufferChoice::Best) => Some(Columns::Plain),
-        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => Some(Columns::Normalized),
+        MechanismName::Blt(BufferChoice::Best) => Some(ColumnScaling::Plain),
+        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => Some(ColumnScaling::Normalized),
         _ => None,
     };
     let (Some(columns), Some(optimizer)) = (columns, &request.optimizer) else {

@@ -36,11 +36,11 @@ impl Columns {
                  as bins"
             )));
         }
-        Ok(mechanism.streaming().and_then(|streaming| Self::of(&streaming, horizon as usize)))
+        Ok(mechanism.streaming().and_then(|streaming| Self::new(&streaming, horizon as usize)))
     }
 
     /// From the way the noise streams.
-    fn of(streaming: &Streaming, horizon: usize) -> Option<Self> {
+    fn new(streaming: &Streaming, horizon: usize) -> Option<Self> {
         let banded = |past: &[f64]| std::iter::once(1.0).chain(past.iter().copied()).take(horizon).collect();
         let inverted = |values: &[f64]| values.iter().map(|value| 1.0 / value).collect();
         Some(match streaming {
@@ -154,7 +154,7 @@ mod tests {
             "normalized-sqrt",
         ];
         for name in names {
-            let criterion = Criterion::of_vectors(Objective::Mean, participation);
+            let criterion = Criterion::from_vectors(Objective::Mean, participation);
             let mechanism = name.parse::<MechanismName>().unwrap().build(37, &criterion).unwrap();
             let right = mechanism.dense().r;
             let moved = |bin: usize, row: usize| (bin..37).step_by(10).map(|j| right.row(row)[j].abs()).sum::<f64>();
@@ -173,7 +173,7 @@ mod tests {
             assert!(largest <= fixed * 1.001, "{name}: {largest} {fixed}");
         }
         let tree = "binary".parse::<MechanismName>().unwrap();
-        let tree = tree.build(37, &Criterion::of_vectors(Objective::Max, participation)).unwrap();
+        let tree = tree.build(37, &Criterion::from_vectors(Objective::Max, participation)).unwrap();
         assert!(allocation(&*tree, 10).unwrap_err().to_string().contains("plan without bins"));
     }
 }

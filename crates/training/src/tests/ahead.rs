@@ -7,7 +7,7 @@ use crate::Real;
 const COORDINATES: std::ops::Range<u64> = 1020..1034; // two pieces
 
 fn noise<F: Real>(scheme: &Scheme, memory: Memory) -> VectorNoise<F> {
-    VectorNoise::of(scheme, &key(), &name(), COORDINATES, single(memory)).unwrap()
+    VectorNoise::from_scheme(scheme, &key(), &name(), COORDINATES, single(memory)).unwrap()
 }
 
 /// All steps added to a vector, and the states after each; noise is drawn ahead before step `t` if bit `t - 1` is
@@ -109,7 +109,7 @@ fn threads_change_nothing() {
     );
     let all = [1, 3].map(|threads| {
         let tuning = Tuning { threads, ..Tuning::default() };
-        let mut noise = VectorNoise::<f32>::of(&scheme, &key(), &name(), 0..400_000, tuning).unwrap();
+        let mut noise = VectorNoise::<f32>::from_scheme(&scheme, &key(), &name(), 0..400_000, tuning).unwrap();
         let mut last = vec![];
         for _ in 0..3 {
             noise.draw_ahead();

@@ -3,14 +3,14 @@
 use super::*;
 use crate::execute::name as block;
 use crate::{InstructionSet, Real};
-use evertally::mechanism::Columns;
+use evertally::mechanism::ColumnScaling;
 use evertally::noise::{Node, Purpose, subkey};
 use evertally_kernels::Normals;
 use std::collections::BTreeMap;
 
 /// All steps of a range of coordinates, step after step.
 fn all<F: Real>(scheme: &Scheme, coordinates: std::ops::Range<u64>, tuning: Tuning) -> Vec<F> {
-    let mut noise = VectorNoise::of(scheme, &key(), &name(), coordinates, tuning).unwrap();
+    let mut noise = VectorNoise::from_scheme(scheme, &key(), &name(), coordinates, tuning).unwrap();
     let mut steps = vec![];
     for _ in 0..noise.horizon() {
         let mut out = vec![F::of(7.0); noise.len()];
@@ -115,8 +115,8 @@ fn any_number_of_threads_gives_the_same_bytes() {
 fn noise_is_added_to_what_is_there() {
     for mechanism in mechanisms(9) {
         let scheme = scheme(mechanism, Series::Increments);
-        let mut set = VectorNoise::of(&scheme, &key(), &name(), 0..1500, Tuning::default()).unwrap();
-        let mut added = VectorNoise::of(&scheme, &key(), &name(), 0..1500, Tuning::default()).unwrap();
+        let mut set = VectorNoise::from_scheme(&scheme, &key(), &name(), 0..1500, Tuning::default()).unwrap();
+        let mut added = VectorNoise::from_scheme(&scheme, &key(), &name(), 0..1500, Tuning::default()).unwrap();
         let mut sums: Vec<f32> = (0..1500).map(|i| i as f32 * 0.37).collect();
         for _ in 0..9 {
             let mut noise = vec![0.0f32; 1500];
@@ -131,7 +131,7 @@ fn noise_is_added_to_what_is_there() {
 #[test]
 fn misuse_is_refused_and_changes_nothing() {
     let scheme = scheme(Arc::new(DigitTree::binary(3).unwrap()), Series::RunningSums);
-    let new = |range| VectorNoise::<f32>::of(&scheme, &key(), &name(), range, Tuning::default());
+    let new = |range| VectorNoise::<f32>::from_scheme(&scheme, &key(), &name(), range, Tuning::default());
     #[allow(clippy::reversed_empty_ranges)]
     for range in [0..0, 5..4, 0..(1 << 56) + 1] {
         assert!(new(range).unwrap_err().is_invalid());
@@ -179,7 +179,7 @@ fn bytes_are_frozen() {
             .unwrap(),
         );
     }
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         feed(&mut hasher, Arc::new(Blt::new(23, columns, buffers.parse().unwrap()).unwrap()));
     }
     assert_eq!(hasher.finalize().to_hex()[..32], *"877865fb0bf0c5023021ef99dee3c3b5");

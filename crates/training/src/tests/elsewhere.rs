@@ -61,8 +61,9 @@ fn an_interpreter_of_the_instructions_has_the_same_bytes() {
             for (series, memory) in SERIES.into_iter().flat_map(|series| MEMORIES.map(|memory| (series, memory))) {
                 let scheme = Scheme { cipher: Cipher::ChaCha8, ..scheme(mechanism.clone(), series) };
                 let coordinates = 1022..1022 + LEN as u64;
-                let mut noise = VectorNoise::of(&scheme, &key(), &name(), coordinates, single(memory)).unwrap();
-                let mut programs = Programs::of(&scheme, &key(), &name(), memory).unwrap();
+                let mut noise =
+                    VectorNoise::from_scheme(&scheme, &key(), &name(), coordinates, single(memory)).unwrap();
+                let mut programs = Programs::from_scheme(&scheme, &key(), &name(), memory).unwrap();
                 let mut buffers = vec![vec![0f32; LEN]; programs.buffers()];
                 for step in 1..=horizon {
                     let mut expected = [0f32; LEN];
@@ -81,7 +82,7 @@ fn a_program_is_a_function_of_its_step() {
     for mechanism in mechanisms(40).into_iter().filter(|mechanism| streams(&**mechanism)) {
         for (series, memory) in SERIES.into_iter().flat_map(|series| MEMORIES.map(|memory| (series, memory))) {
             let scheme = scheme(mechanism.clone(), series);
-            let mut programs = Programs::of(&scheme, &key(), &name(), memory).unwrap();
+            let mut programs = Programs::from_scheme(&scheme, &key(), &name(), memory).unwrap();
             let all: Vec<_> = (1..=40).map(|step| programs.program(step).unwrap()).collect();
             assert_eq!(all.iter().map(Vec::len).max(), Some(programs.longest()));
             for step in (1..=40).rev().chain([7, 30, 31, 3]) {
@@ -98,10 +99,10 @@ fn a_program_is_a_function_of_its_step() {
 #[test]
 fn what_is_computed_at_once_and_steps_beyond_the_end_are_refused() {
     let rows = scheme(Arc::new(SquareRoot::new(9).unwrap()), Series::Increments);
-    let error = Programs::of(&rows, &key(), &name(), Memory::Keep).unwrap_err();
+    let error = Programs::from_scheme(&rows, &key(), &name(), Memory::Keep).unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("on=\"host\""), "{error}");
     let scheme = scheme(Arc::new(Input::new(9).unwrap()), Series::Increments);
-    let mut programs = Programs::of(&scheme, &key(), &name(), Memory::Keep).unwrap();
+    let mut programs = Programs::from_scheme(&scheme, &key(), &name(), Memory::Keep).unwrap();
     assert!(programs.program(10).unwrap_err().is_horizon_exhausted() && programs.program(0).is_err());
     assert!(!format!("{programs:?}").contains(&format!("{:?}", programs.subkey())));
     assert_eq!(programs.template(), Some(&[Code::Draw][..]));

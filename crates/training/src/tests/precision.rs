@@ -6,7 +6,7 @@ use crate::InstructionSet;
 use crate::execute::name as block;
 use crate::program::{Op, REGISTERS};
 use crate::schedule::schedule;
-use evertally::mechanism::{Columns, Objective};
+use evertally::mechanism::{ColumnScaling, Objective};
 use evertally::noise::{Purpose, subkey};
 use evertally_kernels::{Normals, Real};
 
@@ -19,7 +19,7 @@ struct Twin {
 }
 
 impl Twin {
-    fn of(scheme: &Scheme) -> Self {
+    fn new(scheme: &Scheme) -> Self {
         let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(32));
         Self { normals: Normals::new(scheme.cipher, &subkey, InstructionSet::PORTABLE), buffers: vec![] }
     }
@@ -62,8 +62,8 @@ impl Twin {
 fn errors(mechanism: Arc<dyn Mechanism>, series: Series, steps: u64) -> [f64; 2] {
     let scheme = scheme(mechanism, series);
     let mut noise =
-        VectorNoise::<f32>::of(&scheme, &key(), &name(), 0..COORDINATES as u64, single(Memory::Keep)).unwrap();
-    let (mut twin, mut programs) = (Twin::of(&scheme), schedule(&scheme, Memory::Keep).unwrap());
+        VectorNoise::<f32>::from_scheme(&scheme, &key(), &name(), 0..COORDINATES as u64, single(Memory::Keep)).unwrap();
+    let (mut twin, mut programs) = (Twin::new(&scheme), schedule(&scheme, Memory::Keep).unwrap());
     let (mut sums, mut exact) = ([0.0; COORDINATES], [0.0; COORDINATES]);
     for step in 1..=steps {
         let (mut out, mut ops) = ([0.0f32; COORDINATES], vec![]);
@@ -98,7 +98,7 @@ fn single_precision_keeps_its_digits_over_many_steps() {
         Arc::new(SquareRoot::banded_inverse(STEPS, 64).unwrap()),
         Arc::new(SquareRoot::banded_inverse_power(STEPS, 2, "0.9".parse().unwrap()).unwrap()),
     ];
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         tried.push(Arc::new(Blt::optimised(STEPS, columns, 4, Objective::Max).unwrap()));
         tried.push(Arc::new(Blt::new(1 << 40, columns, long.parse().unwrap()).unwrap()));
     }

@@ -15,7 +15,7 @@ fn schemes(horizon: u64) -> impl Iterator<Item = Scheme> {
 }
 
 fn noise<F: Real>(scheme: &Scheme, coordinates: Range<u64>, tuning: Tuning) -> VectorNoise<F> {
-    VectorNoise::of(scheme, &key(), &name(), coordinates, tuning).unwrap()
+    VectorNoise::from_scheme(scheme, &key(), &name(), coordinates, tuning).unwrap()
 }
 
 /// `σ L z`, or its increments, by the definition: the normal variables are those of the type, the rest is done in
@@ -145,7 +145,8 @@ fn convolutions_are_had_at_any_step() {
 #[test]
 fn what_cannot_be_held_is_refused() {
     let loud = Scheme { sigma: 1e30, ..schemes(5).next().unwrap() };
-    let of = |scheme: &Scheme, range| VectorNoise::<f32>::of(scheme, &key(), &name(), range, Tuning::default());
+    let of =
+        |scheme: &Scheme, range| VectorNoise::<f32>::from_scheme(scheme, &key(), &name(), range, Tuning::default());
     assert!(of(&loud, 0..5).unwrap_err().is_invalid());
     let endless = of(&schemes(5).next().unwrap(), 0..1 << 50).unwrap_err();
     assert!(endless.is_invalid() && endless.to_string().contains("split the coordinates"));

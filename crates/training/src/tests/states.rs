@@ -15,7 +15,7 @@ pub(super) fn rest<F: Real>(mut noise: VectorNoise<F>) -> Vec<u8> {
 }
 
 fn after<F: Real>(scheme: &Scheme, steps: u64, memory: Memory) -> VectorNoise<F> {
-    let mut noise = VectorNoise::of(scheme, &key(), &name(), 5..22, single(memory)).unwrap();
+    let mut noise = VectorNoise::from_scheme(scheme, &key(), &name(), 5..22, single(memory)).unwrap();
     for _ in 0..steps {
         noise.next_into(&mut [F::default(); 17]).unwrap();
     }
@@ -23,7 +23,7 @@ fn after<F: Real>(scheme: &Scheme, steps: u64, memory: Memory) -> VectorNoise<F>
 }
 
 fn resumed<F: Real>(scheme: &Scheme, bytes: &[u8], memory: Memory) -> evertally::Result<VectorNoise<F>> {
-    VectorNoise::of(scheme, &key(), &name(), 5..22, single(memory))?.standing_at(bytes)
+    VectorNoise::from_scheme(scheme, &key(), &name(), 5..22, single(memory))?.standing_at(bytes)
 }
 
 pub(super) fn goes_on<F: Real>(scheme: &Scheme, step: u64) {
@@ -84,7 +84,7 @@ fn seeking_leads_to_the_same_steps() {
 #[test]
 fn checkpoints_of_trees_are_small() {
     let scheme = scheme(Arc::new(Smooth::published(1000).unwrap()), Series::Increments);
-    let mut noise = VectorNoise::<f32>::of(&scheme, &key(), &name(), 0..100_000, Tuning::default()).unwrap();
+    let mut noise = VectorNoise::<f32>::from_scheme(&scheme, &key(), &name(), 0..100_000, Tuning::default()).unwrap();
     for _ in 0..5 {
         noise.next_into(&mut vec![0.0; 100_000]).unwrap();
     }
@@ -116,7 +116,9 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         assert!(resumed::<f32>(&other, &bytes, Memory::Keep).unwrap_err().is_state());
         let with = |key: &GuardedKey, name: &str, range| {
             let name = name.parse().unwrap();
-            VectorNoise::<f32>::of(&scheme, key, &name, range, Tuning::default())?.standing_at(&bytes).map(|_| ())
+            VectorNoise::<f32>::from_scheme(&scheme, key, &name, range, Tuning::default())?
+                .standing_at(&bytes)
+                .map(|_| ())
         };
         assert!(with(&key(), "weights", 5..22).is_ok());
         assert!(with(&key(), "weights", 5..23).unwrap_err().is_state());

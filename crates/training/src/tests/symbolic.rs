@@ -33,7 +33,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn of(schedule: &dyn Schedule) -> Self {
+    fn from_schedule(schedule: &dyn Schedule) -> Self {
         Self { response: schedule.response().cloned(), ..Self::default() }
     }
 
@@ -118,7 +118,7 @@ fn check(mechanism: Arc<dyn Mechanism>) {
         for memory in MEMORIES {
             let scheme = scheme(mechanism.clone(), series);
             let mut schedule = schedule(&scheme, memory).unwrap();
-            let mut machine = Machine::of(&*schedule);
+            let mut machine = Machine::from_schedule(&*schedule);
             let mut ops = vec![];
             let noise = |machine: &mut Machine, ops: &[Op], step: usize| {
                 let form = machine.run(ops);
@@ -140,7 +140,7 @@ fn check(mechanism: Arc<dyn Mechanism>) {
                 if !schedule.rebuild(start, false, &mut ops) {
                     continue;
                 }
-                let mut machine = Machine::of(&*schedule);
+                let mut machine = Machine::from_schedule(&*schedule);
                 machine.run(&ops);
                 for step in start + 1..=mechanism.horizon().min(start + 11) {
                     ops.clear();

@@ -1,13 +1,13 @@
 //! From a declaration to its plan, files and queries, before any event is read.
 
 use super::instead::ReleaseAlternative;
-use super::questions::{Questions, Span, Times};
+use super::questions::{QuerySpan, Questions, TimeParsers};
 use crate::failure::usage;
 use crate::stream::{Files, SketchFlags, with_config};
 use anyhow::{Context, Result};
 use evertally::number::Grid;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
-use evertally::stream::Sampling;
+use evertally::stream::LazySampling;
 use evertally_declare::closing;
 use evertally_declare::declaration::{Items, Labels, Parameter, Use, Written, needed};
 use evertally_declare::stream::Stream;
@@ -19,7 +19,7 @@ use evertally_tables::output::TableSpec;
 const EXTRA_DIGITS: u8 = 4;
 
 /// Everything that a run needs, validated.
-pub(super) struct Setup {
+pub(super) struct SketchSetup {
     pub(super) stream: Stream,
     pub(super) files: Files,
     pub(super) plan: SketchPlan,
@@ -32,7 +32,7 @@ pub(super) struct Setup {
     pub(super) instead: Option<ReleaseAlternative>,
 }
 
-impl Setup {
+impl SketchSetup {
     pub(super) fn new(flags: SketchFlags) -> Result<Self> {
         let Written { declaration, files, questions } = with_config(flags, Use::Sketch)?;
         let mut settings = declaration.resolve()?;
@@ -46,7 +46,7 @@ impl Setup {
         };
         let why = "the columns that name the item of an event";
         let Items { columns, shape } = needed(items, Parameter::KeyColumns, why)?;
-        let plan = SketchPlan::new(settings.request.clone(), shape, Sampling::Keyed)?;
+        let plan = SketchPlan::new(settings.request.clone(), shape, LazySampling::Keyed)?;
         let rows = match shape {
             Shape::CountSketch(table) => Some(table),
             _ => None,
@@ -61,7 +61,7 @@ impl Setup {
             return Err(usage("there is nothing to query: list the items in --queries or --candidates"));
         }
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
-        let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
+        let table = TableSpec::from_estimates(columns.clone(), integral).map_err(usage)?;
         let (declared, file_times) = (settings.times(), settings.file_times());
         let (request, written) = (settings.request.clone(), files.clone());
         let mut files = Files::new(files, settings.missing_text.clone())?;
@@ -69,7 +69,7 @@ impl Setup {
         let table = table.with_instants(stream.calendar.zone());
         let (mut read, mut instead) = (None, None);
         if rows.is_none() && (!files.plan_only || questions.threshold.is_some()) {
-            let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
+            let span = QuerySpan { calendar: &stream.calendar, last_step: stream.last_step };
             let heavy = Questions::for_heavy_keys(&questions, span, declared.clone())?;
             stream.last_step = heavy.last_step();
             read = Some(heavy);
@@ -87,8 +87,8 @@ impl Setup {
             }
             files.add_side_input(path.clone());
             let list = path.clone();
-            let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
-            let times = Times { declared, of_files: file_times };
+            let span = QuerySpan { calendar: &stream.calendar, last_step: stream.last_step };
+            let times = TimeParsers { declared, of_files: file_times };
             let questions =
                 Questions::read(&questions, (asked, path), (&columns, stream.ids), span, times, &files.reading)?;
             stream.last_step = questions.last_step();

@@ -10,7 +10,7 @@ use crate::problem::{Problem, sentence};
 use crate::publication::{Publication, Slots};
 use crate::reading::{Reading, Workloads};
 use crate::steps::StepCalendar;
-use crate::stream::Band;
+use crate::stream::Coverage;
 use evertally::mechanism::Workload;
 
 impl Declaration {
@@ -25,12 +25,12 @@ impl Declaration {
         let Some(wanted) = &self.measure else { return self.several(labels, readings) };
         if !readings.is_empty() {
             let why = ": all measures share one workload";
-            return Err(Problem::of(
+            return Err(Problem::for_parameter(
                 Measure,
                 sentence![Measure, " and several ", Parameter::Workload, " do not go together", why],
             ));
         }
-        let refuse = |problem| Err(Problem::of(Measure, problem));
+        let refuse = |problem| Err(Problem::for_parameter(Measure, problem));
         if wanted.is_empty() {
             return refuse(sentence![Measure, " names no measure; omit it for a running count or sum"]);
         }
@@ -90,7 +90,7 @@ impl Declaration {
     /// Whether a value other than the default is declared.
     fn is_declared_explicitly(&self, parameter: Parameter) -> bool {
         match parameter {
-            Parameter::Band => self.band.is_some_and(|band| band != Band::default()),
+            Parameter::Band => self.band.is_some_and(|band| band != Coverage::default()),
             Parameter::View => self.view.as_ref().is_some_and(|views| !views.is_empty()),
             other => self.has(other),
         }
@@ -103,7 +103,7 @@ impl Declaration {
         }
         let refuse = |with: Parameter, why: &str| {
             let several = Parameter::Workload;
-            Err(Problem::of(
+            Err(Problem::for_parameter(
                 several,
                 sentence!["several ", several, " and ", with, " do not go together", why.to_owned()],
             ))
@@ -135,7 +135,8 @@ fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publicat
     };
     let refuse = |why: &str| {
         let measure = &wanted.measure;
-        Problem::of(Measure, sentence![Measure, format!(" {measure}: {why}")]).remedy("give a number of steps")
+        Problem::for_parameter(Measure, sentence![Measure, format!(" {measure}: {why}")])
+            .remedy("give a number of steps")
     };
     let workload = match published {
         None => reading.in_steps(Some(calendar.every())).map_err(|_| refuse("it is not a whole number of steps"))?,

@@ -3,7 +3,7 @@
 use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbounded};
 use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
-use crate::problem::{Piece, Problem, sentence};
+use crate::problem::{Problem, SentencePart, sentence};
 use crate::publication::{Publication, Slots, row_every};
 use crate::reading::{Read, Reading};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
@@ -22,7 +22,7 @@ impl Declaration {
             (None, None, true) => Horizon::Endless,
             (None, None, false) => {
                 let why = " is needed: the horizon is decided before seeing the data";
-                return Err(Problem::new(sentence![Piece::Any(&[End, Steps, Unbounded]), why]));
+                return Err(Problem::new(sentence![SentencePart::Any(&[End, Steps, Unbounded]), why]));
             }
             (Some(_), Some(_), _) => return Err(not_both(&[End, Steps])),
             (Some(_), None, true) => return Err(not_both(&[End, Unbounded])),
@@ -42,7 +42,7 @@ impl Declaration {
     /// The published steps, if not all are, and the workloads over the slots that make up the published rows.
     pub(super) fn publication(&self, steps: &StepCalendar) -> Result<(Option<Arc<Publication>>, Read)> {
         let months = |reading| match reading {
-            Reading::Window(time) => Slots::of_months(steps, time),
+            Reading::Window(time) => Slots::from_months(steps, time),
             _ => None,
         };
         let Some(period) = self.publish else {
@@ -50,7 +50,7 @@ impl Declaration {
                 Some(of_months) => Ok(of_months),
                 None => Ok((Slots::Steps, reading.in_steps(Some(steps.every()))?)),
             })?;
-            let of_all = (slots != Slots::Steps).then(|| Arc::new(Publication::of_all(steps, slots)));
+            let of_all = (slots != Slots::Steps).then(|| Arc::new(Publication::all_steps(steps, slots)));
             return Ok((of_all, read));
         };
         let rows = Publication::new(steps, period)?;
@@ -60,7 +60,7 @@ impl Declaration {
                 (Some(of_months), Err(_)) => Ok(of_months),
                 (_, read) => read,
             })?;
-        Ok((Some(Arc::new(rows.of_slots(slots))), read))
+        Ok((Some(Arc::new(rows.with_slots(slots))), read))
     }
 
     /// Whether the stream is explicitly declared to have no end.
@@ -109,7 +109,7 @@ impl Declaration {
 /// If the text is not a time.
 pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
     let says = |problem: crate::steps::TimeError| {
-        Problem::of(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
+        Problem::for_parameter(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
     };
     parser.parse_text(text).map_err(says)
 }

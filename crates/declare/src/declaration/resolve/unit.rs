@@ -6,7 +6,7 @@ use super::super::Parameter::{
 };
 use super::super::table::Declaration;
 use super::{Result, on_grid};
-use crate::problem::{Piece, Problem, sentence};
+use crate::problem::{Problem, SentencePart, sentence};
 use evertally::number::parse_scaled;
 use evertally::privacy::selection::{Selection, SelectionTimes};
 use evertally::privacy::{Budget, Delta, PersonBounds, Unit};
@@ -24,7 +24,7 @@ impl Declaration {
             let problem = format!(
                 " {delta} protects next to nothing: with that probability a group of only one person is published"
             );
-            return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
+            return Err(Problem::for_parameter(SelectionDelta, sentence![SelectionDelta, problem])
                 .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
         }
         if matches!(self.budget()?, Budget::Pure(_)) {
@@ -36,11 +36,11 @@ impl Declaration {
             ];
             let remedy = sentence![
                 "give ",
-                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
+                SentencePart::Any(&[Parameter::Delta, Parameter::Rho]),
                 ", or declare the groups with ",
-                Piece::Any(&[Groups, GroupsFile])
+                SentencePart::Any(&[Groups, GroupsFile])
             ];
-            return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
+            return Err(Problem::for_parameter(DiscoverGroups, problem).remedy(remedy));
         }
         if self.floor == Some(0) {
             return Err(Problem::new(sentence![Floor, " 0 has no effect; omit it"]));
@@ -78,8 +78,12 @@ impl Declaration {
         let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
         let text = total.0.to_string();
         let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
-        let refuse =
-            || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
+        let refuse = || {
+            Problem::for_parameter(
+                MaxTotal,
+                sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")],
+            )
+        };
         multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
     }
 
@@ -97,11 +101,11 @@ impl Declaration {
         let given = [MaxEventsPerStep, MaxEventsPerGroup, MaxGroups, MinGap, Per, Person];
         let what = given.into_iter().find(|bound| self.has(*bound)).expect("a bound of a person is given");
         let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];
-        Problem::of(what, why).remedy(sentence![
+        Problem::for_parameter(what, why).remedy(sentence![
             "omit it only together with ",
-            Piece::All(&[MaxEventsPerGroup, MaxGroups]),
+            SentencePart::All(&[MaxEventsPerGroup, MaxGroups]),
             " or ",
-            Piece::All(&[MaxEventsPerStep, Per]),
+            SentencePart::All(&[MaxEventsPerStep, Per]),
             " or ",
             MaxTotal,
             ", which imply it"

@@ -30,10 +30,10 @@
 //! * `d*_n = δ λ_n² Σ_{t under n} u_t`, so that `Σ |d*_n|/λ_n² ≤ δ H ‖u‖₁ ≤ 2δ H s²` and `Σ |d*_n| ≤ 2δ M s²`, `M` the
 //!   largest `‖L_t‖²`;
 //! * at most `H` nodes are above both steps `i-1` and `i`; there `|d_n| ≤ |d*_n| + q`;
-//! * under any other node the target is the same for all steps, and by the signs of `u` the distance `D*` of `P*` from it
-//!   falls along every path, to 0. The rounded distance `D` falls, too, and `D ≤ 2D*`. As `|d_n| = D(parent) - D(n)`, the
-//!   sum of all these `|d_n|` is one of distances with coefficients (number of children - 1, or 1 at the top) that are not
-//!   negative, hence at most twice that of `|d*_n|`.
+//! * under any other node the target is the same for all steps, and by the signs of `u` the distance `D*` of `P*` from
+//!   it falls along every path, to 0. The rounded distance `D` falls, too, and `D ≤ 2D*`. As `|d_n| = D(parent) -
+//!   D(n)`, the sum of all these `|d_n|` is one of distances with coefficients (number of children - 1, or 1 at the
+//!   top) that are not negative, hence at most twice that of `|d*_n|`.
 //!
 //! Together `E ≤ δ q s² (2H + 4M/λ²) + H q²/λ²`, and as `s² ≥ 1/M` and `δ ≥ 1`, with `M' = M/λ²` and
 //! `K = 2H + 4M' + H M' q`,
@@ -79,12 +79,12 @@ pub struct LaplaceShift {
 
 impl LaplaceShift {
     /// Every class contains at most one of a step's nodes, all of weight 1; `count` classes contain one.
-    pub(in crate::mechanism) fn of_single_nodes(count: u64) -> Self {
+    pub(in crate::mechanism) fn from_single_nodes(count: u64) -> Self {
         Self { column_sum: count.into(), classes: vec![(1, count)] }
     }
 
     /// The same with these weights.
-    pub(in crate::mechanism) fn of_weights(weights: impl Iterator<Item = u64> + Clone) -> Self {
+    pub(in crate::mechanism) fn from_weights(weights: impl Iterator<Item = u64> + Clone) -> Self {
         Self { column_sum: weights.clone().map(u128::from).sum(), classes: weights.map(|weight| (weight, 1)).collect() }
     }
 
@@ -115,7 +115,7 @@ impl GaussianShift {
     /// * `weights_lcm`, `least_weight`: least common multiple and least of the weights of the nodes;
     /// * `path_nodes`: most nodes above one step;
     /// * `row_norm_squared`: the largest `‖L_t‖²`.
-    pub(in crate::mechanism) fn of_trie(
+    pub(in crate::mechanism) fn from_trie(
         squared: f64,
         weights_lcm: u64,
         least_weight: u64,

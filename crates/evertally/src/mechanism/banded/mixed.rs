@@ -11,7 +11,7 @@
 //! averaged over pieces: within half a per cent of the optimum. If the running count is among the workloads, `N` has a
 //! pole at 1, and the horizon `T` is finite: the circle's radius is `e^(-0.3/T)`, and there are as many bands as steps.
 
-use super::pieces::{Pieces, Response};
+use super::pieces::{BandedResponse, Pieces};
 use super::spectrum::squared_symbol_at;
 use super::{MAX_INVERSE_SUM, MAX_RESPONSE_SUM};
 use crate::mechanism::{Mix, Participation, Workload};
@@ -28,10 +28,10 @@ const GROWTH: f64 = 0.25;
 
 /// The best pieces; `None` if no pieces with a fading inverse were found.
 pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation) -> Option<Pieces> {
-    let circle = Circle::of(horizon, mix);
+    let circle = Circle::new(horizon, mix);
     let edges = edges(mix, circle.bands);
     let mut best: Option<(f64, Pieces)> = None;
-    for envelope in Envelope::of(runs) {
+    for envelope in Envelope::for_participation(runs) {
         let pieces = averaged(&edges, &circle.coefficients(mix, envelope));
         let product = product(&pieces, mix, runs, circle.ends);
         if let Some(product) = product.filter(|product| best.as_ref().is_none_or(|(least, _)| product < least)) {
@@ -54,7 +54,7 @@ struct Envelope {
 }
 
 impl Envelope {
-    fn of(runs: Participation) -> Vec<Self> {
+    fn for_participation(runs: Participation) -> Vec<Self> {
         let (steps, apart) = (runs.most() as f64, runs.separation() as f64);
         let own = |width, falls_anywhere| Self { steps, apart, width, falls_anywhere };
         if runs.most() <= 1 {
@@ -90,7 +90,7 @@ struct Circle {
 }
 
 impl Circle {
-    fn of(horizon: u64, mix: &Mix) -> Self {
+    fn new(horizon: u64, mix: &Mix) -> Self {
         if mix.workloads().any(Workload::is_sum) {
             return Self { radius: libm::exp(-0.3 / horizon as f64), bands: horizon, ends: Some(horizon) };
         }
@@ -169,12 +169,12 @@ fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -
     });
     let published = published.sum::<Option<f64>>()?;
     let spread = Spread { separation: runs.separation(), ..Spread::new(runs.most(), 1) };
-    let moved = super::Distances::of(&pieces.autocorrelation()).spread_squared(spread)?;
+    let moved = super::Distances::new(&pieces.autocorrelation()).spread_squared(spread)?;
     Some(moved as f64 * published)
 }
 
 /// The noise of a published workload, if the cursor's numbers fit.
-pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Response> {
+pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<BandedResponse> {
     let response = pieces.response_through(workload, ends)?;
     let sum = response.left.iter().map(|entry| entry.abs()).sum::<f64>();
     let fits = response.inverse_sum < MAX_INVERSE_SUM && (!workload.is_sum() || sum < MAX_RESPONSE_SUM);

@@ -45,7 +45,7 @@ fn decays_are_within_a_hundredth_of_the_optimum() {
 fn all() -> Vec<Banded> {
     let of = |workload: Workload| Banded::new(40, workload, ONCE).unwrap();
     let runs = Participation::new(3, 2).unwrap();
-    let on_steps = |workload| Banded::of_steps(40, workload).unwrap();
+    let on_steps = |workload| Banded::for_steps(40, workload).unwrap();
     vec![
         of(Workload::Window(2)),
         of(Workload::Window(7)),

@@ -16,7 +16,7 @@ pub struct MatrixDigest(u128);
 
 impl MatrixDigest {
     /// The first 128 bits of a hash.
-    pub(in crate::mechanism) fn of(hash: &blake3::Hash) -> Self {
+    pub(in crate::mechanism) fn new(hash: &blake3::Hash) -> Self {
         Self(u128::from_be_bytes(hash.as_bytes()[..16].try_into().expect("16 of 32 bytes")))
     }
 }

@@ -100,12 +100,12 @@ impl FromStr for RollingLevels {
             || Error::invalid(format!("levels of rolling hats are written spacing=11/110,share=303/370, got {text:?}"));
         let (spacings, shares) = text.split_once(',').ok_or_else(wrong)?;
         let after = |part: &'_ str, key: &str| part.trim().strip_prefix(key).map(str::to_owned).ok_or_else(wrong);
-        Self::of_lists(&after(spacings, "spacing=")?, &after(shares, "share=")?, wrong)
+        Self::from_lists(&after(spacings, "spacing=")?, &after(shares, "share=")?, wrong)
     }
 }
 
 impl RollingLevels {
-    fn of_lists(spacings: &str, shares: &str, wrong: impl Fn() -> Error) -> Result<Self> {
+    fn from_lists(spacings: &str, shares: &str, wrong: impl Fn() -> Error) -> Result<Self> {
         let spacings: Option<Vec<u32>> = spacings.split('/').map(|number| number.trim().parse().ok()).collect();
         let shares: Option<Vec<u16>> = shares.split('/').map(|number| number.trim().parse().ok()).collect();
         Self::new(&spacings.ok_or_else(&wrong)?, &shares.ok_or_else(wrong)?)
@@ -121,7 +121,7 @@ pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Opt
     let wrong = || Error::invalid(wrong.clone());
     match (parameters.take("spacing"), parameters.take("share")) {
         (None, None) => Ok(None),
-        (Some(spacings), Some(shares)) => RollingLevels::of_lists(spacings, shares, wrong).map(Some),
+        (Some(spacings), Some(shares)) => RollingLevels::from_lists(spacings, shares, wrong).map(Some),
         _ => Err(wrong()),
     }
 }

@@ -188,7 +188,7 @@ impl Mechanism for Optimal {
     fn cost(&self) -> Cost {
         let states = self.frozen.states() as u64;
         let words = states * self.horizon() + 8 * states + 8;
-        Cost::of_draws(1.0, words)
+        Cost::from_draws(1.0, words)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -1,7 +1,7 @@
 //! Units of several events, compared with every way to place them.
 
 use super::*;
-use crate::mechanism::{Blt, Columns, Objective};
+use crate::mechanism::{Blt, ColumnScaling, Objective};
 use crate::privacy::Spread;
 use crate::privacy::{Neighbours, Sensitivity, Unit, Values};
 
@@ -88,7 +88,7 @@ fn bounds_of_groups_by_enumeration() {
             [(3, 3, 2, 2), (4, 2, 2, 2), (4, 1, 2, 3), (3, 2, 1, 3), (5, 2, 3, 2)]
         {
             let unit = Unit::person(total).per_step(per_step).per_group(per_group).in_groups(groups);
-            let sensitivity = Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, steps).unwrap();
+            let sensitivity = Sensitivity::new(unit, Neighbours::AddRemove, Values::Count, steps).unwrap();
             let bound = sensitivity.squared(&*mechanism) / square;
             // One sum after the other, each with the remaining events.
             let of_one = |left: u64| placements(steps as usize, spread(per_group.min(left), per_step, 1));
@@ -127,5 +127,5 @@ fn flights_by_hour() {
     let plain = "blt".parse::<MechanismName>().unwrap().build(8760, &criterion).unwrap();
     let error = (criterion.figure(&*plain) * spread.total as f64).sqrt();
     assert!(error < 760.0, "{}: {error}", plain.name());
-    let _ = Columns::BOTH;
+    let _ = ColumnScaling::BOTH;
 }

@@ -6,8 +6,8 @@
 //! for `α = 1/2`, which is [`banded-inverse-sqrt`](super::banded_inverse_sqrt), arXiv 2505.12128). With two bands it is
 //! `z_t - α z_(t-1)`, and `R` has the coefficients `α^j`: λ-CGD (arXiv 2601.22334) with `λ = α`.
 //!
-//! `L = A R⁻¹` has the sums of the `r_j` as coefficients: `l_j = Π_(i≤j) (i-α)/i` for `j < b`, those of `(1-z)^(α-1)`, and
-//! `l_(b-1)` from there on.
+//! `L = A R⁻¹` has the sums of the `r_j` as coefficients: `l_j = Π_(i≤j) (i-α)/i` for `j < b`, those of `(1-z)^(α-1)`,
+//! and `l_(b-1)` from there on.
 //!
 //! **Sensitivity.** No coefficient of `R` is negative, and none is larger than the one before: then the sensitivity to
 //! a unit in several steps is exactly the sum of the columns `1, 1+b, 1+2b, …`
@@ -137,7 +137,7 @@ mod tests {
         ] {
             let mechanism = SquareRoot::banded_inverse_power(1024, bands, exponent.parse().unwrap()).unwrap();
             for (objective, want) in [(Objective::Max, max), (Objective::Mean, mean)] {
-                let ours = Criterion::of_vectors(objective, epochs).figure(&mechanism).sqrt();
+                let ours = Criterion::from_vectors(objective, epochs).figure(&mechanism).sqrt();
                 assert!((ours / want - 1.0f64).abs() < 1e-6, "{bands} bands, {objective}: {ours}, {want}");
             }
         }
@@ -148,7 +148,7 @@ mod tests {
     fn the_best_exponent_is_found() {
         let participation = Participation::new(8, 32).unwrap();
         for objective in Objective::BOTH {
-            let criterion = Criterion::of_vectors(objective, participation);
+            let criterion = Criterion::from_vectors(objective, participation);
             for bands in [2, 8, 32] {
                 let found = MechanismName::BandedInverse(bands, None).build(256, &criterion).unwrap();
                 let least = criterion.figure(&*found);

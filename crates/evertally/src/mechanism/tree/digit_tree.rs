@@ -210,12 +210,12 @@ impl Mechanism for DigitTree {
         let draws = 1.0;
         let per_level = self.digits.below.max(self.digits.base - 1 - self.digits.below);
         let words = 2 * u64::from(self.digits.levels) * (per_level + 2);
-        Cost::of_draws(draws, words)
+        Cost::from_draws(draws, words)
     }
 
     /// The blocks of one level do not overlap.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_single_nodes(self.digits.levels.into()))
+        Ok(LaplaceShift::from_single_nodes(self.digits.levels.into()))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
@@ -232,12 +232,12 @@ fn blocks_read(digit: i64, lead: u64) -> (u64, u64) {
 struct TreeCursor {
     step: u64,
     digits: DigitSystem,
-    levels: Vec<Level>,
+    levels: Vec<DigitLevel>,
     /// `from[l]` = noise of levels `l` and up; one more entry, 0, at the top.
     from: Vec<i128>,
 }
 
-struct Level {
+struct DigitLevel {
     digit: i64,
     /// `Σ_{j ≥ l} d_j k^{j-l}`: the step, rounded to blocks of this level.
     lead: u64,
@@ -248,7 +248,7 @@ struct Level {
 
 impl TreeCursor {
     fn new(digits: &DigitSystem) -> Self {
-        let level = || Level { digit: 0, lead: 0, sums: Vec::new() };
+        let level = || DigitLevel { digit: 0, lead: 0, sums: Vec::new() };
         Self {
             step: 0,
             digits: digits.clone(),

@@ -20,7 +20,7 @@ mod walk;
 use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
-use crate::mechanism::accounting::trie_pairs::Pairs;
+use crate::mechanism::accounting::trie_pairs::StepPairs;
 use crate::mechanism::limits::Limits;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::walk::Walk;
@@ -207,7 +207,7 @@ impl Mechanism for Smooth {
         let mut once = participation.of_any(self.horizon, largest);
         if participation.within(self.horizon) > 1 {
             let leaves = leaves::Leaves::new(self.horizon, self.height, self.ones(), &self.binomials);
-            let pairs = Pairs { trie: &leaves, horizon: self.horizon, largest };
+            let pairs = StepPairs { trie: &leaves, horizon: self.horizon, largest };
             once = once.min(chain::of_steps(&pairs, participation, chain::MAX_VECTOR_ADDITIONS / 2, 64));
         }
         let column = self.largest_column(|width| participation.within(width as u64).into()); // at most T
@@ -224,7 +224,7 @@ impl Mechanism for Smooth {
     /// own.
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         let ones = self.ones();
-        Some(GaussianShift::of_trie(self.exact_l2_squared()?, 1, 1, ones, f64::from(ones)))
+        Some(GaussianShift::from_trie(self.exact_l2_squared()?, 1, 1, ones, f64::from(ones)))
     }
 
     fn lazy(&self) -> Option<Lazy> {
@@ -279,12 +279,12 @@ impl Mechanism for Smooth {
             .map(|(p, count)| self.binomials.choose(self.height - 1 - p, self.ones() - count) as f64)
             .sum();
         let draws = nodes / full;
-        Cost::of_draws(draws, 4 * u64::from(self.ones()) + 4)
+        Cost::from_draws(draws, 4 * u64::from(self.ones()) + 4)
     }
 
     /// A step is in at most one of the nodes at the j-th zero from the top.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_single_nodes((self.zeros - self.unread()).into()))
+        Ok(LaplaceShift::from_single_nodes((self.zeros - self.unread()).into()))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

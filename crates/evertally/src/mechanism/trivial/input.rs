@@ -77,12 +77,12 @@ impl Mechanism for Input {
         Some(Streaming::Inputs)
     }
     fn cost(&self) -> Cost {
-        Cost::of_draws(1.0, 2)
+        Cost::from_draws(1.0, 2)
     }
 
     /// Every node is a separate class.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_single_nodes(1))
+        Ok(LaplaceShift::from_single_nodes(1))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
@@ -119,6 +119,6 @@ pub(in crate::mechanism) fn readings(_: &Criterion) -> Vec<MechanismName> {
 pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
     match criterion.workload() {
         Workload::Sum => Ok(Arc::new(Input::new(horizon)?)),
-        workload => Ok(Arc::new(Banded::of_steps(horizon, workload)?)),
+        workload => Ok(Arc::new(Banded::for_steps(horizon, workload)?)),
     }
 }

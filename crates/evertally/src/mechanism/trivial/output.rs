@@ -116,12 +116,12 @@ impl Mechanism for Output {
     }
 
     fn cost(&self) -> Cost {
-        Cost::of_draws(1.0, 1)
+        Cost::from_draws(1.0, 1)
     }
 
     /// Every node is a separate class.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_single_nodes(self.column_norms().l1 as u64))
+        Ok(LaplaceShift::from_single_nodes(self.column_norms().l1 as u64))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

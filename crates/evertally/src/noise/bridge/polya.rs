@@ -76,7 +76,7 @@ impl Bridge for PolyaBridge {
 
     #[inline]
     fn extend(&self, from: Self::Value, length: u64, bits: &mut impl RandomBits) -> Self::Value {
-        let law = NegativeBinomial::of_parts(length, self.scale);
+        let law = NegativeBinomial::from_parts(length, self.scale);
         from.map(|sum| sum + law.sample(bits))
     }
 
@@ -89,7 +89,7 @@ impl Bridge for PolyaBridge {
         far: u64,
         bits: &mut impl RandomBits,
     ) -> Self::Value {
-        std::array::from_fn(|i| from[i] + Polya::of_parts(to[i] - from[i], near, far).sample(bits))
+        std::array::from_fn(|i| from[i] + Polya::from_parts(to[i] - from[i], near, far).sample(bits))
     }
 
     /// G⁺ − G⁻, in noise steps.

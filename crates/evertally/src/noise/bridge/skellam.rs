@@ -107,7 +107,7 @@ impl Bridge for SkellamBridge {
         // Below 2^63 · 2^39; the mean is below 2^84 · 2^39.
         let part = self.numerator * length;
         let whole = self.whole * length + part / self.denominator;
-        let law = Poisson::of_parts(whole, part % self.denominator, self.denominator);
+        let law = Poisson::from_parts(whole, part % self.denominator, self.denominator);
         from.map(|count| count + law.sample(bits))
     }
 
@@ -120,7 +120,7 @@ impl Bridge for SkellamBridge {
         far: u64,
         bits: &mut impl RandomBits,
     ) -> Self::Value {
-        std::array::from_fn(|i| from[i] + Binomial::of_parts(to[i] - from[i], near, far).sample(bits))
+        std::array::from_fn(|i| from[i] + Binomial::from_parts(to[i] - from[i], near, far).sample(bits))
     }
 
     /// N⁺ − N⁻, rounded from noise steps to units of 2⁻⁸ of the grid.

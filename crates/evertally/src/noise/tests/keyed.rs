@@ -38,7 +38,7 @@ proptest! {
         let mut expected = [0; 64];
         cipher.apply_keystream(&mut expected);
         let node = Node { level, index };
-        prop_assert_eq!(chacha::mixed(&words, counter, node, chacha::Rounds::Twelve), expected);
+        prop_assert_eq!(chacha::mixed(&words, counter, node, chacha::DoubleRounds::Twelve), expected);
     }
 
     /// However the bytes are read, they are the same stream.
@@ -122,7 +122,7 @@ fn every_part_of_the_address_matters() {
                     for (sum, step) in [(0, 0), (1, 0), (1 << 16, 0), (1 << 47, 0), (0, 1), (0, 1 << 63)] {
                         seen.insert(noise.bits_of_read(sum, step).take());
                         seen.insert(noise.quick_bits_of_read(sum, step).take());
-                        seen.insert(noise.of_sum(sum).bits(Node { level: 5, index: step }).take());
+                        seen.insert(noise.for_sum(sum).bits(Node { level: 5, index: step }).take());
                     }
                     // Four of these reads use the same blocks as four of those nodes: a key of one purpose is used for
                     // only one of the two.

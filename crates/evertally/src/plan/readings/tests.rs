@@ -23,7 +23,7 @@ fn all_workloads_are_read_from_the_same_integers() {
     for texts in [&TEXTS[..], &["window(5)", "window(2)"], &["sum", "decay(1)"], &["decay(2)", "decay(9)"]] {
         for runs in [Participation::ONCE, Participation::new(3, 2).unwrap()] {
             let mix = mix(texts);
-            let read = |workload| Banded::of_mix(STEPS as u64, workload, &mix, runs).unwrap();
+            let read = |workload| Banded::from_mix(STEPS as u64, workload, &mix, runs).unwrap();
             let first = read(mix.readings()[0].0).dense().r;
             for workload in mix.workloads() {
                 let (own, twin) = (read(workload), read(workload).dense());

@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// use evertally::privacy::{Budget, Epsilon, Rho, composition::Split};
 /// // A sum whose variances are 100 times those of a count, each as important as the other in relation to its own size,
 /// // is one question; in absolute terms the sum takes 10 times the share of the count.
-/// let split = Split::of(Budget::Zcdp(Rho::new(0.5)?));
+/// let split = Split::new(Budget::Zcdp(Rho::new(0.5)?));
 /// let shares = split.shares(&[1.0, 100.0])?;
 /// assert!((shares[1] / shares[0] - 10.0).abs() < 1e-9);
 /// assert_eq!(split.least(&[1.0, 100.0]), 121.0);
@@ -42,7 +42,7 @@ const DIGITS: i32 = 6;
 
 impl Split {
     /// From a budget; (ε, δ) is divided as the largest ρ that implies it.
-    pub fn of(budget: Budget) -> Self {
+    pub fn new(budget: Budget) -> Self {
         match budget.rho() {
             None => Self { budget, power: 2 },
             Some(rho) => Self { budget: Budget::Zcdp(rho), power: 1 },
@@ -135,7 +135,7 @@ mod tests {
     fn the_closed_form_is_the_least() {
         let variances = [[1.0, 2.0, 30.0], [5.0, 5.0, 5.0], [0.001, 70.0, 1.0]];
         for (budget, variances) in budgets().into_iter().flat_map(|budget| variances.map(|v| (budget, v))) {
-            let split = Split::of(budget);
+            let split = Split::new(budget);
             let sum = |shares: &[f64]| -> f64 {
                 variances.iter().zip(shares).map(|(v, share)| split.under_share(*v, *share)).sum()
             };
@@ -152,14 +152,14 @@ mod tests {
             let moved = [shares[0] + 1e-4 * shares[1], shares[1] * (1.0 - 1e-4), shares[2]];
             assert!(sum(&moved) > least);
         }
-        assert!(Split::of(budgets()[0]).shares(&[]).is_err());
-        assert!(Split::of(budgets()[0]).shares(&[1.0, 0.0]).is_err());
+        assert!(Split::new(budgets()[0]).shares(&[]).is_err());
+        assert!(Split::new(budgets()[0]).shares(&[1.0, 0.0]).is_err());
     }
 
     #[test]
     fn parts_add_up_to_no_more_than_the_whole() {
         for budget in budgets() {
-            let split = Split::of(budget);
+            let split = Split::new(budget);
             for shares in [vec![1.0], vec![0.5, 0.5], vec![0.1, 0.2, 0.7], vec![1.0 / 3.0; 3], vec![1.0 / 7.0; 7]] {
                 let parts = split.budgets(&shares).unwrap();
                 let number = |budget: Budget| match budget {
@@ -173,7 +173,7 @@ mod tests {
             }
             assert!(split.budgets(&[0.6, 0.6]).is_err());
         }
-        let halves = Split::of(budgets()[1]).budgets(&[0.5, 0.5]).unwrap();
+        let halves = Split::new(budgets()[1]).budgets(&[0.5, 0.5]).unwrap();
         assert_eq!(halves[0], Budget::Zcdp(Rho::new(0.25).unwrap()), "short shares stay unchanged");
     }
 }

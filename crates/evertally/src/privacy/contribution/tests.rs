@@ -38,7 +38,7 @@ fn by_contributions(history: &[Event], unit: Unit) -> Vec<Option<i64>> {
     let mut contributions = Contributions::new(unit).unwrap();
     let persons = [contributions.add_person(), contributions.add_person()];
     assert_eq!(contributions.person_count(), 2);
-    let offer = |&(_, step, group, value): &Event| Offer::in_step(step).in_group(group).of_value(value);
+    let offer = |&(_, step, group, value): &Event| Offer::in_step(step).in_group(group).with_value(value);
     history.iter().map(|event| contributions.keep(persons[event.0], offer(event))).collect()
 }
 
@@ -101,7 +101,7 @@ fn as_counting_by_hand() {
 #[test]
 fn persons_and_periods_do_not_touch_each_other() {
     let base = Unit::person(3).per_step(2);
-    let units = [base, base.per_group(1).per_period(2), base.in_groups(1), base.apart(2), base.of_total(4)];
+    let units = [base, base.per_group(1).per_period(2), base.in_groups(1), base.apart(2), base.with_max_total(4)];
     for unit in units {
         let spread = unit.spread().unwrap();
         let period = |step: u64| unit.bounds().unwrap().period.map_or(0, |steps| (step - 1) / steps);
@@ -139,9 +139,9 @@ fn bounds_of_nothing_are_refused() {
 fn the_largest_values_are_capped() {
     let size = 1u64 << 63;
     for (cap, kept) in [(u64::MAX, [Some(i64::MIN), Some(i64::MAX), None]), (size, [Some(i64::MIN), None, None])] {
-        let mut contributions = Contributions::new(Unit::person(9).of_total(cap)).unwrap();
+        let mut contributions = Contributions::new(Unit::person(9).with_max_total(cap)).unwrap();
         let person = contributions.add_person();
-        let keep = |value| contributions.keep(person, Offer::in_step(1).of_value(value));
+        let keep = |value| contributions.keep(person, Offer::in_step(1).with_value(value));
         assert_eq!([i64::MIN, i64::MAX, 7].map(keep), kept);
     }
 }
@@ -158,10 +158,10 @@ fn no_part_is_outside_the_bounds_of_values() {
         (-4, 4, [-4, 4, 1], [Some(-4), Some(3), None]),
         (-4, 0, [-4, 0, -4], [Some(-4), Some(0), Some(-3)]),
     ] {
-        let contributions = Contributions::new(Unit::person(9).of_total(7)).unwrap();
-        let mut contributions = contributions.of_values(Values::Sum { lower, upper });
+        let contributions = Contributions::new(Unit::person(9).with_max_total(7)).unwrap();
+        let mut contributions = contributions.with_values(Values::Sum { lower, upper });
         let person = contributions.add_person();
-        let keep = |value| contributions.keep(person, Offer::in_step(1).of_value(value));
+        let keep = |value| contributions.keep(person, Offer::in_step(1).with_value(value));
         assert_eq!(values.map(keep), kept, "{lower} {upper}");
     }
 }
@@ -208,7 +208,7 @@ fn what_nobody_can_have_is_refused() {
         }
         assert!((1..=total).all(|kept| bound.restore(3, kept, 0).is_err()));
     }
-    let bound = ContributionBound::new(Unit::person(4).per_group(2).in_groups(2).of_total(9)).unwrap();
+    let bound = ContributionBound::new(Unit::person(4).per_group(2).in_groups(2).with_max_total(9)).unwrap();
     let kept = bound.restore(3, 3, 1).unwrap();
     let restored = |spent, groups: &[(u64, u32)]| bound.restore_details(kept, spent, groups.to_vec());
     assert!(restored(9, &[(0, 1), (7, 2)]).is_ok());
@@ -247,7 +247,7 @@ fn named_periods_begin_where_the_calendar_says() {
     let ada = contributions.add_person();
     // Friday to Sunday are steps 1 to 3, and the following week is 4 to 10.
     let mut keep =
-        |step: u64, since: u64| contributions.keep(ada, Offer::in_step(step).of_period_since(since)).is_some();
+        |step: u64, since: u64| contributions.keep(ada, Offer::in_step(step).with_period_start(since)).is_some();
     assert_eq!([keep(1, 1), keep(3, 1), keep(3, 1)], [true, true, false]);
     assert_eq!([keep(4, 4), keep(7, 4), keep(8, 4), keep(10, 4)], [true, true, false, false]);
     assert_eq!([keep(11, 11), keep(12, 11), keep(15, 11)], [true, true, false]);
@@ -263,7 +263,7 @@ fn bounds_say_what_they_need() {
         (base.in_groups(5).per_group(5), true, false, 5),
         (base.per_group(2), false, true, 2),
         (base.in_groups(1), false, true, 5),
-        (base.of_total(9), false, true, 5),
+        (base.with_max_total(9), false, true, 5),
         (base.apart(2), false, false, 5),
     ] {
         let bound = ContributionBound::new(unit).unwrap();

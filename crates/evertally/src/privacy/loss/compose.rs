@@ -55,8 +55,8 @@ impl PrivacyLoss {
     /// use evertally::privacy::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};
     /// use evertally::number::Ratio;
     /// let (delta, fine) = (Delta::new(1e-6)?, Resolution::for_delta(Delta::new(1e-6)?));
-    /// let first = PrivacyLoss::of_laplace(Ratio::new(20, 1)?, &ShiftProfile::ones(10)?, fine);
-    /// let second = PrivacyLoss::of_discrete_gaussian(Ratio::new(300, 1)?, &ShiftProfile::ones(10)?, fine)?;
+    /// let first = PrivacyLoss::laplace(Ratio::new(20, 1)?, &ShiftProfile::ones(10)?, fine);
+    /// let second = PrivacyLoss::discrete_gaussian(Ratio::new(300, 1)?, &ShiftProfile::ones(10)?, fine)?;
     /// let both = first.and(&second, fine);
     /// assert!(both.epsilon(delta) < first.epsilon(delta) + second.epsilon(delta));
     /// # Ok::<(), evertally::Error>(())

@@ -98,7 +98,7 @@ fn reported_delta(variance: Ratio, (squared_norm, variables): (f64, f64), epsilo
 pub fn epsilon_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, delta: Delta) -> f64 {
     let (parameter, squared, variables) = (variance.to_f64(), profile.l2_squared() as f64, profile.variables() as f64);
     let simple = compared_epsilon(parameter, squared, variables, delta);
-    PrivacyLoss::of_discrete_gaussian(variance, profile, Resolution::for_delta(delta))
+    PrivacyLoss::discrete_gaussian(variance, profile, Resolution::for_delta(delta))
         .map_or(simple, |loss| loss.epsilon(delta).min(simple))
 }
 
@@ -172,11 +172,11 @@ impl PrivacyLoss {
     /// # use evertally::privacy::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};
     /// # use evertally::number::Ratio;
     /// let fine = Resolution::for_delta(Delta::new(1e-9)?);
-    /// let loss = PrivacyLoss::of_discrete_gaussian(Ratio::new(4, 1)?, &ShiftProfile::ones(1)?, fine)?;
+    /// let loss = PrivacyLoss::discrete_gaussian(Ratio::new(4, 1)?, &ShiftProfile::ones(1)?, fine)?;
     /// assert!(loss.delta(Epsilon::new(1.0)?) < 0.01);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Result<Self> {
+    pub fn discrete_gaussian(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Result<Self> {
         if !composable(variance, profile) {
             return Err(Error::invalid(
                 "a loss distribution needs σ² up to 2^14 and shifts up to 2^20; compare with continuous noise instead",

@@ -30,14 +30,14 @@ const MAX_PURE_EPSILON: f64 = 1e4;
 /// ```
 pub fn delta_of_laplace(scale: Ratio, profile: &ShiftProfile, epsilon: Epsilon) -> f64 {
     let by_zcdp = rho(scale, profile).map_or(1.0, |rho| conversions::delta_of_zcdp(rho, epsilon));
-    PrivacyLoss::delta_by(|fine| PrivacyLoss::of_laplace(scale, profile, fine), by_zcdp * 1e-4, epsilon).min(by_zcdp)
+    PrivacyLoss::delta_by(|fine| PrivacyLoss::laplace(scale, profile, fine), by_zcdp * 1e-4, epsilon).min(by_zcdp)
 }
 
 /// The ε at this δ of discrete Laplace noise of this scale on every shifted variable, rounded up: the best of the
 /// privacy-loss distribution at 2048 points, pure ε and zCDP.
 pub fn epsilon_of_laplace(scale: Ratio, profile: &ShiftProfile, delta: Delta) -> f64 {
     let by_zcdp = rho(scale, profile).map_or(f64::INFINITY, |rho| conversions::epsilon_of_zcdp(rho, delta));
-    PrivacyLoss::of_laplace(scale, profile, Resolution::for_delta(delta)).epsilon(delta).min(by_zcdp)
+    PrivacyLoss::laplace(scale, profile, Resolution::for_delta(delta)).epsilon(delta).min(by_zcdp)
 }
 
 /// A shift `d` is `d/λ`-DP, hence `d²/(2λ²)`-zCDP; `None` if that is too large or small for a budget.
@@ -52,8 +52,8 @@ impl PrivacyLoss {
     /// Exact up to rounding if [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by about
     /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound of
     /// the rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
-    pub fn of_laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
-        let grid = Grid::of(profile, resolution);
+    pub fn laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
+        let grid = LossGrid::new(profile, resolution);
         let scale = scale.to_f64();
         let pure = profile.l1() as f64 / scale * (1.0 + 1e-15);
         if pure > MAX_PURE_EPSILON || grid.half(scale) > MAX_HALF_DISTANCE {
@@ -70,15 +70,15 @@ impl PrivacyLoss {
 }
 
 /// A grid whose neighbouring losses are `2 numerator / (denominator λ)` apart.
-struct Grid {
+struct LossGrid {
     numerator: i128,
     denominator: i128,
 }
 
-impl Grid {
+impl LossGrid {
     /// The lattice of the losses if it is small; otherwise so fine that the largest shift has an eighth of the points,
     /// with the ends of all shifts on the grid if possible.
-    fn of(profile: &ShiftProfile, resolution: Resolution) -> Self {
+    fn new(profile: &ShiftProfile, resolution: Resolution) -> Self {
         let points = resolution.points as u128;
         let lattice = Self { numerator: 1, denominator: 1 };
         let divisor = u128::from(profile.common_divisor());

@@ -35,7 +35,7 @@ pub fn laplace_scale_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProfile)
     let enough = conversions::laplace_scale(l1, l2, epsilon, delta);
     let spent = |scale: f64, resolution| {
         let ratio = rounded_up(scale).ok()?;
-        Some((ratio, PrivacyLoss::of_laplace(ratio, profile, resolution).delta(epsilon)))
+        Some((ratio, PrivacyLoss::laplace(ratio, profile, resolution).delta(epsilon)))
     };
     least(enough, delta, spent)
 }
@@ -65,7 +65,7 @@ pub fn gaussian_variance_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProf
     let spent = |variance: f64, resolution| {
         let ratio = rounded_up(variance).ok()?;
         let compared = compared_delta(ratio.to_f64(), squared, variables, epsilon.get());
-        let loss = PrivacyLoss::of_discrete_gaussian(ratio, profile, resolution);
+        let loss = PrivacyLoss::discrete_gaussian(ratio, profile, resolution);
         Some((ratio, loss.map_or(compared, |loss| loss.delta(epsilon).min(compared))))
     };
     least(enough, delta, spent)

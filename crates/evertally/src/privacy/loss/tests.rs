@@ -64,7 +64,7 @@ fn laplace_lattice_is_exact() {
         for shifts in [vec![1u64], vec![2], vec![7], vec![1, 1], vec![5, 2], vec![1, 1, 1], vec![3, 3, 1]] {
             let pairs: Vec<_> = shifts.iter().map(|&d| (d, 1)).collect();
             let exact: Vec<_> = shifts.iter().map(|&d| laplace_law(scale as f64, d)).collect();
-            let loss = PrivacyLoss::of_laplace(
+            let loss = PrivacyLoss::laplace(
                 Ratio::new(scale, 1).unwrap(),
                 &profile(&pairs),
                 Resolution::for_delta(delta(1e-9)),
@@ -84,8 +84,8 @@ fn different_laws_compose() {
     let (scale, variance) = (7.0, 30.0);
     for points in [256, 4096] {
         let fine = Resolution::new(points, delta(1e-12)).unwrap();
-        let first = PrivacyLoss::of_laplace(Ratio::new(7, 1).unwrap(), &profile(&[(3, 1), (1, 2)]), fine);
-        let second = PrivacyLoss::of_discrete_gaussian(Ratio::new(30, 1).unwrap(), &profile(&[(2, 1)]), fine).unwrap();
+        let first = PrivacyLoss::laplace(Ratio::new(7, 1).unwrap(), &profile(&[(3, 1), (1, 2)]), fine);
+        let second = PrivacyLoss::discrete_gaussian(Ratio::new(30, 1).unwrap(), &profile(&[(2, 1)]), fine).unwrap();
         // Over all fixed releases of the Gaussian: δ(ε) = E δ_first(ε - loss_second).
         let laplace = [laplace_law(scale, 3), laplace_law(scale, 1), laplace_law(scale, 1)];
         for e in [0.2, 0.5, 1.0, 1.8] {
@@ -114,7 +114,7 @@ fn sums(loss: &PrivacyLoss) -> (f64, f64) {
 fn wider_grids_only_raise_the_curve() {
     for shift in [4, 5, 6, 7] {
         let fine = Resolution::new(1024, delta(1e-200)).unwrap();
-        let loss = PrivacyLoss::of_laplace(Ratio::new(3, 1).unwrap(), &profile(&[(shift, 1)]), fine);
+        let loss = PrivacyLoss::laplace(Ratio::new(3, 1).unwrap(), &profile(&[(shift, 1)]), fine);
         let coarser = loss.coarser();
         for wide in [loss.coarser(), coarser.coarser(), loss.on_grid(0.77 * loss.half), loss.on_grid(1.3 * loss.half)] {
             let (p, q) = sums(&wide);
@@ -134,12 +134,12 @@ fn splitting_keeps_both_laws_normalised() {
     {
         for points in [64, 100, 512] {
             let resolution = Resolution::new(points, delta(1e-200)).unwrap();
-            let loss = PrivacyLoss::of_laplace(Ratio::new(scale, 1).unwrap(), &profile(&shifts), resolution);
+            let loss = PrivacyLoss::laplace(Ratio::new(scale, 1).unwrap(), &profile(&shifts), resolution);
             let (p, q) = sums(&loss);
             assert!((p - 1.0).abs() < 1e-11 && (q - 1.0).abs() < 1e-11, "{shifts:?} on {points}: {p} {q}");
         }
     }
-    let loss = PrivacyLoss::of_discrete_gaussian(
+    let loss = PrivacyLoss::discrete_gaussian(
         Ratio::new(50, 1).unwrap(),
         &profile(&[(3, 2), (5, 1)]),
         Resolution::new(128, delta(1e-30)).unwrap(),
@@ -157,7 +157,7 @@ fn coarse_grids_err_on_the_safe_side() {
         let pure = shifts.iter().sum::<u64>() as f64 / scale as f64;
         for (points, tolerance) in [(64, 2.0), (256, 0.1), (1024, 0.005)] {
             let resolution = Resolution::new(points, delta(1e-9)).unwrap();
-            let loss = PrivacyLoss::of_laplace(Ratio::new(scale.into(), 1).unwrap(), &profile(&pairs), resolution);
+            let loss = PrivacyLoss::laplace(Ratio::new(scale.into(), 1).unwrap(), &profile(&pairs), resolution);
             for share in [1e-6, 0.2, 0.5, 0.9] {
                 let (ours, want) = (loss.delta(epsilon(share * pure)), brute(&exact, 1.0 / scale as f64, share * pure));
                 assert!(ours >= want * (1.0 - 1e-12), "{shifts:?} {points} {share}: {ours} below {want}");
@@ -172,7 +172,7 @@ fn coarse_grids_err_on_the_safe_side() {
 fn huge_shifts_approach_continuous_noise() {
     for (d, scale) in [(1u64 << 40, 1u128 << 40), ((1 << 40) + 12345, 1 << 38), (999_999_999_989, 1 << 45)] {
         let length = d as f64 / scale as f64;
-        let loss = PrivacyLoss::of_laplace(
+        let loss = PrivacyLoss::laplace(
             Ratio::new(scale, 1).unwrap(),
             &profile(&[(d, 1)]),
             Resolution::for_delta(delta(1e-9)),
@@ -193,7 +193,7 @@ fn many_variables_stay_above_the_lattice() {
         let of = |points| {
             let resolution = Resolution::new(points, d).unwrap();
             let profile = ShiftProfile::ones(variables).unwrap();
-            PrivacyLoss::of_laplace(Ratio::new(scale, 1).unwrap(), &profile, resolution).epsilon(d)
+            PrivacyLoss::laplace(Ratio::new(scale, 1).unwrap(), &profile, resolution).epsilon(d)
         };
         let exact = of(4096);
         for (points, tolerance) in [(256, 2e-2), (1024, 1e-3)] {
@@ -209,7 +209,7 @@ fn many_variables_stay_above_the_lattice() {
 #[test]
 fn profiles_are_ordered_as_proven() {
     let curve = |scale: u128, shifts: &[(u64, u64)]| {
-        let loss = PrivacyLoss::of_laplace(
+        let loss = PrivacyLoss::laplace(
             Ratio::new(scale, 4).unwrap(),
             &profile(shifts),
             Resolution::new(1024, delta(1e-200)).unwrap(),
@@ -219,7 +219,7 @@ fn profiles_are_ordered_as_proven() {
     let gaussian = |variance: u128, shifts: &[(u64, u64)]| {
         let resolution = Resolution::new(1 << 12, delta(1e-100)).unwrap();
         let loss =
-            PrivacyLoss::of_discrete_gaussian(Ratio::new(variance, 1).unwrap(), &profile(shifts), resolution).unwrap();
+            PrivacyLoss::discrete_gaussian(Ratio::new(variance, 1).unwrap(), &profile(shifts), resolution).unwrap();
         (0..60).map(|i| loss.delta(epsilon(1e-9 + f64::from(i) * 0.05))).collect::<Vec<_>>()
     };
     let assert_below = |less: &[f64], more: &[f64], what: &str| {
@@ -249,8 +249,7 @@ fn discrete_gaussian_curves_enclose_the_exact_one() {
             let exact: Vec<_> = shifts.iter().map(|&d| gaussian_law(variance as f64, d)).collect();
             let profile = profile(&pairs);
             let ratio = Ratio::new(variance.into(), 1).unwrap();
-            let loss =
-                PrivacyLoss::of_discrete_gaussian(ratio, &profile, Resolution::new(1 << 13, delta(1e-12)).unwrap());
+            let loss = PrivacyLoss::discrete_gaussian(ratio, &profile, Resolution::new(1 << 13, delta(1e-12)).unwrap());
             let loss = loss.unwrap();
             for e in [1e-6, 0.1, 0.5, 2.0] {
                 let want = brute(&exact, 0.5 / variance as f64, e);
@@ -303,8 +302,7 @@ fn searches_find_the_least_certified_noise() {
         let closed =
             conversions::laplace_scale(profile.l1() as f64, (profile.l2_squared() as f64).sqrt(), epsilon, delta);
         assert!(scale.to_f64() <= closed * (1.0 + 1e-7), "ε {e} δ {d} {shifts:?}: {scale}, closed form {closed}");
-        let spent =
-            |scale: Ratio| PrivacyLoss::of_laplace(scale, &profile, Resolution::for_delta(delta)).delta(epsilon);
+        let spent = |scale: Ratio| PrivacyLoss::laplace(scale, &profile, Resolution::for_delta(delta)).delta(epsilon);
         assert!(spent(scale) <= d, "ε {e} δ {d} {shifts:?}: {scale} spends {}", spent(scale));
         let less = Ratio::from_f64(scale.to_f64() * (1.0 - 1e-5)).unwrap();
         assert!(spent(less) > d, "ε {e} δ {d} {shifts:?}: {scale} is more than needed");
@@ -335,7 +333,7 @@ fn searches_are_monotone() {
 #[test]
 fn curves_fall_and_round_trip() {
     let loss =
-        PrivacyLoss::of_laplace(Ratio::new(10, 1).unwrap(), &profile(&[(5, 8)]), Resolution::for_delta(delta(1e-12)));
+        PrivacyLoss::laplace(Ratio::new(10, 1).unwrap(), &profile(&[(5, 8)]), Resolution::for_delta(delta(1e-12)));
     for d in [1e-12, 1e-6, 1e-2, 0.3] {
         let e = loss.epsilon(delta(d));
         assert!(loss.delta(epsilon(e)) <= d && loss.delta(epsilon(e * (1.0 - 1e-9))) > d, "δ {d}: ε {e}");
@@ -361,7 +359,7 @@ fn extremes_are_certified() {
     }
     let many = profile(&[(1 << 20, 1 << 20), (3, 9)]);
     let wide = Ratio::new(1 << 14, 1).unwrap();
-    let loss = PrivacyLoss::of_discrete_gaussian(wide, &many, Resolution::for_delta(delta(1e-6))).unwrap();
+    let loss = PrivacyLoss::discrete_gaussian(wide, &many, Resolution::for_delta(delta(1e-6))).unwrap();
     assert_eq!((loss.delta(epsilon(1e6)), loss.epsilon(delta(1e-6))), (1.0, f64::INFINITY));
     assert!(ShiftProfile::new(&[((1 << 60) + 1, 1)]).is_err());
     assert!(ShiftProfile::new(&[(1 << 60, 1 << 60)]).unwrap_err().is_overflow());
@@ -372,8 +370,8 @@ fn extremes_are_certified() {
 #[test]
 fn errors_add_up() {
     let fine = Resolution::for_delta(delta(1e-6));
-    let one = PrivacyLoss::of_laplace(Ratio::new(20, 1).unwrap(), &profile(&[(1, 10)]), fine);
-    let other = PrivacyLoss::of_discrete_gaussian(Ratio::new(300, 1).unwrap(), &profile(&[(1, 10)]), fine).unwrap();
+    let one = PrivacyLoss::laplace(Ratio::new(20, 1).unwrap(), &profile(&[(1, 10)]), fine);
+    let other = PrivacyLoss::discrete_gaussian(Ratio::new(300, 1).unwrap(), &profile(&[(1, 10)]), fine).unwrap();
     for (a, b) in [(&one, &other), (&one, &one), (&other, &other)] {
         let both = a.and(b, fine);
         assert!(both.error >= a.error + b.error && both.infinity >= a.infinity + b.infinity);

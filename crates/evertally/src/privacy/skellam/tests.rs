@@ -76,7 +76,7 @@ fn whole(variance: u128) -> Ratio {
 }
 
 fn shift(squared: f64) -> IntegerShift {
-    IntegerShift::of_integers(squared).unwrap()
+    IntegerShift::from_integers(squared).unwrap()
 }
 
 /// The recurrence gives known values: `I_0(1), I_1(1), I_5(10)` and the start of the barrier of fact (b), `y_0(4)`.

@@ -70,7 +70,7 @@ fn laplace_curve_is_above_and_close() {
             continue;
         }
         let resolution = Resolution::new(1 << 12, delta((want * 1e-6).max(1e-290))).unwrap();
-        let ours = PrivacyLoss::of_laplace(scale, &profile, resolution).delta(e);
+        let ours = PrivacyLoss::laplace(scale, &profile, resolution).delta(e);
         assert!(ours >= want && ours <= want * (1.0 + 1e-9), "{line:?}: {ours}");
         let quick = delta_of_laplace(scale, &profile, e);
         assert!(quick >= want && quick <= want * (1.0 + 2e-3), "{line:?}: {quick} by few points");
@@ -83,7 +83,7 @@ fn discrete_gaussian_curve_is_above_and_close() {
         let (variance, profile, e, want) =
             (ratio(line[0]), profile(line[1]), epsilon(number(line[2])), number(line[3]));
         let resolution = Resolution::new(1 << 14, delta(want * 1e-4)).unwrap();
-        let ours = PrivacyLoss::of_discrete_gaussian(variance, &profile, resolution).unwrap().delta(e);
+        let ours = PrivacyLoss::discrete_gaussian(variance, &profile, resolution).unwrap().delta(e);
         assert!(ours >= want && ours <= want * (1.0 + 1e-6), "{line:?}: {ours}");
         let quick = delta_of_discrete_gaussian(variance, &profile, e);
         assert!(quick >= want && quick <= want * (1.0 + 1e-3), "{line:?}: {quick} by few points");

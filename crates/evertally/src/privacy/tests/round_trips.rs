@@ -95,7 +95,7 @@ fn discrete_laws() {
 #[test]
 fn skellam_noise() {
     for (e, d) in budgets(300).filter(|(e, d)| (1e-3..=20.0).contains(e) && *d > 1e-20) {
-        let shift = IntegerShift::of_integers((1u64 << 50) as f64).unwrap();
+        let shift = IntegerShift::from_integers((1u64 << 50) as f64).unwrap();
         let budget = Budget::Approximate(epsilon(e), delta(d));
         let variance: Ratio = skellam::variance_for(&budget, shift).unwrap();
         let back = skellam::epsilon(variance, shift, delta(d)).unwrap();

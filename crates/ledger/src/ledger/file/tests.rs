@@ -16,7 +16,7 @@ fn plan() -> Plan {
 
 /// Opens a key; if it would have to wait, it is cancelled at once.
 fn open_with(disk: Arc<dyn Disk>, path: &Path, absent: Absent) -> Result<OpenKey> {
-    OpenKey::of_file(disk, path, absent, &AtomicBool::new(true), &mut |_| ())
+    OpenKey::from_file(disk, path, absent, &AtomicBool::new(true), &mut |_| ())
 }
 
 fn open(path: &Path) -> Result<OpenKey> {

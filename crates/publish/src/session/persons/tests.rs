@@ -18,7 +18,7 @@ fn unit() -> Unit {
 
 /// Bounds that need details, and restart in each period.
 fn detailed() -> Unit {
-    Unit::person(5).per_group(2).in_groups(2).apart(2).of_total(9).per_period(PERIOD)
+    Unit::person(5).per_group(2).in_groups(2).apart(2).with_max_total(9).per_period(PERIOD)
 }
 
 const PERIOD: u64 = 900;
@@ -56,7 +56,7 @@ fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym,
     let is_there = |(kept, _): &&(Kept, Details)| kept.step() >= persons.since;
     assert_eq!(persons.count(), map.values().filter(is_there).count());
     let there = map.iter().filter(|(_, kept)| is_there(kept));
-    let entries = persons.parts.iter().flat_map(Part::persons);
+    let entries = persons.parts.iter().flat_map(TablePart::persons);
     let none = Details::default();
     let told = entries.map(|(entry, details)| (entry.name, (entry.kept, details.unwrap_or(&none).clone())));
     assert!(told.eq(there.map(|(name, kept)| (*name, kept.clone()))));
@@ -117,7 +117,7 @@ fn memory_is_bounded() {
             let entries: usize = persons.parts.iter().map(|part| part.entries.capacity()).sum();
             let largest = persons.parts.iter().map(|part| part.entries.capacity()).max().unwrap();
             // While a part grows, it exists twice.
-            let bytes = (entries + largest) * size_of::<Entry>();
+            let bytes = (entries + largest) * size_of::<PersonEntry>();
             assert!(bytes <= 53 * number as usize, "{bytes} bytes, {number} persons");
         }
     }
@@ -134,7 +134,7 @@ fn damage_is_refused() {
     damage(unit(), 1, &persons.save(1));
     let (mut persons, from) = (Persons::new(bound(detailed())), PERIOD + 1);
     for number in 0..60u64 {
-        let offer = Offer::in_step(from + number * 7).of_period_since(from).in_group(number % 3 * 200);
+        let offer = Offer::in_step(from + number * 7).with_period_start(from).in_group(number % 3 * 200);
         persons.keep(crowded(number % 20), offer);
     }
     damage(detailed(), from, &persons.save(from));
@@ -177,7 +177,7 @@ fn periods_forget() {
         }
         assert_eq!((persons.count(), persons.save(1).len() > 5000 * MIN_SAVED_BYTES), (5000, true));
         assert_eq!(persons.save(PERIOD + 1).len(), 9);
-        let offer = Offer::in_step(PERIOD + 1).of_period_since(PERIOD + 1);
+        let offer = Offer::in_step(PERIOD + 1).with_period_start(PERIOD + 1);
         assert!(persons.keep(pseudonyms.of("9"), offer).is_some());
         let places: usize = persons.parts.iter().map(|part| part.entries.capacity() + part.details.capacity()).sum();
         assert!(persons.count() == 1 && places < 100, "{places}");

@@ -18,7 +18,7 @@ fn take(session: &mut Session<RunningSums>, rows: &mut Vec<String>, sums: &mut V
         sums.push(step.unsafe_exact_sums().to_vec());
         step.for_each_row(|_, row| {
             rows.push(format!("{row:?}"));
-            Ok::<(), evertally_declare::error::Error>(())
+            Ok::<(), evertally_declare::error::PipelineError>(())
         })?;
     }
     Ok(())
@@ -177,7 +177,7 @@ fn groups_join_at_any_run_and_go_on() {
     let more = |names: &[&str], rest: Option<&str>| {
         let names = names.iter().map(ToString::to_string).collect();
         let table =
-            GroupTable::of_names(vec!["group".into()], names, rest.map(str::to_owned), Default::default()).unwrap();
+            GroupTable::from_names(vec!["group".into()], names, rest.map(str::to_owned), Default::default()).unwrap();
         let began = groups().meaning();
         let joined: &[Joined] = &[];
         table.as_recorded(&began, false, joined).unwrap().table

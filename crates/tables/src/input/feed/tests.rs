@@ -77,9 +77,9 @@ type Outcome = Result<(Vec<Vec<i64>>, Summary), String>;
 fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool) -> Outcome {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     let groups =
-        GroupTable::of_names(vec!["group".into()], ["a", "b"].map(str::to_owned).to_vec(), None, Default::default())
+        GroupTable::from_names(vec!["group".into()], ["a", "b"].map(str::to_owned).to_vec(), None, Default::default())
             .unwrap();
-    let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key)).unwrap();
+    let mut session = Session::new_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key)).unwrap();
     let mut sums = Vec::new();
     let mut due = |session: &mut Session<RunningSums>| -> Result<()> {
         while let Some(step) = session.next_step()? {
@@ -89,11 +89,11 @@ fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool)
     };
     let cancelled = AtomicBool::new(false);
     let mut read = || -> Result<Summary> {
-        let mut events = Events::of_files(sources, &stream.columns, options, &(), &cancelled)?;
+        let mut events = Events::from_files(sources, &stream.columns, options, &(), &cancelled)?;
         let summary = match feeds {
             true => events.feed(&mut session, &mut due)?,
             false => {
-                while events.next_batch::<Error>(&mut |event| {
+                while events.next_batch::<PipelineError>(&mut |event| {
                     session.push(event)?;
                     due(&mut session)
                 })? {}
@@ -311,10 +311,11 @@ fn cancellation_ends_all_threads() {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     for threads in [1, 2, 5] {
         let options = ReadOptions { threads: NonZero::new(threads), block_bytes: 1000, ..ReadOptions::default() };
-        let mut session = Session::of_sums(stream.clone(), None, &key, &Ledger::in_memory(&key)).unwrap();
+        let mut session = Session::new_sums(stream.clone(), None, &key, &Ledger::in_memory(&key)).unwrap();
         let (cancelled, mut steps) = (AtomicBool::new(false), 0);
-        let events = Events::of_files(std::slice::from_ref(&path), &stream.columns, &options, &(), &cancelled).unwrap();
-        let fed = events.feed::<_, Error>(&mut session, &mut |session| {
+        let events =
+            Events::from_files(std::slice::from_ref(&path), &stream.columns, &options, &(), &cancelled).unwrap();
+        let fed = events.feed::<_, PipelineError>(&mut session, &mut |session| {
             while session.next_step()?.is_some() {
                 steps += 1;
             }

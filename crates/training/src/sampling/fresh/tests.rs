@@ -3,7 +3,7 @@ use evertally::mechanism::{Criterion, MechanismName, Objective, Participation};
 use std::sync::Arc;
 
 fn built(name: &str, horizon: u64, participation: Participation) -> Arc<dyn Mechanism> {
-    let criterion = Criterion::of_vectors(Objective::Mean, participation);
+    let criterion = Criterion::from_vectors(Objective::Mean, participation);
     name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap()
 }
 

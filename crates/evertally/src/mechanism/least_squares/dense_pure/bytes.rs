@@ -61,7 +61,7 @@ impl DensePure {
 
     /// The beginning of the hash in the bytes; it names the factorization.
     pub fn digest(&self) -> MatrixDigest {
-        MatrixDigest::of(&blake3::hash(&self.content()))
+        MatrixDigest::new(&blake3::hash(&self.content()))
     }
 
     fn content(&self) -> Vec<u8> {

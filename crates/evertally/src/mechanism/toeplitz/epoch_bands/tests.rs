@@ -86,14 +86,14 @@ fn row_norms_are_those_of_the_rows() {
 
 #[test]
 fn names_find_their_matrix_again_and_no_other() {
-    let criterion = Criterion::of_vectors(Objective::Max, Participation::new(4, 6).unwrap());
+    let criterion = Criterion::from_vectors(Objective::Max, Participation::new(4, 6).unwrap());
     let asked: MechanismName = "epoch-bands(bands=6)".parse().unwrap();
     let built = asked.build(24, &criterion).unwrap();
     let whole: MechanismName = built.name().to_string().parse().unwrap();
     assert_eq!(whole, built.name());
     assert_eq!(whole.build(24, &criterion).unwrap().name(), whole);
     assert_eq!(whole.brief(), asked);
-    let other = Criterion::of_vectors(Objective::Mean, Participation::new(4, 6).unwrap());
+    let other = Criterion::from_vectors(Objective::Mean, Participation::new(4, 6).unwrap());
     assert!(whole.build(24, &other).unwrap_err().to_string().contains("another matrix"));
     for (name, horizon) in
         [("epoch-bands(bands=0)", 24), ("epoch-bands(bands=25)", 24), ("epoch-bands(bands=2)", 1 << 15)]
@@ -111,7 +111,7 @@ fn names_find_their_matrix_again_and_no_other() {
 #[test]
 fn long_horizons_are_searched() {
     let figure = |name: &str, horizon: u64, most: u64| {
-        let criterion = Criterion::of_vectors(Objective::Mean, Participation::new(most, 16).unwrap());
+        let criterion = Criterion::from_vectors(Objective::Mean, Participation::new(most, 16).unwrap());
         let built = name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap();
         criterion.figure(&*built).sqrt()
     };
