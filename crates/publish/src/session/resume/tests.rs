@@ -4,7 +4,9 @@ use super::*;
 use crate::session::tests::{
     Row, STEPS, a_row, a_unit, by_hand, by_hand_of, groups, key, push, session, stream, stream_of,
 };
-use evertally::privacy::Unit;
+use evertally::number::Grid;
+use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Epsilon, Unit, Values};
 use evertally_declare::publication::Publication;
 use evertally_declare::records::Records;
 use evertally_declare::steps::Period;
@@ -131,8 +133,9 @@ fn runs_may_end_between_publications() {
     let mut stream = stream(0);
     let published = Publication::new(&stream.calendar, Period::Steps(3)).unwrap();
     let unit = published.slots().unit(Unit::person(3).per_step(2), 3, None);
-    let request = stream.plan.request().clone().with_unit(unit).with_horizon(published.slot_count());
-    stream.plan = request.plan().unwrap();
+    let request = PlanRequest::count(published.slot_count(), Budget::Pure(Epsilon::new(1.0).unwrap()));
+    let values = Values::Sum { lower: -5, upper: 5 };
+    stream.plan = request.with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
     stream.published = Some(published.into());
     let rows = [(1, 0, 0), (2, 0, 1), (2, 1, 2), (3, 0, 1), (5, 1, 0), (6, 1, 1), (6, 0, 2), (11, 0, 0), (12, 1, 2)];
     let rows = rows.map(|(step, group, person)| row(step, group, person));
