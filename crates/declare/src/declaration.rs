@@ -25,7 +25,7 @@ pub use resolve::{groups_need_columns, needed, not_both, parse_time};
 pub use schema::schema;
 pub use stretch::Stretches;
 pub use table::{Declaration, Files, Questions, Written};
-pub use value::{Decimal, DeclaredGroups, Delimiter, PathList, TableFormat, Value, ValueKind, Word};
+pub use value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind, Word};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,8 @@
 //!
 //! A front end (the program, the Python package, a service) fills in a [`Declaration`](declaration::Declaration). It
 //! [resolves](declaration::Declaration::resolve) to [`Settings`](settings::Settings), and with a plan to a
-//! [`Stream`](stream::Stream). Nothing here reads a file, knows a format, a flag or a terminal.
+//! [`Stream`](stream::Stream). Nothing here reads or writes a file, or
+//! knows a flag or a terminal.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,7 +13,9 @@
 //! | [`problem`], [`error`] | errors as data, worded by every front end |
 //! | [`steps`], [`publication`], [`closing`] | times, the steps of the horizon, the published steps, and the last one |
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
+//! | [`format`](mod@format) | the single table of all formats |
 //! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
+//! | [`header_text`] | ids of batches and tokens: texts in headers of requests |
 //! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
@@ -29,7 +32,9 @@ pub mod error;
 pub mod event;
 pub mod field;
 pub mod follows;
+pub mod format;
 pub mod groups;
+pub mod header_text;
 pub mod identity;
 pub mod measures;
 pub mod parameter;

@@ -21,6 +21,16 @@ pub fn shorten(text: &str) -> String {
     short
 }
 
+/// Texts as alternatives in a sentence: `a, b or c`.
+pub fn any_of<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    let texts: Vec<&str> = texts.into_iter().collect();
+    match texts.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, before)) => format!("{} or {last}", before.join(", ")),
+        None => String::new(),
+    }
+}
+
 /// Four significant digits, without an exponent if that reads well.
 pub fn short(x: f64) -> String {
     if x == 0.0 || !(1e-3..1e7).contains(&x.abs()) {

@@ -84,7 +84,7 @@ pub(crate) use keyed::GroupNoise;
 pub use keyed::{KeyedNoise, NodeBits, Purpose, mac_key, subkey};
 pub use laplace::DiscreteLaplace;
 pub use law::DiscreteLaw;
-pub use name::StreamName;
+pub use name::{StreamName, check_name};
 pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
 pub(crate) use normal::standard_exponential;

@@ -6,11 +6,12 @@
 //! | [`ReleasePlot`] | a release: running counts of groups with their intervals |
 //! | [`RankingChart`] | items below each other: a dot for each value, its interval as a line |
 //! | [`ErrorCurve`] | a plan: the error of its release over the steps |
+//! | [`Evidence`] | an audit: the evidence against a plan after each step |
 //! | [`lines`] | a comparison: lines on common axes, in panels |
 //!
 //! ```text
-//!  ReleasePlot   RankingChart   ErrorCurve   lines      the pictures
-//!       └───────────┴──────────┴──────────┘
+//!  ReleasePlot   RankingChart   ErrorCurve   Evidence ─▶ lines      the pictures
+//!       └───────────────┴────────────┴──────────────────────┘
 //!                   sheet                          headline, body, footnote
 //!                axis   frame                      from numbers to positions
 //!                   canvas                         SVG elements
@@ -49,6 +50,7 @@ pub mod canvas;
 mod decimate;
 mod error;
 mod error_curve;
+mod evidence;
 mod font;
 pub mod frame;
 mod labels;
@@ -64,6 +66,7 @@ pub mod text;
 pub use axis::TimeLabels;
 pub use error::PlotError;
 pub use error_curve::ErrorCurve;
+pub use evidence::Evidence;
 pub use ranking::{RankedItem, RankingChart};
 #[cfg(feature = "raster")]
 pub use raster::png;

@@ -6,6 +6,7 @@ pub(crate) mod array;
 pub(crate) mod batches;
 pub(crate) mod candidate;
 pub(crate) mod device;
+pub(crate) mod evidence;
 pub(crate) mod guarantee;
 pub(crate) mod noise;
 pub(crate) mod plan;

@@ -3,6 +3,7 @@
 import doctest
 import itertools
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
@@ -442,7 +443,16 @@ class TestAudit:
     def test_a_report_prints_and_draws(self) -> None:
         for loop in (Loop(correlated(), 1, 20), HalfTheNoise(correlated(), 1, 20)):
             report = loop.run().report()
-            assert ElementTree.fromstring(report.svg()).tag.endswith("svg") and report._repr_svg_() == report.svg()
+            drawn = ElementTree.fromstring(report.svg())
+            assert drawn.tag.endswith("svg") and report._repr_svg_() == report.svg()
+            svg = "{http://www.w3.org/2000/svg}"
+            texts = ["".join(text.itertext()) for text in drawn.iter(f"{svg}text")]
+            found = f"alarm after step {report.alarm}" if report.refuted else f"none after {report.steps} steps"
+            assert f"Evidence against the plan: {found}" in texts and {"evidence", "alarm", "step", "0"} <= {*texts}
+            paths = list(drawn.iter(f"{svg}path"))
+            assert any(path.get("stroke-dasharray") for path in paths), "the level of an alarm"
+            corners = [len(re.findall(r"[-\d.]+,[-\d.]+", str(path.get("d")))) for path in paths]
+            assert report.steps + 1 in corners, "the start, and one point a step"
             assert "proves nothing" in str(report)
             assert ("ε ≥" in str(report)) == (report.bounds is not None) == (report.steps == 40)
         empty = TrainingAudit(correlated(), 4).report()

@@ -169,6 +169,12 @@ def test_what_is_wrong_is_said(running: Running, monkeypatch: pytest.MonkeyPatch
     assert refused.value.status == 401
     with pytest.raises(et.ServiceError, match="no stream"):
         et.connect(running.public).stream("../etc").describe()
+    for name in ("", "two words", "ü", "line\n", "x" * 201):
+        with pytest.raises(ValueError, match="visible ASCII"):
+            writing.push(EVENTS, name)
+    for token in ("", "two words", "ü"):
+        with pytest.raises(ValueError, match="invalid token"):
+            et.connect(running.url, token)
     with pytest.raises(TypeError, match="list of dicts"):
         writing.push(EVENTS.time)
     with pytest.raises(TypeError, match="collect"):

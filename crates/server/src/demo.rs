@@ -7,13 +7,13 @@
 
 use crate::clock::{Clock, FastClock};
 use crate::config::Config;
-use crate::engine::BatchFormat;
 use crate::http::Side;
 use crate::serving::{Running, shutdown_signal};
 use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_declare::event::{Columns, Field};
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
-use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use evertally_tables::input::{Events, ReadOptions};
 use std::fmt::Write;
 use std::io::Cursor;
 use std::net::SocketAddr;
@@ -114,7 +114,7 @@ fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBoo
         let text: String = flights[at..to].iter().map(|(_, line)| line.as_str()).collect();
         (at, number) = (to, number + 1);
         for info in &streams {
-            let batch = (BatchFormat::JsonLines, Box::new(Cursor::new(text.clone().into_bytes())) as _);
+            let batch = (Format::JsonLines, Box::new(Cursor::new(text.clone().into_bytes())) as _);
             let taken = service.accept(info, &format!("hour {number}"), batch);
             if let Some(refusal) = taken.err().filter(|_| !is_over.load(Ordering::Relaxed)) {
                 tracing::warn!(stream = info.name(), refusal = %refusal, "flights were not accepted");
@@ -130,7 +130,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
         Columns { time: "time".into(), labels: vec!["origin".into()], person: Some("aircraft".into()), value: None };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let bytes = Box::new(Cursor::new(FLIGHTS));
-    let mut events = Events::from_reader("flights of 2013", bytes, InputFormat::Parquet, &columns, &options, &running)?;
+    let mut events = Events::from_reader("flights of 2013", bytes, Format::Parquet, &columns, &options, &running)?;
     let mut flights = Vec::new();
     let mut visit = |event: &evertally_declare::event::Event<'_>| -> Result<()> {
         let (Field::Instant(time) | Field::Civil(time)) = event.time() else { return Ok(()) };

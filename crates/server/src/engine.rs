@@ -38,7 +38,7 @@ pub use decoding::{Decoding, Share};
 pub use info::{Counts, StreamInfo, StreamProgress, StreamState};
 pub use joining::added_groups;
 pub use opening::{Opening, Preview};
-pub use prepare::{BatchFormat, PreparedBatch};
+pub use prepare::PreparedBatch;
 pub use refusal::{Refusal, RowProblem};
 pub use reporting::GuaranteeStatement;
 pub use rows::RowsQuery;

@@ -18,7 +18,7 @@ use cutting::PendingBatch;
 use evertally_declare::error::{Context, Result, refuse_if, usage};
 use evertally_ledger::protected::check_output;
 use files::EventSource;
-use format::Format;
+use format::Encoding;
 use memory::{FeedState, UnacknowledgedBatch};
 use sending::BatchReply;
 use std::fs::OpenOptions;
@@ -65,7 +65,7 @@ pub struct Feed {
 /// not an error: the feeder waits for it.
 pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Sent> {
     check_outputs(feed)?;
-    let format = feed.format.as_deref().map(Format::of_name).transpose()?;
+    let format = feed.format.as_deref().map(Encoding::of_name).transpose()?;
     let mut feeder = Feeder {
         memory: FeedState::open(&feed.memory, feed.name.as_deref(), remote.place())?,
         source: EventSource::open(&feed.from, format)?,

@@ -7,6 +7,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use evertally::noise::check_name;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Access, RealDisk, folder_of, replace};
 use evertally_ledger::lock::NameLock;
@@ -82,9 +83,6 @@ impl fmt::Display for Role {
         }
     }
 }
-
-/// The most characters of a label.
-const MAX_LABEL_CHARS: usize = 200;
 
 /// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,13 +177,13 @@ impl Tokens {
         Ok(changed)
     }
 
-    /// Creates a token. The returned text is shown once and cannot be recovered.
+    /// Creates a token. The returned text is shown once and cannot be recovered. The label may be empty.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the label is not a valid name, or the file cannot be written.
     pub fn make(&self, role: &Role, label: &str) -> Result<(String, Zeroizing<String>)> {
-        if label.chars().count() > MAX_LABEL_CHARS || label.chars().any(char::is_control) {
-            return Err(usage(format!("a label is one line of at most {MAX_LABEL_CHARS} characters")));
+        if !label.is_empty() {
+            check_name("a label", label)?;
         }
         let mut random = Zeroizing::new([0; 36]);
         getrandom::fill(random.as_mut_slice()).map_err(failure)?;

@@ -31,6 +31,7 @@ use std::sync::atomic::AtomicBool;
 use arrow_array::RecordBatchReader;
 use evertally_declare::error::{PipelineError, Result, refuse_if};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
+use evertally_declare::format::Format;
 
 use crate::progress::Progress;
 
@@ -38,7 +39,7 @@ pub use arrow::ArrowStream;
 use csv::RecordBuffers;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
-pub use options::{InputFormat, ReadOptions};
+pub use options::ReadOptions;
 use pass::Pass;
 use pieces::{InputPieces, Open, Piece};
 pub use source::{is_same_source, spool};
@@ -112,33 +113,35 @@ impl<'o> Events<'o> {
     pub fn from_reader(
         name: &str,
         reader: Box<dyn Read + Send + 'o>,
-        format: InputFormat,
+        format: Format,
         columns: &Columns,
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let opened = source::of_reader(name, reader, format, cancelled)?;
-        let open = Some(Open::new(opened, name, options, &wanted)?);
+        let opened = source::of_reader(name, reader, format)?;
+        let open = Some(Open::new(opened, name, options, &wanted, cancelled)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
-    /// The events of a Parquet file, for example one that was [spooled](spool). Messages use the given name.
+    /// The events of an open file in a declared format, for example one that was [spooled](spool). Messages use the
+    /// given name.
     ///
     /// # Errors
-    /// If it cannot be read, or is not a Parquet file.
-    pub fn from_parquet(
+    /// If it cannot be read, or does not begin as that format does.
+    pub fn from_file(
         name: &str,
         file: File,
+        format: Format,
         columns: &Columns,
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let open = Some(Open::new(source::of_parquet(name, file)?, name, options, &wanted)?);
+        let open = Some(Open::new(source::of_file(name, file, format)?, name, options, &wanted, cancelled)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }

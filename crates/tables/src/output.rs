@@ -12,7 +12,6 @@ mod text;
 mod tests;
 
 use std::path::Path;
-use std::str::FromStr;
 
 pub use appended::{AppendTarget, deliver, files_of};
 pub use columns::TableColumns;
@@ -20,62 +19,27 @@ pub use publication::{OutputError, OutputFile, RunOutputs, is_stream};
 pub use spec::TableSpec;
 pub use table::TableWriter;
 
-use evertally_declare::declaration::{Parameter, TableFormat};
+use evertally_declare::declaration::Parameter;
+use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
-use evertally_declare::words::quoted;
+use evertally_declare::words::any_of;
 
-/// The format of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputFormat {
-    /// Comma separated values with a header line.
-    Csv,
-    /// One JSON object per line.
-    JsonLines,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl OutputFormat {
-    /// The format for a file name's extension; CSV for standard output (`-`).
-    pub fn of_path(path: &Path) -> Result<Self, OutputError> {
-        if path.as_os_str() == "-" {
-            return Ok(OutputFormat::Csv);
-        }
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-        match extension.as_str() {
-            "csv" => Ok(OutputFormat::Csv),
-            "jsonl" | "ndjson" => Ok(OutputFormat::JsonLines),
-            "parquet" | "pq" => Ok(OutputFormat::Parquet),
-            _ => Err(OutputError::new(
-                path,
-                sentence![
-                    "its name has no known extension; end it in .csv, .jsonl or .parquet, or declare ",
-                    Parameter::OutputFormat
-                ],
-            )),
-        }
+/// The format for a file name's extension; CSV for standard output (`-`).
+///
+/// # Errors
+/// If no table is written in a format with this extension.
+pub fn format_of(path: &Path) -> Result<Format, OutputError> {
+    if path.as_os_str() == "-" {
+        return Ok(Format::Csv);
     }
-}
-
-impl From<TableFormat> for OutputFormat {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Csv => Self::Csv,
-            TableFormat::JsonLines => Self::JsonLines,
-            TableFormat::Parquet => Self::Parquet,
-        }
-    }
-}
-
-impl FromStr for OutputFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "csv" => Ok(OutputFormat::Csv),
-            "jsonl" | "ndjson" => Ok(OutputFormat::JsonLines),
-            "parquet" => Ok(OutputFormat::Parquet),
-            _ => Err(format!("{} is not an output format: use csv, jsonl or parquet", quoted(text))),
-        }
-    }
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    Format::from_output_ending(&extension).ok_or_else(|| {
+        let endings = Format::ALL.into_iter().filter(|format| format.is_writable()).filter_map(Format::ending);
+        let endings: Vec<String> = endings.map(|ending| format!(".{ending}")).collect();
+        let problem = format!(
+            "its name has no known extension; end it in {}, or declare ",
+            any_of(endings.iter().map(String::as_str))
+        );
+        OutputError::new(path, sentence![problem, Parameter::OutputFormat])
+    })
 }

@@ -15,12 +15,13 @@ use evertally::stream::{GroupedSums, Groups, RunningSum};
 use evertally_declare::declaration::{Declaration, Written};
 use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event, Field};
+use evertally_declare::format::Format;
 use evertally_declare::identity::{Identities, Normalisation};
 use evertally_declare::records::Records;
 use evertally_declare::steps::{TimeFormat, TimeParser, Zone};
 use evertally_ledger::keyfile;
 use evertally_ledger::ledger::{Ledger, LedgerStore, MemoryStore};
-use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions};
+use evertally_tables::input::{ArrowStream, Events, ReadOptions};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::path::{Path, PathBuf};
@@ -93,7 +94,7 @@ fn columns() -> Columns {
 }
 
 /// Reads a file, and returns the number of rows before the error.
-fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<PipelineError>) {
+fn read(name: &str, format: Option<Format>, bytes: &[u8]) -> (u64, Option<PipelineError>) {
     let path = file(name, bytes);
     let columns = columns();
     let options = ReadOptions { format, missing: vec!["NA".into()], ..ReadOptions::default() };
@@ -120,7 +121,7 @@ fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<P
 }
 
 fn csv(bytes: &[u8]) {
-    let (rows, error) = read("csv", Some(InputFormat::Csv), bytes);
+    let (rows, error) = read("csv", Some(Format::Csv), bytes);
     // A format detected from the first bytes reads the same.
     if error.is_none() {
         assert_eq!(read("csv", None, bytes).0, rows);
@@ -136,7 +137,7 @@ fn csv_seeds() -> Vec<Vec<u8>> {
 }
 
 fn json_lines(bytes: &[u8]) {
-    read("json", Some(InputFormat::JsonLines), bytes);
+    read("json", Some(Format::JsonLines), bytes);
     read("json", None, bytes);
 }
 
@@ -154,7 +155,7 @@ fn parquet(bytes: &[u8]) {
 }
 
 fn parquet_seeds() -> Vec<Vec<u8>> {
-    use crate::replay::{FileFormat, Row, write_file};
+    use crate::replay::{Row, write_file};
     let row = |number: usize| Row {
         time: format!("2013-01-{:02}", number % 28 + 1),
         labels: vec![Some("EWR".into()), None],
@@ -164,7 +165,7 @@ fn parquet_seeds() -> Vec<Vec<u8>> {
         number,
     };
     let path = file("seed", b"");
-    write_file(&path, FileFormat::Parquet, &(0..40).map(row).collect::<Vec<_>>());
+    write_file(&path, Format::Parquet, &(0..40).map(row).collect::<Vec<_>>());
     vec![std::fs::read(path).expect("written")]
 }
 

@@ -26,5 +26,5 @@ pub use case::{Case, Codes, any_case, nth_case, nth_wide_case};
 pub use check::{Fault, Findings, check};
 pub use pipeline::{Declared, InProcess, Outcome, Pipeline, REFUSALS, Run, TableRow};
 pub use program::Program;
-pub use rows::{FileFormat, Row, write_file};
+pub use rows::{Row, write_file};
 pub use spends::{Spent, spends};

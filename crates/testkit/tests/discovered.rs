@@ -5,7 +5,8 @@
 //! found at the same time. Groups of only the person are shown with the probability of selection, which is never here.
 
 use evertally_declare::declaration::Declaration;
-use evertally_testkit::replay::{Declared, FileFormat, InProcess, Pipeline, Row, Run, TableRow};
+use evertally_declare::format::Format;
+use evertally_testkit::replay::{Declared, InProcess, Pipeline, Row, Run, TableRow};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,13 +40,7 @@ fn declared(every: u64, cuts: &[u64], mechanism: &str) -> Declared {
         through: Some(calendar.format(calendar.end_of(*cut))),
         groups: None,
     });
-    Declared {
-        declaration,
-        format: FileFormat::Csv,
-        runs: each.chain([last]).collect(),
-        continues: true,
-        repeats: false,
-    }
+    Declared { declaration, format: Format::Csv, runs: each.chain([last]).collect(), continues: true, repeats: false }
 }
 
 /// Groups 0 to 3 are busy, each with a number of persons per step; others have only a few events.

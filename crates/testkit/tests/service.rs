@@ -8,16 +8,15 @@
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{PipelineError, failure};
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_server::clock::ManualClock;
-use evertally_server::engine::{
-    BatchFormat, Core, Notice, Opening, Refusal, RowsQuery, Setting, StreamInfo, StreamState,
-};
+use evertally_server::engine::{Core, Notice, Opening, Refusal, RowsQuery, Setting, StreamInfo, StreamState};
 use evertally_server::store::{ClosedBy, Store};
 use evertally_server::witness::{Witness, WitnessRecord};
-use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use evertally_tables::input::{Events, ReadOptions};
 use evertally_testkit::torn_disk::TornDisk;
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -271,7 +270,7 @@ impl History {
         batches.retain(|sent| {
             let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
             let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
-            match core.prepare(&info, &sent.id, (BatchFormat::JsonLines, bytes)) {
+            match core.prepare(&info, &sent.id, (Format::JsonLines, bytes)) {
                 Ok(batch) => {
                     prepared.push((info, batch));
                     true
@@ -324,7 +323,7 @@ impl History {
                 let core = self.core.as_mut().unwrap();
                 let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
                 let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
-                let Ok(batch) = core.prepare(&info, &sent.id, (BatchFormat::JsonLines, bytes)) else { break };
+                let Ok(batch) = core.prepare(&info, &sent.id, (Format::JsonLines, bytes)) else { break };
                 match core.accept(vec![(info, batch)]).pop().unwrap() {
                     Ok(receipt) => {
                         self.took(sent.clone(), receipt.repeated);
@@ -418,8 +417,7 @@ impl History {
         if !text.is_empty() {
             let bytes = Box::new(Cursor::new(text.into_bytes()));
             let events =
-                Events::from_reader("accepted", bytes, InputFormat::JsonLines, &stream.columns, &options, &running)
-                    .unwrap();
+                Events::from_reader("accepted", bytes, Format::JsonLines, &stream.columns, &options, &running).unwrap();
             events.feed(&mut session, &mut due).unwrap();
         }
         session.close_through(stream.last_step).unwrap();

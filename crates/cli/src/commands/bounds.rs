@@ -14,6 +14,7 @@ use evertally::privacy::Budget;
 use evertally_declare::declaration::{self, Declaration, Settings, Use};
 use evertally_declare::error::{PipelineError, refuse_if};
 use evertally_declare::event::Event;
+use evertally_declare::format::Format;
 use evertally_declare::steps::StepCalendar;
 use evertally_ledger::ledger::OpenKey;
 use evertally_publish::bounds::{Candidates, Choices, ContributionEstimate, PersonEventCounts};
@@ -120,7 +121,7 @@ impl BoundsArgs {
         let name = self.look_name.unwrap_or_else(|| format!("bounds of {}", settings.name));
         let quiet = declaration::Files {
             out: Some(PathBuf::from("-")),
-            output_format: Some(declaration::TableFormat::Csv),
+            output_format: Some(Format::Csv),
             json: None,
             // Flags that the release's configuration file may contain, but that have no meaning here.
             plan_only: None,

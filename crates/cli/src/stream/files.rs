@@ -4,11 +4,12 @@ use crate::failure::usage;
 use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
 use evertally_declare::declaration::{self, Delimiter, Parameter, needed};
+use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 use evertally_ledger::ledger::ledger_path;
 use evertally_tables::input::{DEFAULT_MEMORY, ReadOptions};
-use evertally_tables::output::{OutputFormat, is_stream};
+use evertally_tables::output::{format_of, is_stream};
 use evertally_tables::progress::Progress;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub(crate) struct Files {
     /// The source budget that the run spends from.
     pub(crate) budget_file: Option<PathBuf>,
     pub(crate) out: PathBuf,
-    pub(crate) output_format: OutputFormat,
+    pub(crate) output_format: Format,
     pub(crate) plot: bool,
     /// Whether the fastest-growing groups are written.
     pub(crate) leaders: bool,
@@ -89,8 +90,7 @@ impl Files {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "the file for the table")?,
         };
-        let output_format =
-            named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
+        let output_format = named.output_format.map_or_else(|| format_of(&out), Ok)?;
         let inputs = named.input.unwrap_or_default().0;
         if inputs.is_empty() && !plan_only && !going_on.is_wanted {
             return Err(usage("no input file was given"));
@@ -108,7 +108,7 @@ impl Files {
         Ok(Self {
             inputs,
             reading: ReadOptions {
-                format: named.input_format.map(Into::into),
+                format: named.input_format,
                 delimiter,
                 missing: missing_text,
                 threads: threads(named.threads)?,

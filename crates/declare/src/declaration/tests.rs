@@ -305,7 +305,7 @@ fn flags_are_read_as_their_types() {
     written.set(Parameter::OutputFormat, &["ndjson".as_ref()]).unwrap();
     written.set(Parameter::AtColumn, &["when".as_ref()]).unwrap();
     assert_eq!(written.declaration.bounds.as_ref().unwrap().len(), 2);
-    assert_eq!(written.files.output_format, Some(TableFormat::JsonLines));
+    assert_eq!(written.files.output_format, Some(crate::format::Format::JsonLines));
     assert!(written.has(Parameter::AtColumn) && !written.has(Parameter::At));
     for (parameter, text, says) in [
         (Parameter::Steps, "ten", "invalid digit"),

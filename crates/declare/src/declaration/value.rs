@@ -1,5 +1,6 @@
 //! The types of parameters: how each is read from the texts of a flag, and how a schema describes it.
 
+use crate::format::Format;
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
@@ -79,10 +80,34 @@ impl Word {
         Self { word, alias: None, help }
     }
 
-    const fn or(self, alias: &'static str) -> Self {
-        Self { alias: Some(alias), ..self }
+    const fn of_format(format: Format) -> Self {
+        Self { word: format.word(), alias: format.alias(), help: format.help() }
     }
 }
+
+/// The number of formats of files.
+const FILE_FORMATS: usize = {
+    let (mut count, mut place) = (0, 0);
+    while place < Format::ALL.len() {
+        count += Format::ALL[place].is_for_files() as usize;
+        place += 1;
+    }
+    count
+};
+
+/// The formats of files.
+const FORMATS: [Word; FILE_FORMATS] = {
+    let mut words = [Word::new("", ""); FILE_FORMATS];
+    let (mut count, mut place) = (0, 0);
+    while place < Format::ALL.len() {
+        if Format::ALL[place].is_for_files() {
+            words[count] = Word::of_format(Format::ALL[place]);
+            count += 1;
+        }
+        place += 1;
+    }
+    words
+};
 
 /// The type of a parameter's value.
 pub trait Value: DeserializeOwned + Serialize {
@@ -126,11 +151,7 @@ from_one_text! {
     Period: ValueKind::Period,
     Zone: ValueKind::Zone,
     MechanismName: ValueKind::Mechanism,
-    TableFormat: ValueKind::Words(&[
-        Word::new("csv", "Comma-separated values with a header line"),
-        Word::new("jsonl", "One JSON object per line").or("ndjson"),
-        Word::new("parquet", "Apache Parquet"),
-    ]),
+    Format: ValueKind::Words(&FORMATS),
 }
 
 /// Types whose values are words, read as in files.
@@ -259,53 +280,6 @@ impl Serialize for Delimiter {
 }
 
 impl<'de> Deserialize<'de> for Delimiter {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// The format of a table file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableFormat {
-    /// Comma-separated values with a header line.
-    Csv,
-    /// One JSON object per line.
-    JsonLines,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl TableFormat {
-    /// Its name in flags and files.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::JsonLines => "jsonl",
-            Self::Parquet => "parquet",
-        }
-    }
-}
-
-impl FromStr for TableFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "csv" => Ok(Self::Csv),
-            "jsonl" | "ndjson" => Ok(Self::JsonLines),
-            "parquet" => Ok(Self::Parquet),
-            _ => Err(format!("`{text}` is not a table format; there are csv, jsonl, parquet")),
-        }
-    }
-}
-
-impl Serialize for TableFormat {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
-    }
-}
-
-impl<'de> Deserialize<'de> for TableFormat {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }

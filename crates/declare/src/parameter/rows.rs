@@ -30,7 +30,7 @@ macro_rules! parameter_rows {
             }
             files {
                 /// Format of the event files.
-                InputFormat input_format: TableFormat, Events "" PROGRAM, default "" "detected from the first bytes"
+                InputFormat input_format: Format, Events "" PROGRAM, default "" "detected from the first bytes"
             }
             files {
                 /// Character that separates the cells of a CSV line, such as ';' or tab.
@@ -278,7 +278,7 @@ macro_rules! parameter_rows {
             }
             files {
                 /// Format of the table.
-                OutputFormat output_format: TableFormat, Output "" PROGRAM, default "" "from the file name"
+                OutputFormat output_format: Format, Output "" PROGRAM, default "" "from the file name"
             }
             declaration {
                 /// Confidence level of the intervals.

@@ -44,16 +44,7 @@ impl StreamName {
     /// ```
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
-        if text.is_empty() {
-            return Err(Error::invalid("a stream name must not be empty"));
-        }
-        if text.len() > Self::MAX_BYTES {
-            let length = text.len();
-            return Err(Error::invalid(format!("a stream name has at most 200 bytes, this one has {length}")));
-        }
-        if text.chars().any(char::is_control) {
-            return Err(Error::invalid(format!("a stream name must not contain control characters: {text:?}")));
-        }
+        check_name("a stream name", &text)?;
         Ok(Self { text })
     }
 
@@ -67,6 +58,37 @@ impl StreamName {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+/// Checks a name that people choose and read: 1 to [200](StreamName::MAX_BYTES) bytes of UTF-8 without control
+/// characters. `what` names it in errors.
+///
+/// Control characters could forge or hide lines of a terminal, a report or a log. Everything else is allowed, so that
+/// names can be words of any language. Two kinds of names have other rules: ids of batches and tokens travel in headers
+/// of requests, which hold only visible ASCII; groups and columns are data, which no rule may refuse.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is empty, longer, or has a control character.
+///
+/// ```
+/// use evertally::noise::check_name;
+///
+/// assert!(check_name("a label", "gate 1, Zürich").is_ok());
+/// let error = check_name("a label", "two\nlines").unwrap_err();
+/// assert_eq!(error.to_string(), "a label must not contain control characters: \"two\\nlines\"");
+/// ```
+pub fn check_name(what: &str, text: &str) -> Result<()> {
+    let (length, most) = (text.len(), StreamName::MAX_BYTES);
+    if text.is_empty() {
+        return Err(Error::invalid(format!("{what} must not be empty")));
+    }
+    if length > most {
+        return Err(Error::invalid(format!("{what} has at most {most} bytes, this one has {length}")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("{what} must not contain control characters: {text:?}")));
+    }
+    Ok(())
 }
 
 impl FromStr for StreamName {

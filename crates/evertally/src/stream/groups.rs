@@ -120,6 +120,22 @@ impl GroupedSums {
         self.step
     }
 
+    /// The sums that the open step adds to the groups, in declared order: **exact, and never to be published**.
+    ///
+    /// ```
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{plan::PlanRequest, privacy::{Budget, Epsilon}, stream::{GroupedSums, Groups}};
+    /// # let plan = PlanRequest::count(10, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
+    /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+    /// let mut flights = GroupedSums::new(plan, &key, "flights".parse()?, Groups::new(["EWR", "JFK"])?)?;
+    /// flights.add_sum(1, 3)?;
+    /// assert_eq!(flights.unsafe_open_sums().collect::<Vec<i64>>(), [0, 3]);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn unsafe_open_sums(&self) -> impl ExactSizeIterator<Item = i64> {
+        self.series.iter().map(|series| series.sums().1)
+    }
+
     /// Adds one event to the open step of a group, by its place in the declared list. `O(1)`.
     ///
     /// # Errors

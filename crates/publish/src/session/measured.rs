@@ -35,8 +35,6 @@ pub(super) struct MeasuredSums {
 struct PartSums {
     part: Part,
     sums: GroupedSums,
-    /// The open step's additions.
-    open: Vec<i64>,
     releases: Vec<Release>,
     memory: PersonMemory,
 }
@@ -68,14 +66,13 @@ fn names(part: &Part, groups: Option<&GroupTable>) -> Result<Groups> {
 impl PartSums {
     fn new(planned: &PlannedPart, groups: Option<&GroupTable>, key: &GuardedKey, name: &StreamName) -> Result<Self> {
         let names = names(&planned.part, groups)?;
-        let open = vec![0; names.len()];
         let sums = GroupedSums::new(planned.plan.clone(), key, name.clone(), names)?;
         let memory = match planned.part {
             Part::People => PersonMemory::CountedMembers(CountedMembers::default()),
             Part::Active(window) | Part::Present(window) => PersonMemory::Active(Activity::new(window)),
             _ => PersonMemory::None,
         };
-        Ok(Self { part: planned.part.clone(), sums, open, releases: Vec::new(), memory })
+        Ok(Self { part: planned.part.clone(), sums, releases: Vec::new(), memory })
     }
 
     fn restore(
@@ -114,13 +111,9 @@ impl PartSums {
     fn add(&mut self, bundle: &Bundle, group: usize, kept: KeptEvent) -> Result<()> {
         let member = (kept.person.to_bytes(), group as u32); // fits: groups are declared in memory
         let step = self.sums.step() + 1;
-        let Self { part, sums, open, memory, .. } = self;
+        let Self { part, sums, memory, .. } = self;
         let (cells, noise) = (part.cells(), sums.plan().noise_kind());
-        let mut add_at = |place: usize, value: i64| -> Result<()> {
-            sums.add(place, value)?;
-            open[place] += value; // fits: the stream has just checked the larger running sum
-            Ok(())
-        };
+        let mut add_at = |place: usize, value: i64| -> Result<()> { Ok(sums.add(place, value)?) };
         match memory {
             PersonMemory::None => {
                 part.of_event(bundle.centre(), noise, kept.value, |cell, value| add_at(group * cells + cell, value))
@@ -143,11 +136,9 @@ impl PartSums {
     fn add_counted(&mut self, place: usize, sum: i64) -> Result<()> {
         match self.part {
             // More people become inactive than active.
-            Part::Active(_) if sum < 0 => (sum..0).try_for_each(|_| self.sums.take_back(place))?,
-            _ => self.sums.add_sum(place, sum)?,
+            Part::Active(_) if sum < 0 => Ok((sum..0).try_for_each(|_| self.sums.take_back(place))?),
+            _ => Ok(self.sums.add_sum(place, sum)?),
         }
-        self.open[place] += sum; // fits: the stream has just checked the larger running sum
-        Ok(())
     }
 
     /// Counts the people who become inactive in the open step, at its end.
@@ -155,18 +146,13 @@ impl PartSums {
         let PersonMemory::Active(activity) = &mut self.memory else { return Ok(()) };
         let downs = activity.downs(self.sums.step() + 1);
         if matches!(self.part, Part::Present(_)) {
-            let active = activity.active(self.open.len());
-            for (group, active) in active.into_iter().enumerate() {
-                self.sums.add_sum(group, active)?;
-                self.open[group] = active;
-            }
-            return Ok(());
+            let active = activity.active(self.sums.unsafe_open_sums().len());
+            return Ok(active
+                .into_iter()
+                .enumerate()
+                .try_for_each(|(group, active)| self.sums.add_sum(group, active))?);
         }
-        for group in downs {
-            self.sums.take_back(group as usize)?;
-            self.open[group as usize] -= 1;
-        }
-        Ok(())
+        Ok(downs.into_iter().try_for_each(|group| self.sums.take_back(group as usize))?)
     }
 }
 
@@ -228,7 +214,6 @@ impl MeasuredSums {
     pub(super) fn join(&mut self, key: &SecretKey, name: &StreamName, groups: &GroupTable) -> Result<()> {
         for part in &mut self.parts {
             let names = names(&part.part, Some(groups))?;
-            part.open.resize(names.len(), 0);
             part.sums.join(key, name.clone(), names)?;
         }
         Ok(())
@@ -265,7 +250,7 @@ impl MeasuredSums {
 
     /// Binds the digest to the open step's additions to all parts so far.
     pub(super) fn bind(&self, digest: &mut StreamDigest) -> Result<()> {
-        let open: Vec<i64> = self.parts.iter().flat_map(|part| &part.open).copied().collect();
+        let open: Vec<i64> = self.parts.iter().flat_map(|part| part.sums.unsafe_open_sums()).collect();
         digest.close_step(&open)
     }
 
@@ -277,7 +262,6 @@ impl MeasuredSums {
         self.bind(digest)?;
         self.has_events = false;
         for part in &mut self.parts {
-            part.open.fill(0);
             part.releases.clear();
             part.releases.extend_from_slice(part.sums.tick()?);
         }

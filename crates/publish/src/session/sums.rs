@@ -21,8 +21,9 @@ use zeroize::Zeroizing;
 pub struct RunningSums {
     groups: Option<GroupTable>,
     streams: SumStreams,
-    /// The sums of the open step, one per group, and those of the previous step; empty for discovered groups.
-    open: Vec<i64>,
+    /// One per declared group: the part of the stream's open sum that earlier steps added, since a slot may have
+    /// several steps; and the sum of the last closed step. Zeros for measures, empty for discovered groups.
+    before: Vec<i64>,
     closed: Vec<i64>,
     rows: RowMaker,
     numbers: GroupNumbers,
@@ -49,6 +50,17 @@ impl SumStreams {
             Self::Groups(streams) => streams.step(),
             Self::Discovered(keys) => keys.step(),
             Self::Measured(parts) => parts.step(),
+        }
+    }
+
+    /// Replaces `sums` by the exact sums of the open slot, one per declared group. Discovered groups and measures have
+    /// none here.
+    fn open_sums(&self, sums: &mut Vec<i64>) {
+        sums.clear();
+        match self {
+            Self::Total(stream, _) => sums.push(stream.exact_sums().1),
+            Self::Groups(streams) => sums.extend(streams.unsafe_open_sums()),
+            Self::Discovered(_) | Self::Measured(_) => {}
         }
     }
 }
@@ -131,16 +143,10 @@ impl RunningSums {
         }
         let count = if matches!(streams, SumStreams::Discovered(_)) { 0 } else { rows.tuples().len() };
         let numbers = GroupNumbers::new(stream, key);
-        Ok(Self {
-            groups,
-            streams,
-            open: vec![0; count],
-            closed: vec![0; count],
-            rows,
-            numbers,
-            shown: Vec::new(),
-            step,
-        })
+        let mut before = Vec::new();
+        streams.open_sums(&mut before);
+        before.resize(count, 0);
+        Ok(Self { groups, streams, before, closed: vec![0; count], rows, numbers, shown: Vec::new(), step })
     }
 
     /// The saved form of the closed steps' sums and their noise.
@@ -178,20 +184,12 @@ impl RunningSums {
     /// # Errors
     /// If no events can have this sum, a running sum exceeds 64 bits, or the group does not exist.
     pub fn add_sum(&mut self, group: &GroupRef, sum: i64) -> Result<()> {
-        let place = match (&mut self.streams, group) {
-            (SumStreams::Total(stream, _), GroupRef::Place(0)) => {
-                stream.add_sum(sum)?;
-                0
-            }
-            (SumStreams::Groups(streams), GroupRef::Place(place)) => {
-                streams.add_sum(*place, sum)?;
-                *place
-            }
-            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
-            _ => return Err(usage("the sum belongs to a stream with other groups")),
-        };
-        self.open[place] += sum; // fits: the stream has just checked the larger running sum
-        Ok(())
+        match (&mut self.streams, group) {
+            (SumStreams::Total(stream, _), GroupRef::Place(0)) => Ok(stream.add_sum(sum)?),
+            (SumStreams::Groups(streams), GroupRef::Place(place)) => Ok(streams.add_sum(*place, sum)?),
+            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => Ok(keys.add_sum(name, sum)?),
+            _ => Err(usage("the sum belongs to a stream with other groups")),
+        }
     }
 
     /// Adds to one [cell](evertally_declare::measures::Bundle::cells) of a declared group in the open step the sum of
@@ -218,7 +216,7 @@ impl RunningSums {
 
     /// The number of declared sums.
     pub(super) fn group_count(&self) -> usize {
-        self.open.len()
+        self.before.len()
     }
 
     /// The open step's additions to declared sums so far, for a state in the middle of a step; `None` if measures have
@@ -226,7 +224,13 @@ impl RunningSums {
     pub(super) fn open(&self) -> Option<Vec<i64>> {
         match &self.streams {
             SumStreams::Measured(parts) => parts.is_between_steps().then(Vec::new),
-            _ => Some(self.open.clone()),
+            _ => {
+                let mut open = Vec::new();
+                self.streams.open_sums(&mut open);
+                // Wraps back in `restore_open`.
+                open.iter_mut().zip(&self.before).for_each(|(open, before)| *open = open.wrapping_sub(*before));
+                Some(open)
+            }
         }
     }
 
@@ -236,7 +240,9 @@ impl RunningSums {
         if matches!(self.streams, SumStreams::Measured(_)) {
             return open.is_empty().then_some(());
         }
-        (open.len() == self.open.len()).then(|| self.open = open)
+        self.streams.open_sums(&mut self.before);
+        self.before.iter_mut().zip(&open).for_each(|(before, open)| *before = before.wrapping_sub(*open));
+        (open.len() == self.before.len()).then_some(())
     }
 
     /// The numbering of discovered groups.
@@ -250,16 +256,16 @@ impl RunningSums {
     /// If the present groups are not the first of the new ones.
     pub(super) fn join(&mut self, key: &SecretKey, stream: &Stream, groups: Option<GroupTable>) -> Result<()> {
         if let (SumStreams::Measured(parts), Some(table)) = (&mut self.streams, &groups) {
-            if table.tuples().len() != self.open.len() {
+            if table.tuples().len() != self.before.len() {
                 parts.join(key, &stream.name, table)?;
-                self.open.resize(table.tuples().len(), 0);
+                self.before.resize(table.tuples().len(), 0);
             }
             self.rows = RowMaker::new(stream, groups.as_ref())?;
             self.groups = groups;
         } else if let (SumStreams::Groups(streams), Some(table)) = (&mut self.streams, &groups) {
-            if table.tuples().len() != self.open.len() {
+            if table.tuples().len() != self.before.len() {
                 streams.join(key, stream.name.clone(), table.to_library()?)?;
-                self.open.resize(table.tuples().len(), 0);
+                self.before.resize(table.tuples().len(), 0);
                 self.closed.resize(table.tuples().len(), 0);
             }
             self.rows.replace(RowMaker::new(stream, groups.as_ref())?);
@@ -406,21 +412,13 @@ impl Accumulator for RunningSums {
     #[inline]
     fn add(&mut self, group: GroupRef, kept: KeptEvent) -> Result<()> {
         let value = kept.value;
-        let place = match (&mut self.streams, group) {
-            (SumStreams::Total(stream, _), _) => {
-                stream.add(value)?;
-                0
-            }
-            (SumStreams::Groups(streams), GroupRef::Place(place)) => {
-                streams.add(place, value)?;
-                place
-            }
-            (SumStreams::Measured(parts), GroupRef::Place(place)) => return parts.add(place, kept),
-            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add(&name, value)?),
-            _ => return Err(usage("the event was read for a stream with other groups")),
-        };
-        self.open[place] += value; // fits: the stream has just checked the larger running sum
-        Ok(())
+        match (&mut self.streams, group) {
+            (SumStreams::Total(stream, _), _) => Ok(stream.add(value)?),
+            (SumStreams::Groups(streams), GroupRef::Place(place)) => Ok(streams.add(place, value)?),
+            (SumStreams::Measured(parts), GroupRef::Place(place)) => parts.add(place, kept),
+            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => Ok(keys.add(&name, value)?),
+            _ => Err(usage("the event was read for a stream with other groups")),
+        }
     }
 
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
@@ -430,9 +428,12 @@ impl Accumulator for RunningSums {
         let through = stream.published.as_ref().map_or(step, |published| published.slots_through(step));
         match &self.streams {
             SumStreams::Total(..) | SumStreams::Groups(_) => {
-                digest.close_step(&self.open)?;
-                std::mem::swap(&mut self.open, &mut self.closed);
-                self.open.fill(0);
+                self.streams.open_sums(&mut self.closed);
+                for (sum, before) in self.closed.iter_mut().zip(&mut self.before) {
+                    let open = std::mem::replace(before, *sum);
+                    *sum = sum.checked_sub(open).ok_or_else(|| usage("the sum of a step does not fit 64 bits"))?;
+                }
+                digest.close_step(&self.closed)?;
             }
             SumStreams::Discovered(keys) => bind_discovered(keys, step, digest)?,
             SumStreams::Measured(parts) if slot.is_none() => parts.bind(digest)?,
@@ -447,6 +448,7 @@ impl Accumulator for RunningSums {
         if slot.is_none() {
             return Ok(closed);
         }
+        self.before.fill(0);
         match &mut self.streams {
             SumStreams::Total(sum, last) => {
                 closed.releases = std::slice::from_ref(last.insert(sum.tick()?));

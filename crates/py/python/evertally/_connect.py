@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._errors import InvalidError, ServiceError
-from ._evertally import ArrowTable, _from_ipc, _to_ipc
+from ._evertally import ArrowTable, _from_ipc, _is_batch_id, _is_token, _media_type, _to_ipc
 from ._tables import _like, _package
 from ._types import ArrowStream
 
@@ -114,7 +114,7 @@ class Service:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
             raise InvalidError(f"`{url}` is not the address of a service; write https://HOST:PORT")
         token = token if token is not None else os.environ.get("EVERTALLY_TOKEN")
-        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+        if token is not None and not _is_token(token):
             raise InvalidError("invalid token; create one with `evertally token make`")
         if token and parts.scheme == "http" and not _is_this_machine(parts.hostname):
             raise InvalidError(
@@ -249,12 +249,14 @@ class ServiceStream:
         then.
         """
         name = batch if batch is not None else f"push:{uuid.uuid4()}"
+        if not _is_batch_id(name):
+            raise InvalidError(f"{name!r} is not the id of a batch; use 1 to 200 visible ASCII characters")
         if isinstance(events, Sequence):
             starts = range(0, max(1, len(events)), ROWS)
             parts = [_lines(events[at : at + ROWS]) for at in starts]
-            kind = "application/x-ndjson"
+            kind = _media_type("jsonl")
         else:
-            parts, kind = _to_ipc(_plain(events), ROWS), "application/vnd.apache.arrow.stream"
+            parts, kind = _to_ipc(_plain(events), ROWS), _media_type("arrow")
         rows, repeated = 0, True
         for place, part in enumerate(parts):
             own = name if place == 0 else f"{name}+{place}"
@@ -370,9 +372,9 @@ class ServiceStream:
         evidence is refused, too.
         """
         if isinstance(sums, Sequence):
-            body, kind = _lines(sums), "application/x-ndjson"
+            body, kind = _lines(sums), _media_type("jsonl")
         else:
-            body, kind = _to_ipc(_plain(sums), sys.maxsize)[0], "application/vnd.apache.arrow.stream"
+            body, kind = _to_ipc(_plain(sums), sys.maxsize)[0], _media_type("arrow")
         asked = [("from", str(from_)), ("through", str(through))]
         asked += [("evidence", evidence)] if evidence is not None else []
         path = f"{self._path}/sums?{urlencode(asked)}"

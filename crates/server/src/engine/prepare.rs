@@ -7,13 +7,14 @@ use evertally::privacy::Unit;
 use evertally_declare::declaration::Parameter::Late as LatePolicy;
 use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable, usage};
 use evertally_declare::event::{ColumnRole, Columns, Event, Field};
+use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::{Late, Stream};
 use evertally_publish::session::LateEvent;
-use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions, spool};
+use evertally_tables::input::{Events, ReadOptions, spool};
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::num::NonZero;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,19 +27,6 @@ pub(super) const MAX_BATCH_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
-
-/// The format of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchFormat {
-    /// One JSON object a line.
-    JsonLines,
-    /// Comma separated values with a header line.
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-    /// A stream of Arrow record batches.
-    Arrow,
-}
 
 /// A valid batch that was read and waits for its turn.
 pub struct PreparedBatch {
@@ -65,7 +53,7 @@ pub(super) struct Chunk {
 pub(super) fn prepare(
     info: &StreamInfo,
     id: &str,
-    (format, bytes): (BatchFormat, Box<dyn Read + Send>),
+    (format, bytes): (Format, Box<dyn Read + Send>),
     latest: u64,
     decoding: &Decoding,
 ) -> Result<PreparedBatch, Refusal> {
@@ -230,24 +218,20 @@ impl BatchReading<'_> {
 pub(super) fn each_event(
     info: &StreamInfo,
     columns: &Columns,
-    (format, bytes): (BatchFormat, Digested),
+    (format, bytes): (Format, Digested),
     decoding: &Decoding,
     visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
 ) -> Result<()> {
     let running = AtomicBool::new(false);
-    let of_text = match format {
-        BatchFormat::JsonLines => Some(InputFormat::JsonLines),
-        BatchFormat::Csv => Some(InputFormat::Csv),
-        BatchFormat::Parquet | BatchFormat::Arrow => None,
-    };
+    let has_lines = format.has_lines();
     let options = ReadOptions {
-        format: of_text,
+        format: Some(format),
         missing: info.stream.missing_text.clone(),
         threads: Some(NonZero::<usize>::MIN),
-        memory: if of_text.is_some() { decoding.memory.min(TEXT_MEMORY) } else { decoding.memory },
+        memory: if has_lines { decoding.memory.min(TEXT_MEMORY) } else { decoding.memory },
         ..ReadOptions::default()
     };
-    if let Some(format) = of_text {
+    if has_lines {
         let mut events = Events::from_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
         while events.next_batch::<PipelineError>(visit)? {}
         return Ok(());
@@ -263,17 +247,7 @@ pub(super) fn each_event(
         })?;
         visit(event)
     };
-    if format == BatchFormat::Parquet {
-        let mut events = Events::from_parquet(BATCH, file, columns, &options, &running)?;
-        while events.next_batch::<PipelineError>(visit)? {}
-        return Ok(());
-    }
-    let unreadable = |e| {
-        let problem = format!("this is not a stream of Arrow record batches: {e}");
-        InputError::in_file(BATCH, problem).as_unreadable(Unreadable::Damaged)
-    };
-    let mut table = ArrowStream::new(BufReader::new(file), decoding.memory).map_err(unreadable)?;
-    let mut events = Events::from_table(&mut table, columns, &options, &running)?;
+    let mut events = Events::from_file(BATCH, file, format, columns, &options, &running)?;
     while events.next_batch::<PipelineError>(visit)? {}
     Ok(())
 }

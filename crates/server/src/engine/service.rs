@@ -5,13 +5,14 @@ use super::core::{Core, Directory, Notice, Setting};
 use super::decoding::Decoding;
 use super::info::{Counts, StreamInfo};
 use super::opening::{self, Opening, Preview};
-use super::prepare::{BatchFormat, PreparedBatch, latest_step, prepare};
+use super::prepare::{PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
 use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
 use crate::store::{ClosedBy, DELIVERED, Store, stored};
 use evertally_declare::error::{Result, failure};
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;
 use std::collections::BTreeMap;
@@ -153,7 +154,7 @@ impl Service {
         &self,
         info: &Arc<StreamInfo>,
         id: &str,
-        batch: (BatchFormat, Box<dyn Read + Send>),
+        batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
         let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
@@ -170,7 +171,7 @@ impl Service {
         &self,
         info: &Arc<StreamInfo>,
         whole: SumsRange,
-        batch: (BatchFormat, Box<dyn Read + Send>),
+        batch: (Format, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
         let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
@@ -377,7 +378,7 @@ impl Core {
         &self,
         info: &StreamInfo,
         id: &str,
-        batch: (BatchFormat, Box<dyn Read + Send>),
+        batch: (Format, Box<dyn Read + Send>),
     ) -> Result<PreparedBatch, Refusal> {
         prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
     }

@@ -12,14 +12,14 @@ use super::decoding::{Decoding, Share};
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::LAST_BATCH;
 use super::prepare::{
-    BatchFormat, Digested, MAX_BATCH_ROWS, MAX_NAMED_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded,
-    use_memory,
+    Digested, MAX_BATCH_ROWS, MAX_NAMED_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded, use_memory,
 };
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
 use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::Columns;
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_publish::session::{GroupRef, Placed};
 use redb::WriteTransaction;
@@ -74,7 +74,7 @@ pub(super) fn prepare(
     info: &StreamInfo,
     now: Instant,
     SumsRange { steps, evidence }: SumsRange,
-    (format, bytes): (BatchFormat, Box<dyn Read + Send>),
+    (format, bytes): (Format, Box<dyn Read + Send>),
     decoding: &Decoding,
 ) -> Result<PreparedSums, Refusal> {
     let (first, last, end) = (*steps.start(), *steps.end(), info.stream.calendar.steps());
@@ -240,7 +240,7 @@ impl Core {
         &self,
         info: &StreamInfo,
         whole: SumsRange,
-        batch: (BatchFormat, Box<dyn Read + Send>),
+        batch: (Format, Box<dyn Read + Send>),
     ) -> Result<PreparedSums, Refusal> {
         prepare(info, latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
     }

@@ -1,6 +1,6 @@
 //! Cuts bytes into batches of complete rows.
 
-use super::format::Format;
+use super::format::Encoding;
 use super::memory::{Fingerprint, SourcePosition, UnacknowledgedBatch};
 use super::sending::BadRow;
 use evertally_declare::error::{Result, usage};
@@ -12,11 +12,11 @@ pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The position after the line end of the next row of a text; `None` if the row is incomplete. A line end inside quotes
 /// does not end a CSV row.
-pub(super) fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
+pub(super) fn row_end(format: Encoding, bytes: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     for (place, byte) in bytes.iter().enumerate() {
         match byte {
-            b'"' if format == Format::Csv => is_quoted = !is_quoted,
+            b'"' if format.is_growing_csv() => is_quoted = !is_quoted,
             b'\n' if !is_quoted => return Some(place + 1),
             _ => {}
         }
@@ -26,7 +26,7 @@ pub(super) fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
 
 /// Complete rows of a source that form one batch.
 pub(super) struct PendingBatch {
-    pub(super) format: Format,
+    pub(super) format: Encoding,
     /// The name of the source in the state file.
     pub(super) source: String,
     /// Its byte range in the source.
@@ -50,7 +50,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
 }
 
 impl PendingBatch {
-    pub(super) fn new(format: Format, source: String, from: u64, line: u64, header: Vec<u8>, bytes: Vec<u8>) -> Self {
+    pub(super) fn new(format: Encoding, source: String, from: u64, line: u64, header: Vec<u8>, bytes: Vec<u8>) -> Self {
         let range = from..from + bytes.len() as u64;
         let windows = Vec::new();
         let mut piece =
@@ -61,7 +61,7 @@ impl PendingBatch {
 
     /// The pending batch, from its stored bytes.
     pub(super) fn again(bytes: Vec<u8>, pending: &UnacknowledgedBatch) -> Result<Self> {
-        let format = Format::of_name(&pending.format)?;
+        let format = Encoding::of_name(&pending.format)?;
         let header = pending.header.clone().into_bytes();
         if digest(&bytes) != pending.digest {
             return Err(usage("the pending batch changed on disk; was the state folder modified?"));
@@ -71,18 +71,13 @@ impl PendingBatch {
 
     /// The record to store before the batch is sent.
     pub(super) fn pending(&self) -> UnacknowledgedBatch {
-        let format = match self.format {
-            Format::Csv => "csv",
-            Format::JsonLines => "jsonl",
-            Format::Whole(..) => "whole",
-        };
         UnacknowledgedBatch {
             source: self.source.clone(),
             from: self.range.start,
             to: self.range.end,
             line: self.line,
             digest: digest(&self.bytes),
-            format: format.to_owned(),
+            format: self.format.state_name().to_owned(),
             header: String::from_utf8_lossy(&self.header).into_owned(),
             left_out: Vec::new(),
         }
@@ -155,7 +150,7 @@ impl PendingBatch {
 }
 
 /// The rows in some bytes, each with the line in which it begins.
-fn rows_of(format: Format, line: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+fn rows_of(format: Encoding, line: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let (mut line, mut rest) = (line, bytes);
     std::iter::from_fn(move || {
         if rest.is_empty() {

@@ -1,7 +1,7 @@
 //! Sources: their new rows, and whether they still begin with the bytes already sent.
 
 use super::cutting::{MAX_BATCH_BYTES, PendingBatch, count_lines, digest, row_end};
-use super::format::Format;
+use super::format::Encoding;
 use super::memory::{FeedState, Fingerprint, STDIN, SourcePosition, UnacknowledgedBatch};
 use evertally_declare::error::{Context, Result, usage};
 use std::fs::{File, Metadata};
@@ -29,22 +29,22 @@ pub enum From {
 
 /// An open source of events.
 pub(super) enum EventSource {
-    File(PathBuf, Format),
-    Folder(PathBuf, Option<Format>),
+    File(PathBuf, Encoding),
+    Folder(PathBuf, Option<Encoding>),
     Stdin(Box<StandardInput>),
 }
 
 /// Standard input.
 pub(super) struct StandardInput {
     from: BufReader<Stdin>,
-    format: Format,
+    format: Encoding,
     header: Option<Vec<u8>>,
     rest: Vec<u8>,
     has_ended: bool,
 }
 
 impl EventSource {
-    pub(super) fn open(from: &From, format: Option<Format>) -> Result<Self> {
+    pub(super) fn open(from: &From, format: Option<Encoding>) -> Result<Self> {
         match from {
             From::Stdin => {
                 let format = format.ok_or_else(|| usage("name the format of standard input: --format csv or jsonl"))?;
@@ -58,7 +58,7 @@ impl EventSource {
                 })))
             }
             From::File(path) => {
-                let of_path = format.or_else(|| Format::of_path(path));
+                let of_path = format.or_else(|| Encoding::of_path(path));
                 let shown = path.display();
                 let format = of_path
                     .ok_or_else(|| usage(format!("the name {shown} does not reveal its format: add --format")))?;
@@ -88,7 +88,7 @@ impl EventSource {
             Self::File(path, format) => next_of(path, *format, memory, rows, is_complete),
             Self::Folder(folder, format) => {
                 for path in files_of(folder)? {
-                    let Some(format) = Format::of_path(&path).or(*format) else { continue };
+                    let Some(format) = Encoding::of_path(&path).or(*format) else { continue };
                     if let Some(piece) = next_of(&path, format, memory, rows, is_complete)? {
                         return Ok(Some(piece));
                     }
@@ -124,7 +124,7 @@ impl EventSource {
             Self::Stdin(_) => Vec::new(),
         };
         let mut left = Vec::new();
-        for path in paths.iter().filter(|path| Format::of_path(path).is_some() || matches!(self, Self::File(..))) {
+        for path in paths.iter().filter(|path| Encoding::of_path(path).is_some() || matches!(self, Self::File(..))) {
             let about = match (std::fs::metadata(path), self) {
                 (Ok(about), _) => about,
                 (Err(error), Self::File(..)) => {
@@ -145,8 +145,8 @@ impl EventSource {
     pub(super) fn again(&self, pending: &UnacknowledgedBatch, memory: &FeedState) -> Result<PendingBatch> {
         let path = Path::new(&pending.source);
         let format = match (pending.format.as_str(), self) {
-            ("whole", _) => Format::of_path(path).ok_or_else(|| replaced(path, pending.line))?,
-            (name, _) => Format::of_name(name)?,
+            ("whole", _) => Encoding::of_path(path).ok_or_else(|| replaced(path, pending.line))?,
+            (name, _) => Encoding::of_name(name)?,
         };
         let mut file = File::open(path)
             .context(format_args!("cannot open {}, of which a batch is pending: put it back", path.display()))?;
@@ -183,7 +183,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn next_of(
     path: &Path,
-    format: Format,
+    format: Encoding,
     memory: &FeedState,
     rows: usize,
     is_complete: bool,
@@ -217,7 +217,7 @@ fn cut_rows(
     path: &Path,
     source: &str,
     file: &mut File,
-    format: Format,
+    format: Encoding,
     mark: Option<&SourcePosition>,
     rows: usize,
     is_complete: bool,
@@ -225,7 +225,7 @@ fn cut_rows(
     let (mut offset, mut line, mut header) =
         mark.map_or((0, 1, Vec::new()), |mark| (mark.offset, mark.line, mark.header.clone().into_bytes()));
     let mut bytes = read_at(file, offset, MAX_BATCH_BYTES as u64 + 1)?;
-    if format == Format::Csv && mark.is_none() {
+    if format.is_growing_csv() && mark.is_none() {
         let Some(end) = row_end(format, &bytes) else { return no_row_yet(path, line, bytes.len()) };
         header = bytes.drain(..end).collect();
         (offset, line) = (end as u64, 1 + count_lines(&header));
@@ -244,7 +244,7 @@ fn cut_rows(
 }
 
 /// The number of bytes of the first complete rows, at most `rows`.
-fn whole_rows(format: Format, bytes: &[u8], rows: usize) -> usize {
+fn whole_rows(format: Encoding, bytes: &[u8], rows: usize) -> usize {
     let mut taken = 0;
     for _ in 0..rows {
         match row_end(format, &bytes[taken..]) {
@@ -268,7 +268,7 @@ fn whole(
     path: &Path,
     source: &str,
     file: &mut File,
-    format: Format,
+    format: Encoding,
     (mark, about): (Option<&SourcePosition>, &Metadata),
     is_complete: bool,
 ) -> Result<Option<PendingBatch>> {
@@ -349,12 +349,12 @@ impl StandardInput {
     fn next(&mut self, memory: &FeedState, rows: usize) -> Result<Option<PendingBatch>> {
         loop {
             if self.header.is_none()
-                && self.format == Format::Csv
+                && self.format.is_growing_csv()
                 && let Some(end) = row_end(self.format, &self.rest)
             {
                 self.header = Some(self.rest.drain(..end).collect());
             }
-            if self.header.is_some() || self.format != Format::Csv {
+            if self.header.is_some() || !self.format.is_growing_csv() {
                 let taken = whole_rows(self.format, &self.rest, rows);
                 let taken = if taken == 0 && self.has_ended { self.rest.len() } else { taken };
                 if taken > 0 {

@@ -1,59 +1,55 @@
-//! The formats of sources.
+//! How the rows of a source are sent.
 
 use evertally_declare::error::{Result, usage};
+use evertally_declare::format::Format;
 
-/// The format of a source.
+/// The format of a source, and its compression as the service names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Csv,
-    JsonLines,
-    /// A file that is sent as a whole: its content type and its compression.
-    Whole(&'static str, Option<&'static str>),
+pub(super) struct Encoding {
+    pub(super) format: Format,
+    pub(super) compression: Option<&'static str>,
 }
 
-impl Format {
+impl Encoding {
+    const fn plain(format: Format) -> Self {
+        Self { format, compression: None }
+    }
+
+    /// The encoding of a source that grows.
     pub(super) fn of_name(name: &str) -> Result<Self> {
-        match name {
-            "csv" => Ok(Self::Csv),
-            "jsonl" | "ndjson" => Ok(Self::JsonLines),
-            other => Err(usage(format!("`{other}` is not a format that can be followed; choose csv or jsonl"))),
-        }
+        let found = Format::ALL.into_iter().find(|format| format.has_lines() && format.is_called(name));
+        found.map(Self::plain).ok_or_else(|| {
+            let words = Format::any_word_of(Format::has_lines);
+            usage(format!("`{name}` is not a format that can be followed; choose {words}"))
+        })
     }
 
     /// From the ending of a file's name.
     pub(super) fn of_path(path: &std::path::Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-        let (name, coding) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
+        let (name, compression) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
             (Some(name), _) => (name.to_owned(), Some("gzip")),
             (_, Some(name)) => (name.to_owned(), Some("zstd")),
             (None, None) => (name, None),
         };
         let (_, ending) = name.rsplit_once('.')?;
-        match (ending, coding) {
-            ("csv", None) => Some(Self::Csv),
-            ("jsonl" | "ndjson", None) => Some(Self::JsonLines),
-            ("csv", coding) => Some(Self::Whole("text/csv", coding)),
-            ("jsonl" | "ndjson", coding) => Some(Self::Whole("application/x-ndjson", coding)),
-            ("parquet", None) => Some(Self::Whole("application/vnd.apache.parquet", None)),
-            ("arrows", None) => Some(Self::Whole("application/vnd.apache.arrow.stream", None)),
-            _ => None,
-        }
+        let format = Format::from_ending(ending).filter(|format| format.is_for_requests())?;
+        // Other formats compress their own blocks.
+        (compression.is_none() || format.has_lines()).then_some(Self { format, compression })
     }
 
-    pub(super) fn content_type(self) -> &'static str {
-        match self {
-            Self::Csv => "text/csv",
-            Self::JsonLines => "application/x-ndjson",
-            Self::Whole(kind, _) => kind,
-        }
-    }
-
-    pub(super) fn coding(self) -> Option<&'static str> {
-        if let Self::Whole(_, coding) = self { coding } else { None }
-    }
-
-    /// Whether rows can be cut off while the file grows.
+    /// Whether rows can be cut off while the file grows. Other files are sent as a whole.
     pub(super) fn grows(self) -> bool {
-        !matches!(self, Self::Whole(..))
+        self.format.has_lines() && self.compression.is_none()
+    }
+
+    /// Whether it is CSV that grows: each batch begins with the header line, and rows may have line ends in quotes.
+    pub(super) fn is_growing_csv(self) -> bool {
+        self == Self::plain(Format::Csv)
+    }
+
+    /// Its name in the state file.
+    pub(super) fn state_name(self) -> &'static str {
+        if self.grows() { self.format.word() } else { "whole" }
     }
 }

@@ -1,7 +1,8 @@
 //! The HTTP client that sends batches to the service.
 
-use super::format::Format;
+use super::format::Encoding;
 use evertally_declare::error::{Context, PipelineError, Result, usage};
+use evertally_declare::header_text::is_header_text;
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl Remote {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(usage(format!("`{url}` has a path; give only the address of the service")));
         }
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if !is_header_text(token) {
             return Err(usage("invalid token; create one with `evertally token make --role write:STREAM`"));
         }
         let mut config = ureq::Agent::config_builder()
@@ -112,11 +113,11 @@ impl Remote {
         &self.address
     }
 
-    pub(super) fn send(&self, id: &str, format: Format, body: &[u8]) -> Result<BatchReply, SendError> {
+    pub(super) fn send(&self, id: &str, format: Encoding, body: &[u8]) -> Result<BatchReply, SendError> {
         let away = |why: String| SendError::Away(format!("{} cannot be reached: {why}", self.address));
         let mut request = self.agent.post(&self.address).header("authorization", &self.authorization);
-        request = request.header("idempotency-key", id).header("content-type", format.content_type());
-        if let Some(coding) = format.coding() {
+        request = request.header("idempotency-key", id).header("content-type", format.format.media_type());
+        if let Some(coding) = format.compression {
             request = request.header("content-encoding", coding);
         }
         let mut answer = request.send(body).map_err(|error| {

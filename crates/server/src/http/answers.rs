@@ -6,7 +6,7 @@ use evertally_declare::steps::Instant;
 use evertally_declare::stream::{Coverage, Stream};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::rows::ReleaseRow;
-use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
+use evertally_tables::output::{TableSpec, TableWriter};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -178,7 +178,7 @@ pub(super) struct JsonRows<'s> {
 
 impl<'s> JsonRows<'s> {
     pub(super) fn new(stream: &'s Stream, table: &TableSpec) -> Result<Self> {
-        let writer = TableWriter::new(OutputFormat::JsonLines, table, Vec::new())?;
+        let writer = TableWriter::new(evertally_declare::format::Format::JsonLines, table, Vec::new())?;
         Ok(Self { stream, writer, ends: Vec::new() })
     }
 

@@ -12,8 +12,9 @@ use arrow_ipc::writer::StreamWriter;
 use axum::BoxError;
 use bytes::Bytes;
 use evertally_declare::error::{Result as PublishResult, failure};
+use evertally_declare::format::Format;
 use evertally_publish::rows::ReleaseRow;
-use evertally_tables::output::{OutputFormat, TableColumns, TableWriter};
+use evertally_tables::output::{TableColumns, TableWriter};
 use hyper::body::{Body, Frame};
 use std::future::Future;
 use std::ops::RangeInclusive;
@@ -24,24 +25,11 @@ use std::task::{Context, Poll};
 /// About the number of rows of a piece.
 const ROWS: u64 = 2048;
 
-/// The format of the rows of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RowFormat {
-    /// One JSON object.
-    Json,
-    /// Comma-separated values.
-    Csv,
-    /// A JSON object for each row.
-    JsonLines,
-    /// A stream of Arrow record batches.
-    Arrow,
-}
-
 /// The rest of an answer.
 pub(super) struct AnswerPieces {
     info: Arc<StreamInfo>,
     query: RowsQuery,
-    format: RowFormat,
+    format: Format,
     lines: u64,
     /// The next publication, and the place of its next line if it has too many lines for a piece; `None` once
     /// everything is written.
@@ -53,7 +41,7 @@ pub(super) struct AnswerPieces {
 
 impl AnswerPieces {
     /// The answer to a query for `lines` lines of each publication.
-    pub(super) fn new(info: Arc<StreamInfo>, query: RowsQuery, lines: u64, format: RowFormat) -> Self {
+    pub(super) fn new(info: Arc<StreamInfo>, query: RowsQuery, lines: u64, format: Format) -> Self {
         let (first, last) = (*query.publications.start(), *query.publications.end());
         let next = (first <= last).then_some((first, 0));
         Self { info, query, format, lines: lines.max(1), next, has_begun: false, has_rows: false, arrow: None }
@@ -74,7 +62,7 @@ impl AnswerPieces {
             None => Ok(()),
         };
         match self.format {
-            RowFormat::Json => {
+            Format::Json => {
                 if is_first {
                     let (from, to) = (self.query.publications.start(), self.query.publications.end());
                     let name = serde_json::to_string(self.info.name()).map_err(failure)?;
@@ -95,18 +83,17 @@ impl AnswerPieces {
                     piece.extend(b"]}");
                 }
             }
-            RowFormat::Csv | RowFormat::JsonLines => {
-                let format = if self.format == RowFormat::Csv { OutputFormat::Csv } else { OutputFormat::JsonLines };
+            Format::Csv | Format::JsonLines | Format::Parquet => {
                 // Only the first piece has the header.
                 let header = match is_first {
                     true => 0,
-                    false => TableWriter::new(format, &self.info.table, Vec::new())?.finish()?.len(),
+                    false => TableWriter::new(self.format, &self.info.table, Vec::new())?.finish()?.len(),
                 };
-                let mut table = TableWriter::new(format, &self.info.table, Vec::new())?;
+                let mut table = TableWriter::new(self.format, &self.info.table, Vec::new())?;
                 each(&mut |row| table.write(row))?;
                 piece.extend(&table.finish()?[header..]);
             }
-            RowFormat::Arrow => {
+            Format::Arrow => {
                 let mut columns = TableColumns::new(&self.info.table);
                 each(&mut |row| columns.push(row))?;
                 let batch = columns.finish()?;
@@ -135,6 +122,10 @@ impl AnswerPieces {
             every: self.query.every,
             kept: Some(last),
         };
+        if !self.format.is_streamable() {
+            self.next = None;
+            return Some(of(publication..=last, self.query.places.clone()));
+        }
         // Discovered groups have rows of earlier steps before the lines of a publication, which is not divided then.
         if self.lines <= ROWS || self.info.stream.plan.threshold().is_some() {
             let count = (ROWS / self.lines).max(1).saturating_mul(self.query.every);

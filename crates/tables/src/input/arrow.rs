@@ -1,10 +1,14 @@
 //! Record batches of an Arrow stream from an untrusted writer.
 
+use super::batches::TableRows;
 use super::frames::Frames;
+use super::options::ReadOptions;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
-use std::io::Read;
+use evertally_declare::error::{InputError, Result as PublishResult, Unreadable};
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Reads an Arrow IPC stream batch by batch, in bounded memory.
@@ -44,6 +48,20 @@ impl<R: Read> RecordBatchReader for ArrowStream<R> {
     fn schema(&self) -> SchemaRef {
         self.reader.schema()
     }
+}
+
+/// The rows of a file that holds such a stream.
+pub(super) fn open<'o>(
+    name: &str,
+    file: File,
+    options: &ReadOptions,
+    wanted: &[String],
+) -> PublishResult<TableRows<'o>> {
+    let stream = ArrowStream::new(BufReader::new(file), options.memory).map_err(|e| {
+        let problem = format!("this is not a stream of Arrow record batches: {e}");
+        InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
+    })?;
+    TableRows::open(name, &stream.schema(), Box::new(stream), wanted)
 }
 
 fn guarded<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float32Type, Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, RecordBatch,
-    RecordBatchReader, StringArray, StringViewArray,
+    Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
+    StringViewArray,
 };
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
 
 use super::header;
 use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
@@ -29,10 +29,14 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Significant bits of a half.
 const HALF_BITS: u32 = 11;
 
-/// The rows of a table in memory. Its columns are used in place; those of types without a cell type are converted a few
-/// thousand rows at a time.
+/// The batches of a table.
+type RecordBatches<'t> = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>;
+
+/// The rows of a table in memory, or of a stream of record batches. Its columns are used in place; those of types
+/// without a cell type are converted a few thousand rows at a time.
 pub(super) struct TableRows<'t> {
-    batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>,
+    name: String,
+    batches: RecordBatches<'t>,
     /// The positions of the wanted columns.
     places: Vec<usize>,
     /// Rows that were taken from the table but not passed on yet.
@@ -42,11 +46,10 @@ pub(super) struct TableRows<'t> {
 
 impl<'t> TableRows<'t> {
     /// Checks the schema.
-    pub(super) fn open(table: &'t mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
-        let schema = table.schema();
+    pub(super) fn open(name: &str, schema: &Schema, batches: RecordBatches<'t>, wanted: &[String]) -> Result<Self> {
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let places = header::locate(TABLE_NAME, wanted, &present)?;
-        Ok(TableRows { batches: Box::new(table), places, left: None, row: 0 })
+        let places = header::locate(name, wanted, &present)?;
+        Ok(TableRows { name: name.to_owned(), batches, places, left: None, row: 0 })
     }
 
     /// The next rows; `None` at the end of the table.
@@ -56,7 +59,7 @@ impl<'t> TableRows<'t> {
             None => {
                 let Some(batch) = self.batches.next() else { return Ok(None) };
                 let unreadable = |e| {
-                    InputError::in_file(TABLE_NAME, format!("it cannot be read ({e})"))
+                    InputError::in_file(&*self.name, format!("it cannot be read ({e})"))
                         .at(Place::Row(self.row + 1))
                         .as_unreadable(Unreadable::Damaged)
                 };

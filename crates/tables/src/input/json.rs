@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use super::blocks::{RecordBlock, without_end};
 use super::header;
 use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
-use super::options::InputFormat;
 use super::pass::{Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field};
+use evertally_declare::format::Format;
 use evertally_declare::words::quoted;
 
 /// The properties of a file before it is read.
@@ -45,8 +45,8 @@ impl Findings {
 }
 
 impl JsonFile {
-    pub(super) fn new(name: &str, wanted: &[String], declared: Option<InputFormat>) -> Self {
-        let may_be_empty = declared == Some(InputFormat::JsonLines);
+    pub(super) fn new(name: &str, wanted: &[String], declared: Option<Format>) -> Self {
+        let may_be_empty = declared == Some(Format::JsonLines);
         JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), may_be_empty }
     }
 

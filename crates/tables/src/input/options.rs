@@ -1,11 +1,9 @@
 //! How to read the files.
 
 use std::num::NonZero;
-use std::str::FromStr;
 
 use super::limits::DEFAULT_MEMORY;
-use evertally_declare::declaration::TableFormat;
-use evertally_declare::words::quoted;
+use evertally_declare::format::Format;
 
 /// The maximum number of threads by default: the single thread that reads and consumes cannot keep more busy.
 const MOST_BY_ITSELF: usize = 16;
@@ -13,55 +11,11 @@ const MOST_BY_ITSELF: usize = 16;
 /// Bytes requested at once, and so the usual size of a block.
 const BLOCK_BYTES: usize = 128 * 1024;
 
-/// The format of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputFormat {
-    /// Comma separated values with a header line.
-    Csv,
-    /// One JSON object per line.
-    JsonLines,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl From<TableFormat> for InputFormat {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Csv => Self::Csv,
-            TableFormat::JsonLines => Self::JsonLines,
-            TableFormat::Parquet => Self::Parquet,
-        }
-    }
-}
-
-impl FromStr for InputFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "csv" => Ok(InputFormat::Csv),
-            "jsonl" | "ndjson" => Ok(InputFormat::JsonLines),
-            "parquet" => Ok(InputFormat::Parquet),
-            _ => Err(format!("{} is not an input format: use csv, jsonl or parquet", quoted(text))),
-        }
-    }
-}
-
-impl std::fmt::Display for InputFormat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            InputFormat::Csv => "CSV",
-            InputFormat::JsonLines => "JSON lines",
-            InputFormat::Parquet => "Parquet",
-        })
-    }
-}
-
 /// How to read the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The format of every file; detected from its first bytes if `None`.
-    pub format: Option<InputFormat>,
+    pub format: Option<Format>,
     /// The separator of cells in a CSV line.
     pub delimiter: u8,
     /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.

@@ -31,7 +31,7 @@ use parquet::file::reader::ChunkReader;
 use super::batches::{RowBatch, is_text, unreadable_type};
 use super::options::ReadOptions;
 use super::pass::BATCH_ROWS;
-use super::source::ParquetFile;
+use super::source::SeekableFile;
 use super::{frames, header};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
@@ -67,7 +67,7 @@ pub(super) struct ParquetRows {
 
 impl ParquetRows {
     /// Reads the schema.
-    pub(super) fn open(file: &str, source: ParquetFile, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
+    pub(super) fn open(file: &str, source: SeekableFile, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
         let bytes_to_report = source.bytes_to_report;
         let opened = guarded(file, || read_footer(source.file, options.memory))?;
         let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;

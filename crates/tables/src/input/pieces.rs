@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{PipelineError, Result, read_error};
+use evertally_declare::error::{PipelineError, Result, read_error, usage};
+use evertally_declare::format::Format;
 
+use super::arrow;
 use super::batches::{RowBatch, TABLE_NAME, TableRows};
 use super::blocks::{BlockReader, RecordBlock, whole_lines};
 use super::csv::{CsvFile, RecordBuffers};
@@ -23,7 +25,7 @@ use crate::progress::Progress;
 pub(super) enum InputFile {
     Csv(CsvFile),
     JsonLines(JsonFile),
-    /// A Parquet file or a table in memory, with this name.
+    /// A file that is not text, or a table in memory, with this name.
     Rows(String),
 }
 
@@ -117,24 +119,35 @@ struct Text<'o> {
 impl<'o> Open<'o> {
     /// A table in memory.
     pub(super) fn table(table: &'o mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
-        let rows = PieceRows::Table(TableRows::open(table, wanted)?);
+        let rows = PieceRows::Table(TableRows::open(TABLE_NAME, &table.schema(), Box::new(table), wanted)?);
         Ok(Open { file: Arc::new(InputFile::Rows(TABLE_NAME.into())), rows })
     }
 
     /// Starts with an opened input and its name.
-    pub(super) fn new(opened: Opened<'o>, name: &str, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
-        Ok(match opened {
-            Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
-            Opened::JsonLines(reader) => {
-                let blocks = BlockReader::new(reader, options);
+    pub(super) fn new(
+        opened: Opened<'o>,
+        name: &str,
+        options: &ReadOptions,
+        wanted: &[String],
+        cancelled: &AtomicBool,
+    ) -> Result<Self> {
+        let Opened { format, bytes } = opened;
+        let rows = match format {
+            Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
+            Format::JsonLines => {
+                let blocks = BlockReader::new(bytes.into_reader(), options);
                 let file = Arc::new(InputFile::JsonLines(JsonFile::new(name, wanted, options.format)));
-                Open { file, rows: PieceRows::Text(Text { blocks, first: None }) }
+                return Ok(Open { file, rows: PieceRows::Text(Text { blocks, first: None }) });
             }
-            Opened::Parquet(file) => {
-                let rows = PieceRows::Parquet(ParquetRows::open(name, file, options, wanted)?);
-                Open { file: Arc::new(InputFile::Rows(name.to_owned())), rows }
+            Format::Parquet => {
+                PieceRows::Parquet(ParquetRows::open(name, bytes.into_file(name, cancelled)?, options, wanted)?)
             }
-        })
+            Format::Arrow => {
+                PieceRows::Table(arrow::open(name, bytes.into_file(name, cancelled)?.file, options, wanted)?)
+            }
+            Format::Json => return Err(usage(format!("{name}: rows are not read as {format}"))),
+        };
+        Ok(Open { file: Arc::new(InputFile::Rows(name.to_owned())), rows })
     }
 
     /// A CSV file, with its header read.
@@ -207,6 +220,6 @@ impl<'o> InputPieces<'o> {
         let Some(path) = self.sources.pop() else { return Ok(None) };
         let (name, wanted) = (source::display_name(&path), &self.wanted);
         let opened = source::open(&path, &name, self.options, self.progress, self.stopped)?;
-        Open::new(opened, &name, self.options, wanted).map(Some)
+        Open::new(opened, &name, self.options, wanted, self.stopped).map(Some)
     }
 }

@@ -1,4 +1,4 @@
-//! Opens an input: detects its format from its first bytes, decompresses it, and spools it to disk if Parquet needs to
+//! Opens an input: detects its format from its first bytes, decompresses it, and spools it to disk for formats that
 //! seek.
 
 use std::collections::HashMap;
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::options::{InputFormat, ReadOptions};
+use super::options::ReadOptions;
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
-use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error};
+use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error, usage};
+use evertally_declare::format::Format;
 use evertally_declare::problem::{Sentence, sentence};
 
 /// The name of standard input in messages.
@@ -26,18 +27,40 @@ const PIPE_CHUNK: usize = 256 * 1024;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const PARQUET: &[u8] = b"PAR1";
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// An input that is ready to be read in its format.
-pub(super) enum Opened<'o> {
-    Csv(Box<dyn Read + Send + 'o>),
-    JsonLines(Box<dyn Read + Send + 'o>),
-    Parquet(ParquetFile),
+/// An input in a known format, ready to be read.
+pub(super) struct Opened<'o> {
+    pub(super) format: Format,
+    pub(super) bytes: Bytes<'o>,
 }
 
-/// A seekable Parquet file, and whether its bytes still count towards progress.
-pub(super) struct ParquetFile {
+/// The decompressed bytes of an input, from the start.
+pub(super) enum Bytes<'o> {
+    Reader(Box<dyn Read + Send + 'o>),
+    File(SeekableFile),
+}
+
+impl<'o> Bytes<'o> {
+    /// The bytes in order.
+    pub(super) fn into_reader(self) -> Box<dyn Read + Send + 'o> {
+        match self {
+            Self::Reader(reader) => reader,
+            Self::File(file) => Box::new(file.file),
+        }
+    }
+
+    /// The bytes in a file, to which they are copied if they are not in one.
+    pub(super) fn into_file(self, name: &str, cancelled: &AtomicBool) -> Result<SeekableFile> {
+        match self {
+            Self::Reader(reader) => Ok(SeekableFile { file: spool(reader, name, cancelled)?, bytes_to_report: 0 }),
+            Self::File(file) => Ok(file),
+        }
+    }
+}
+
+/// A seekable file, and whether its bytes still count towards progress.
+pub(super) struct SeekableFile {
     pub(super) file: File,
     pub(super) bytes_to_report: u64,
 }
@@ -110,65 +133,88 @@ pub(super) fn open<'o>(
     progress: &'o dyn Progress,
     cancelled: &'o AtomicBool,
 ) -> Result<Opened<'o>> {
-    let mut raw = Raw::open(path).map_err(|e| read_error(name, e))?;
-    if let Raw::Regular(file) = &mut raw {
-        let head = read_head(file).and_then(|head| file.rewind().map(|()| head)).map_err(|e| read_error(name, e))?;
-        if head.starts_with(PARQUET) {
-            expect_format(name, options.format, InputFormat::Parquet)?;
-            return Ok(Opened::Parquet(parquet_in_place(raw, name)?));
-        }
+    if let Some(format) = options.format.filter(|format| !format.is_readable()) {
+        let words = Format::any_word_of(Format::is_readable);
+        return Err(usage(format!("files of events are not read as {format}: use {words}")));
     }
-    let reader: Box<dyn Read + Send + 'o> = match raw {
-        Raw::Regular(file) => Box::new(Counted { inner: file, progress }),
+    let reader: Box<dyn Read + Send + 'o> = match Raw::open(path).map_err(|e| read_error(name, e))? {
+        Raw::Regular(mut file) => {
+            let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
+            if let Some(format) = binary_format(&head) {
+                expect_format(name, options.format, format)?;
+                let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
+                return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report }) });
+            }
+            Box::new(Counted { inner: file, progress })
+        }
         Raw::Pipe(chunks) => Box::new(Counted { inner: PipeReader::new(chunks, cancelled), progress }),
     };
     let (head, reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
-    if head.starts_with(PARQUET) {
-        expect_format(name, options.format, InputFormat::Parquet)?;
-        return Ok(Opened::Parquet(spooled(reader, name, cancelled)?));
+    if let Some(format) = binary_format(&head) {
+        expect_format(name, options.format, format)?;
+        return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
     open_text(name, &head, reader, options.format)
 }
 
 /// An input that is not a file, in a known format, and not compressed.
-pub(super) fn of_reader<'o>(
-    name: &str,
-    mut reader: Box<dyn Read + Send + 'o>,
-    format: InputFormat,
-    cancelled: &AtomicBool,
-) -> Result<Opened<'o>> {
+pub(super) fn of_reader<'o>(name: &str, mut reader: Box<dyn Read + Send + 'o>, format: Format) -> Result<Opened<'o>> {
     let head = read_head(&mut reader).map_err(|e| read_error(name, e))?;
-    let is_parquet = head.starts_with(PARQUET);
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
-    match format {
-        InputFormat::Parquet if is_parquet => Ok(Opened::Parquet(spooled(reader, name, cancelled)?)),
-        _ => open_text(name, &head, reader, Some(format)),
+    if !format.has_lines() && head.starts_with(format.signature()) {
+        return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
+    open_text(name, &head, reader, Some(format))
+}
+
+/// An open file that is not compressed, in a known format.
+pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format) -> Result<Opened<'o>> {
+    let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
+    if !format.has_lines() && head.starts_with(format.signature()) {
+        return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report: 0 }) });
+    }
+    open_text(name, &head, Box::new(file), Some(format))
+}
+
+/// The format of a file that is not text, by its first bytes.
+fn binary_format(head: &[u8]) -> Option<Format> {
+    Format::ALL.into_iter().find(|format| {
+        format.is_readable()
+            && !format.has_lines()
+            && !format.signature().is_empty()
+            && head.starts_with(format.signature())
+    })
+}
+
+/// The format of a text, by its first bytes that are not white space.
+fn text_format(head: &[u8]) -> Format {
+    let signed = Format::ALL.into_iter().filter(|format| format.has_lines() && !format.signature().is_empty());
+    let found = { signed }.find(|format| head.trim_ascii_start().starts_with(format.signature()));
+    found.unwrap_or(Format::Csv)
 }
 
 fn open_text<'o>(
     name: &str,
     head: &[u8],
     mut reader: Box<dyn Read + Send + 'o>,
-    declared: Option<InputFormat>,
+    declared: Option<Format>,
 ) -> Result<Opened<'o>> {
-    if declared == Some(InputFormat::Parquet) && !head.is_empty() {
-        let problem = "this is not a Parquet file (it does not begin with PAR1)";
+    if let Some(declared) = declared.filter(|format| !format.has_lines() && !head.is_empty()) {
+        let begins = String::from_utf8_lossy(declared.signature());
+        let problem = format!("this is not a {declared} file (it does not begin with {begins})");
         return Err(InputError::in_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
     }
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
     // If JSON lines are declared, an empty file has no events: the file of a quiet day.
-    if declared != Some(InputFormat::JsonLines) || !text.iter().all(u8::is_ascii_whitespace) {
+    if declared != Some(Format::JsonLines) || !text.iter().all(u8::is_ascii_whitespace) {
         refuse_unreadable(name, text)?;
     }
     reader.read_exact(&mut [0; BOM.len()][..bom]).map_err(|e| read_error(name, e))?;
-    let first = text.iter().find(|b| !b.is_ascii_whitespace());
-    let found = if first == Some(&b'{') { InputFormat::JsonLines } else { InputFormat::Csv };
-    match declared.unwrap_or(found) {
-        InputFormat::Csv => Ok(Opened::Csv(reader)),
-        InputFormat::JsonLines => Ok(Opened::JsonLines(reader)),
-        InputFormat::Parquet => Err(InputError::in_file(name, "the file is empty").into()),
+    let format = declared.unwrap_or_else(|| text_format(text));
+    match format.has_lines() {
+        true => Ok(Opened { format, bytes: Bytes::Reader(reader) }),
+        false => Err(InputError::in_file(name, "the file is empty").into()),
     }
 }
 
@@ -192,7 +238,7 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
     Err(InputError::in_file(name, problem))
 }
 
-fn expect_format(name: &str, declared: Option<InputFormat>, found: InputFormat) -> Result<(), InputError> {
+fn expect_format(name: &str, declared: Option<Format>, found: Format) -> Result<(), InputError> {
     match declared {
         Some(declared) if declared != found => {
             let problem = format!("this is a {found} file, but {declared} was declared");
@@ -230,6 +276,13 @@ impl Raw {
     }
 }
 
+/// The first bytes of a file, which is then at its start again.
+fn head_of(file: &mut File) -> io::Result<Vec<u8>> {
+    let head = read_head(file)?;
+    file.rewind()?;
+    Ok(head)
+}
+
 fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(DETECTION_BYTES);
     reader.take(DETECTION_BYTES as u64).read_to_end(&mut head)?;
@@ -249,25 +302,6 @@ fn decompressed<'o>(mut reader: Box<dyn Read + Send + 'o>) -> io::Result<(Vec<u8
     };
     let head = read_head(&mut plain)?;
     Ok((head.clone(), Box::new(Cursor::new(head).chain(plain))))
-}
-
-fn parquet_in_place(raw: Raw, name: &str) -> Result<ParquetFile> {
-    let Raw::Regular(file) = raw else { unreachable!("only regular files are read in place") };
-    let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
-    Ok(ParquetFile { file, bytes_to_report })
-}
-
-/// A Parquet file that is a regular file.
-pub(super) fn of_parquet<'o>(name: &str, mut file: File) -> Result<Opened<'o>> {
-    let head = read_head(&mut file).and_then(|head| file.rewind().map(|()| head)).map_err(|e| read_error(name, e))?;
-    if head.starts_with(PARQUET) {
-        return Ok(Opened::Parquet(ParquetFile { file, bytes_to_report: 0 }));
-    }
-    open_text(name, &head, Box::new(file), Some(InputFormat::Parquet))
-}
-
-fn spooled(reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool) -> Result<ParquetFile> {
-    Ok(ParquetFile { file: spool(reader, name, cancelled)?, bytes_to_report: 0 })
 }
 
 /// Copies an input to an unnamed temporary file, for formats that must be read from a file: Parquet has its directory

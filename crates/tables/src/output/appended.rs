@@ -7,9 +7,10 @@
 #![expect(clippy::disallowed_methods, reason = "folders of tables, and devices")]
 
 use super::publication::check_stdout;
-use super::{OutputError, OutputFormat, is_stream};
+use super::{OutputError, is_stream};
 use evertally::noise::StreamName;
 use evertally_declare::error::{PipelineError, Result};
+use evertally_declare::format::Format;
 use evertally_ledger::disk::{Access, Disk, append_durably, folder_of, replace};
 use evertally_ledger::ledger::{Ledger, Pending, TableMark};
 use std::io::Write;
@@ -49,7 +50,7 @@ impl AppendTarget {
     pub fn find(
         disk: &dyn Disk,
         out: &Path,
-        format: OutputFormat,
+        format: Format,
         mark: Option<&TableMark>,
         is_whole: bool,
         steps: u64,
@@ -61,7 +62,7 @@ impl AppendTarget {
         }
         let path = std::path::absolute(out).and_then(|path| std::fs::canonicalize(&path).or(Ok(path)));
         let path = path.map_err(|e| OutputError::from_io(out, &e))?;
-        if format == OutputFormat::Parquet {
+        if format == Format::Parquet {
             if path.is_file() {
                 let problem =
                     "a Parquet table that grows run by run is a folder; move the file away, or use another name";
@@ -295,9 +296,8 @@ mod tests {
     fn rows_are_appended_once_and_only_to_their_table() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("t.csv");
-        let find = |mark: Option<&TableMark>, whole| {
-            AppendTarget::find(&RealDisk, &path, OutputFormat::Csv, mark, whole, 0, None)
-        };
+        let find =
+            |mark: Option<&TableMark>, whole| AppendTarget::find(&RealDisk, &path, Format::Csv, mark, whole, 0, None);
         let target = find(None, true).unwrap();
         assert_eq!(target, AppendTarget::Alone(path.clone()));
         let mark = target.mark_after(7, b"time\n1\n").unwrap();
@@ -334,7 +334,7 @@ mod tests {
     fn a_part_replaces_those_it_covers() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().canonicalize().unwrap().join("t.parquet");
-        let target = AppendTarget::find(&RealDisk, &table, OutputFormat::Parquet, None, false, 0, None).unwrap();
+        let target = AppendTarget::find(&RealDisk, &table, Format::Parquet, None, false, 0, None).unwrap();
         for (first, last) in [(1, 3), (4, 9), (10, 12), (1, 9)] {
             let (target, behind) = target.place(first, last).unwrap();
             write(&RealDisk, &Pending { part: String::new(), target, behind, private: false }, b"rows").unwrap();

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use super::OutputFormat;
 use super::parquet::ParquetTable;
 use super::spec::TableSpec;
 use super::text::{CsvTable, JsonTable};
-use evertally_declare::error::Result;
+use evertally_declare::error::{Result, usage};
+use evertally_declare::format::Format;
 use evertally_publish::rows::ReleaseRow;
 
 /// Writes rows to one of the formats, in bounded memory.
@@ -20,20 +20,27 @@ enum Writer<W: Write + Send> {
 
 impl<W: Write + Send> TableWriter<W> {
     /// Starts a table that is written to `out`.
-    pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If no table is written in this format, or the columns do not fit it.
+    pub fn new(format: Format, spec: &TableSpec, out: W) -> Result<Self> {
         Self::begin(format, spec, false, out)
     }
 
     /// The same for rows that are appended to others, without a header line.
-    pub fn append(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
+    pub fn append(format: Format, spec: &TableSpec, out: W) -> Result<Self> {
         Self::begin(format, spec, true, out)
     }
 
-    fn begin(format: OutputFormat, spec: &TableSpec, appends: bool, out: W) -> Result<Self> {
+    fn begin(format: Format, spec: &TableSpec, appends: bool, out: W) -> Result<Self> {
         Ok(TableWriter(match format {
-            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, appends, out)?)),
-            OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
-            OutputFormat::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
+            Format::Csv => Writer::Csv(Box::new(CsvTable::new(spec, appends, out)?)),
+            Format::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
+            Format::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
+            Format::Arrow | Format::Json => {
+                let words = Format::any_word_of(Format::is_writable);
+                return Err(usage(format!("tables are not written to files as {format}: use {words}")));
+            }
         }))
     }
 

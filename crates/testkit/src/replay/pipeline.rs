@@ -1,14 +1,15 @@
 //! The pipelines that are replayed: whole runs, from files to files.
 
-use super::rows::{FileFormat, Row, write_file};
+use super::rows::{Row, write_file};
 use evertally::noise::{GuardedKey, SecretKey, TestSeed};
-use evertally_declare::declaration::{Declaration, DeclaredGroups, TableFormat};
+use evertally_declare::declaration::{Declaration, DeclaredGroups};
 use evertally_declare::error::{PipelineError, failure, usage};
+use evertally_declare::format::Format;
 use evertally_ledger::ledger::{Ledger, LedgerStore, MemoryStore};
 use evertally_publish::report::{ReleaseKind, Report};
 use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
-use evertally_tables::input::{Events, InputFormat, ReadOptions};
-use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
+use evertally_tables::input::{Events, ReadOptions};
+use evertally_tables::output::{TableSpec, TableWriter};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,7 @@ pub struct Declared {
     /// The declaration; `through` is set by the runs.
     pub declaration: Declaration,
     /// The format of the files.
-    pub format: FileFormat,
+    pub format: Format,
     /// The runs, one after another under one key and ledger.
     pub runs: Vec<Run>,
     /// Whether each run continues the previous one, and reads only the new files.
@@ -91,7 +92,7 @@ pub struct InProcess;
 impl Pipeline for InProcess {
     fn publish(&self, stream: &Declared, files: &[Vec<Row>]) -> Vec<Outcome> {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = |number: usize| folder.path().join(format!("{number}.{}", stream.format.ending()));
+        let path = |number: usize| folder.path().join(format!("{number}.{}", stream.format.word()));
         let paths: Vec<PathBuf> = (0..files.len()).map(path).collect();
         paths.iter().zip(files).for_each(|(path, rows)| write_file(path, stream.format, rows));
         let key = GuardedKey::insecure_from_test_seed(TestSeed(12));
@@ -144,13 +145,8 @@ fn one_run(
         session = session.that_goes_on();
     }
     let spec = TableSpec::from_stream(&stream).map_err(usage)?;
-    let mut table = TableWriter::new(OutputFormat::Csv, &spec, Vec::new())?;
-    let word = match declared.format {
-        FileFormat::Csv => TableFormat::Csv,
-        FileFormat::JsonLines => TableFormat::JsonLines,
-        FileFormat::Parquet => TableFormat::Parquet,
-    };
-    let options = ReadOptions { format: Some(InputFormat::from(word)), ..ReadOptions::default() };
+    let mut table = TableWriter::new(Format::Csv, &spec, Vec::new())?;
+    let options = ReadOptions { format: Some(declared.format), ..ReadOptions::default() };
     let running = AtomicBool::new(false);
     let mut take = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
         while let Some(mut step) = session.next_step()? {

@@ -24,7 +24,7 @@ impl Pipeline for Program {
         Ledger::in_memory(&key).save(&at.join("k"), &key).expect("a new key file");
         let text = toml::to_string(&stream.declaration).expect("TOML");
         std::fs::write(at.join("stream.toml"), &text).expect("written");
-        let name = |number: usize| format!("{number}.{}", stream.format.ending());
+        let name = |number: usize| format!("{number}.{}", stream.format.word());
         let mut read = 0;
         let mut outcomes = Vec::new();
         for run in &stream.runs {
@@ -36,7 +36,7 @@ impl Pipeline for Program {
             }
             if stream.continues && stream.repeats && first > 0 {
                 // Under another name: its contents show that it was already read.
-                let again = format!("again.{}", stream.format.ending());
+                let again = format!("again.{}", stream.format.word());
                 write_file(&at.join(&again), stream.format, &files[first - 1]);
                 names.insert(names.len() / 2, again);
             }
@@ -64,7 +64,7 @@ impl Program {
         let mut program = Command::new(&self.program);
         program.current_dir(at).env("TMPDIR", at.parent().expect("below another")).arg("release").args(names);
         program.args(["--config", "stream.toml", "--key", "k", "--out", "t.csv", "--no-plot"]);
-        program.args(["--input-format", stream.format.ending()]);
+        program.args(["--input-format", stream.format.word()]);
         match &run.through {
             Some(through) => program.args(["--through", through]),
             None => program.arg("--all"),

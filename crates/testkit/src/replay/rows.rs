@@ -2,6 +2,7 @@
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use evertally_declare::format::Format;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,36 +24,14 @@ pub struct Row {
     pub number: usize,
 }
 
-/// The format of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileFormat {
-    /// Comma separated values.
-    Csv,
-    /// One JSON object per line.
-    JsonLines,
-    /// Parquet, with columns of texts.
-    Parquet,
-}
-
-impl FileFormat {
-    /// The file extension.
-    pub fn ending(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::JsonLines => "jsonl",
-            Self::Parquet => "parquet",
-        }
-    }
-}
-
 /// The label columns of all cases, in order.
 pub(super) const LABELS: [&str; 2] = ["site", "kind"];
 
 /// Writes rows to a new file.
 ///
 /// # Panics
-/// If it cannot be written.
-pub fn write_file(path: &Path, format: FileFormat, rows: &[Row]) {
+/// If it cannot be written, or no file of events is in this format.
+pub fn write_file(path: &Path, format: Format, rows: &[Row]) {
     let mut names = vec!["time"];
     names.extend(LABELS);
     names.extend(["who", "amount"]);
@@ -62,7 +41,7 @@ pub fn write_file(path: &Path, format: FileFormat, rows: &[Row]) {
     };
     let mut file = std::fs::File::create(path).expect("a new file in a temporary folder");
     match format {
-        FileFormat::Csv => {
+        Format::Csv => {
             let line = |cells: Vec<String>| cells.join(",") + "\n";
             let mut text = line(names.iter().map(|name| (*name).to_owned()).collect());
             for row in rows {
@@ -70,14 +49,14 @@ pub fn write_file(path: &Path, format: FileFormat, rows: &[Row]) {
             }
             file.write_all(text.as_bytes()).expect("written");
         }
-        FileFormat::JsonLines => {
+        Format::JsonLines => {
             for row in rows {
                 let entry = |(name, cell): (&&str, Option<String>)| ((*name).to_owned(), cell.into());
                 let object: serde_json::Map<_, serde_json::Value> = names.iter().zip(cells(row)).map(entry).collect();
                 writeln!(file, "{}", serde_json::Value::Object(object)).expect("written");
             }
         }
-        FileFormat::Parquet => {
+        Format::Parquet => {
             let fields = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect::<Vec<_>>();
             let schema = Arc::new(Schema::new(fields));
             let column = |place: usize| -> ArrayRef {
@@ -89,5 +68,6 @@ pub fn write_file(path: &Path, format: FileFormat, rows: &[Row]) {
             writer.write(&batch).expect("written");
             writer.close().expect("closed");
         }
+        Format::Arrow | Format::Json => panic!("no file of events is in {format}"),
     }
 }

@@ -3,11 +3,12 @@
 use crate::server::{START, Server};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
 use evertally_server::clock::ManualClock;
 use evertally_testkit::replay::{
-    Declared, FileFormat, Outcome, Pipeline, Row, TableRow, check, nth_case, nth_wide_case, spends, write_file,
+    Declared, Outcome, Pipeline, Row, TableRow, check, nth_case, nth_wide_case, spends, write_file,
 };
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ impl Pipeline for Served {
         for run in &stream.runs {
             let mut outcome = Outcome::default();
             for (number, rows) in files[..run.files].iter().enumerate() {
-                let (kind, id) = (content_type(stream.format), number.to_string());
+                let (kind, id) = (stream.format.media_type(), number.to_string());
                 let headers = [("content-type", kind), ("idempotency-key", id.as_str())];
                 let body = bytes_of(&server, stream.format, rows);
                 let sent = server.private.post(&format!("/v1/streams/{path}/events"), &token, &headers, &body).unwrap();
@@ -92,16 +93,8 @@ fn last_step(declaration: &Declaration, through: Option<&str>) -> u64 {
     evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap().0.last_step
 }
 
-fn content_type(format: FileFormat) -> &'static str {
-    match format {
-        FileFormat::Csv => "text/csv",
-        FileFormat::JsonLines => "application/x-ndjson",
-        FileFormat::Parquet => "application/vnd.apache.parquet",
-    }
-}
-
-fn bytes_of(server: &Server, format: FileFormat, rows: &[Row]) -> Vec<u8> {
-    let path = server.path(&format!("batch.{}", format.ending()));
+fn bytes_of(server: &Server, format: Format, rows: &[Row]) -> Vec<u8> {
+    let path = server.path(&format!("batch.{}", format.word()));
     write_file(&path, format, rows);
     std::fs::read(path).unwrap()
 }

@@ -4,13 +4,14 @@ use super::{Image, TracedDisk, open};
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{PipelineError, Result};
+use evertally_declare::format::Format;
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::disk::Disk;
 use evertally_ledger::ledger::{Absent, Ledger, OutputBytes};
 use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, ReadOptions};
-use evertally_tables::output::{AppendTarget, OutputFormat, TableSpec, TableWriter, deliver};
+use evertally_tables::output::{AppendTarget, TableSpec, TableWriter, deliver};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,11 +72,10 @@ impl Year {
             None => Session::new_sums(stream.clone(), None, &open.key, &open.ledger)?.that_goes_on(),
         };
         let mark = open.ledger.table(name).cloned();
-        let target =
-            AppendTarget::find(&**disk, &table, OutputFormat::Csv, mark.as_ref(), published == 0, published, None)?;
+        let target = AppendTarget::find(&**disk, &table, Format::Csv, mark.as_ref(), published == 0, published, None)?;
         let spec = TableSpec::new(Vec::new(), true).unwrap();
         let make = if target.is_behind() { TableWriter::append } else { TableWriter::new };
-        let mut rows = make(OutputFormat::Csv, &spec, Vec::new())?;
+        let mut rows = make(Format::Csv, &spec, Vec::new())?;
         let mut take = |session: &mut Session<RunningSums>| -> Result<()> {
             while let Some(mut step) = session.next_step()? {
                 step.for_each_row(|_, row| rows.write(row))?;

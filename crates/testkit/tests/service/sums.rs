@@ -2,6 +2,7 @@
 //! again.
 
 use super::*;
+use evertally_declare::format::Format;
 use evertally_publish::session::{GroupRef, Placed};
 use evertally_server::engine::SumsRange;
 use std::ops::RangeInclusive;
@@ -79,7 +80,7 @@ impl Counting {
         let bytes = Box::new(Cursor::new(text.into_bytes()));
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
         let whole = SumsRange { steps: steps.clone(), evidence: None };
-        let prepared = core.prepare_sums(&info, whole, (BatchFormat::JsonLines, bytes)).unwrap();
+        let prepared = core.prepare_sums(&info, whole, (Format::JsonLines, bytes)).unwrap();
         let last = *steps.end();
         match core.accept_sums(&info, prepared) {
             Ok(receipt) => {
@@ -112,8 +113,7 @@ impl Counting {
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
         let text = format!("{{\"group\":\"a\",\"step\":{},\"sum\":-5}}\n", steps.end());
         let whole = SumsRange { steps: *steps.end()..=*steps.end(), evidence: None };
-        let prepared =
-            core.prepare_sums(&info, whole, (BatchFormat::JsonLines, Box::new(Cursor::new(text.into_bytes()))));
+        let prepared = core.prepare_sums(&info, whole, (Format::JsonLines, Box::new(Cursor::new(text.into_bytes()))));
         let refused = core.accept_sums(&info, prepared.unwrap()).expect_err("it cannot be").to_string();
         assert!(refused.contains("-5") || refused.contains("witness"), "{refused}");
     }
@@ -193,7 +193,7 @@ fn a_step_is_taken_once_it_has_ended() {
     let info = core.find(NAME).unwrap();
     let whole = |steps| SumsRange { steps, evidence: None };
     let prepared =
-        |steps| core.prepare_sums(&info, whole(steps), (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
+        |steps| core.prepare_sums(&info, whole(steps), (Format::JsonLines, Box::new(Cursor::new(Vec::new()))));
     // This is the start of the first step; clocks elsewhere may be an hour ahead.
     assert!(prepared(1..=1).is_ok());
     let refused = prepared(1..=2).err().unwrap().to_string();

@@ -3,9 +3,9 @@
 use super::setup::ReleaseSetup;
 use crate::stream::Files;
 use anyhow::Result;
+use evertally_declare::format::Format;
 use evertally_declare::words::short;
 use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
-use evertally_tables::output::OutputFormat;
 use serde_json::json;
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub(super) struct Forecast {
     pub(super) rows: u128,
     pub(super) bytes: f64,
     seconds: f64,
-    format: &'static str,
+    format: Format,
     /// Whether the number of groups is still unknown.
     is_open: bool,
 }
@@ -40,11 +40,13 @@ impl Forecast {
             stream.errors_of_rows(plan).0.max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
         let step = (stream.last_row() as f64).log10().ceil().max(1.0);
         let cells = time.len() as f64 + texts + step + 3.0 * digits + 9.0 + 6.0;
-        let (bytes, format) = match files.output_format {
-            OutputFormat::Csv => (cells, "CSV"),
-            OutputFormat::JsonLines => (cells + 70.0, "JSON lines"),
+        let format = files.output_format;
+        let bytes = match format {
+            // The names of the columns.
+            Format::JsonLines => cells + 70.0,
             // Times, groups and steps repeat and compress to almost nothing; noise cannot be compressed.
-            OutputFormat::Parquet => (16.0, "Parquet"),
+            Format::Parquet => 16.0,
+            _ => cells,
         };
         let measures = setup.rows_of_a_group() as u64;
         let rows = u128::from(stream.last_row()) * u128::from(groups) * u128::from(measures);

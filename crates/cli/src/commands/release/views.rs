@@ -7,12 +7,13 @@ use anyhow::Result;
 use evertally_declare::declaration::Parameter::{Rebuild, View as ViewOf};
 use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
+use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
 use evertally_ledger::disk::RealDisk;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::views::{View, ViewValue};
 use evertally_tables::input::{ReadOptions, for_each_event};
-use evertally_tables::output::{AppendTarget, OutputFormat, files_of};
+use evertally_tables::output::{AppendTarget, files_of};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -40,13 +41,13 @@ pub(super) fn check_columns(setup: &ReleaseSetup, files: &Files, target: &Append
     let mut line = String::new();
     BufReader::new(File::open(path)?).read_line(&mut line)?;
     let has_views = match files.output_format {
-        OutputFormat::Csv => {
+        Format::Csv => {
             let header =
                 csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes()).into_records().next();
             header.transpose()?.is_some_and(|header| header.iter().any(|name| name == "view_value"))
         }
-        OutputFormat::JsonLines => serde_json::from_str::<serde_json::Value>(&line)?.get("view_value").is_some(),
-        OutputFormat::Parquet => return Ok(()), // a separate file
+        Format::JsonLines => serde_json::from_str::<serde_json::Value>(&line)?.get("view_value").is_some(),
+        _ => return Ok(()), // a separate file
     };
     if has_views == setup.stream.views.is_empty() {
         let (has, would) = if has_views { ("has", "would have none") } else { ("has no", "would have them") };

@@ -1,8 +1,15 @@
 //! Runs that continue one another, compared with one run over everything.
 
 use super::*;
-use crate::session::tests::{Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of};
+use crate::session::tests::{
+    Row, STEPS, a_row, a_unit, by_hand, by_hand_of, groups, key, push, session, stream, stream_of,
+};
+use evertally::number::Grid;
+use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Epsilon, Unit, Values};
+use evertally_declare::publication::Publication;
 use evertally_declare::records::Records;
+use evertally_declare::steps::Period;
 use evertally_declare::stream::Late;
 use evertally_ledger::ledger::MemoryStore;
 use proptest::prelude::*;
@@ -118,6 +125,32 @@ proptest! {
 
 fn row(step: u64, group: usize, person: usize) -> Row {
     Row { step, group, person, value: 1 }
+}
+
+/// The sums of a slot that has several steps are known only together; the ledger binds each step to its own.
+#[test]
+fn runs_may_end_between_publications() {
+    let mut stream = stream(0);
+    let published = Publication::new(&stream.calendar, Period::Steps(3)).unwrap();
+    let unit = published.slots().unit(Unit::person(3).per_step(2), 3, None);
+    let request = PlanRequest::count(published.slot_count(), Budget::Pure(Epsilon::new(1.0).unwrap()));
+    let values = Values::Sum { lower: -5, upper: 5 };
+    stream.plan = request.with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
+    stream.published = Some(published.into());
+    let rows = [(1, 0, 0), (2, 0, 1), (2, 1, 2), (3, 0, 1), (5, 1, 0), (6, 1, 1), (6, 0, 2), (11, 0, 0), (12, 1, 2)];
+    let rows = rows.map(|(step, group, person)| row(step, group, person));
+    let mut runs = Runs::new();
+    let mut from = 0;
+    for through in [1, 2, 5, 8, 9, STEPS] {
+        let to = rows.partition_point(|row| row.step <= through);
+        runs.run(&stream, groups(), through, &rows[from..to]).unwrap();
+        from = to;
+    }
+    let (out, sums) = whole(&stream, &rows, STEPS);
+    assert_eq!(sums, by_hand(&rows, STEPS));
+    assert_eq!(runs.sums, sums);
+    assert_eq!(runs.rows, out);
+    assert_eq!(out.len(), 8, "four publications of two groups");
 }
 
 #[test]

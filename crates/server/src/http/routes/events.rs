@@ -6,19 +6,18 @@ use super::super::body_fault::Coding;
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use crate::engine::BatchFormat;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use evertally_declare::format::Format;
+use evertally_declare::header_text::is_batch_id;
+use evertally_declare::words::any_of;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
-
-/// The most characters of an id.
-const MAX_ID_CHARS: usize = 200;
 
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
@@ -40,12 +39,8 @@ pub(in super::super) struct ReceiptAnswer {
         ("Idempotency-Key" = String, Header, description = "An id of your choice, of 1 to 200 visible ASCII characters."),
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
-    request_body(description = "Rows with the declared columns, optionally compressed with gzip or zstd.", content(
-        (String = "application/x-ndjson"),
-        (String = "text/csv"),
-        (Vec<u8> = "application/vnd.apache.arrow.stream"),
-        (Vec<u8> = "application/vnd.apache.parquet"),
-    )),
+    request_body(description = "Rows with the declared columns, optionally compressed with gzip or zstd.", content = String,
+        content_type = "*/*"),
     responses(
         (status = 200, body = ReceiptAnswer),
         (status = 400, body = Document, content_type = "application/problem+json"),
@@ -80,7 +75,7 @@ pub(in super::super) async fn take(
 }
 
 /// The format of a request's rows, and its body.
-pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchFormat, Incoming), ProblemAnswer> {
+pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format, Incoming), ProblemAnswer> {
     let format = format_of(headers)?;
     let sha256 =
         headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
@@ -91,8 +86,7 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchF
 
 fn id_of(headers: &HeaderMap) -> Result<String, ProblemAnswer> {
     let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
-    let is_good = (1..=MAX_ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_good {
+    if is_batch_id(id) {
         return Ok(id.to_owned());
     }
     Err(ProblemAnswer::bad(
@@ -101,18 +95,13 @@ fn id_of(headers: &HeaderMap) -> Result<String, ProblemAnswer> {
     ))
 }
 
-fn format_of(headers: &HeaderMap) -> Result<BatchFormat, ProblemAnswer> {
+fn format_of(headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
-    match kind.split(';').next().unwrap_or("").trim() {
-        "application/x-ndjson" | "application/jsonl" | "application/jsonlines" => Ok(BatchFormat::JsonLines),
-        "text/csv" => Ok(BatchFormat::Csv),
-        "application/vnd.apache.parquet" => Ok(BatchFormat::Parquet),
-        "application/vnd.apache.arrow.stream" => Ok(BatchFormat::Arrow),
-        _ => Err(ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format").because(
-            "send Content-Type: application/x-ndjson, text/csv, application/vnd.apache.arrow.stream or \
-             application/vnd.apache.parquet",
-        )),
-    }
+    Format::from_request_type(kind.split(';').next().unwrap_or("").trim()).ok_or_else(|| {
+        let types = Format::ALL.into_iter().filter(|format| format.is_for_requests()).map(Format::media_type);
+        ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format")
+            .because(format!("send Content-Type: {}", any_of(types)))
+    })
 }
 
 fn coding_of(headers: &HeaderMap) -> Result<Coding, ProblemAnswer> {

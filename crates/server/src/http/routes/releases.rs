@@ -2,7 +2,7 @@
 
 use super::super::answers::Releases;
 use super::super::app::{App, Caller};
-use super::super::pieces::{AnswerPieces, PiecewiseBody, RowFormat};
+use super::super::pieces::{AnswerPieces, PiecewiseBody};
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
@@ -13,7 +13,7 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATC
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use evertally_declare::error::Result as PublishResult;
-use evertally_tables::output::{OutputFormat, TableWriter};
+use evertally_declare::format::Format;
 use std::sync::Arc;
 
 /// The number of publications in an answer to a request without a range.
@@ -24,50 +24,16 @@ const MAX_ROWS: u64 = 2_000_000;
 /// The most rows of an answer that is built in memory.
 const MAX_ROWS_IN_MEMORY: u64 = 250_000;
 
-/// The format of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Json,
-    Table(OutputFormat),
-    Arrow,
-}
-
-impl Format {
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Table(OutputFormat::Csv) => "text/csv; charset=utf-8",
-            Self::Table(OutputFormat::JsonLines) => "application/x-ndjson",
-            Self::Table(OutputFormat::Parquet) => "application/vnd.apache.parquet",
-            Self::Arrow => "application/vnd.apache.arrow.stream",
-        }
-    }
-
-    fn of(asked: Option<&str>, headers: &HeaderMap) -> Result<Self, ProblemAnswer> {
-        if let Some(asked) = asked {
-            return match asked {
-                "json" => Ok(Self::Json),
-                "jsonl" => Ok(Self::Table(OutputFormat::JsonLines)),
-                "csv" => Ok(Self::Table(OutputFormat::Csv)),
-                "parquet" => Ok(Self::Table(OutputFormat::Parquet)),
-                "arrow" => Ok(Self::Arrow),
-                _ => Err(ProblemAnswer::bad(format!(
-                    "`{asked}` is not a format: use json, jsonl, csv, arrow or parquet"
-                ))),
-            };
-        }
-        let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-        let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
-        let known = kinds.filter_map(|kind| match kind {
-            "application/json" => Some(Self::Json),
-            "text/csv" => Some(Self::Table(OutputFormat::Csv)),
-            "application/x-ndjson" | "application/jsonl" => Some(Self::Table(OutputFormat::JsonLines)),
-            "application/vnd.apache.parquet" => Some(Self::Table(OutputFormat::Parquet)),
-            "application/vnd.apache.arrow.stream" => Some(Self::Arrow),
-            _ => None,
+/// The format of an answer: the requested one, or the first known media type that the reader accepts.
+fn format_of(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
+    if let Some(asked) = asked {
+        return Format::ALL.into_iter().find(|format| format.word() == asked).ok_or_else(|| {
+            ProblemAnswer::bad(format!("`{asked}` is not a format: use {}", Format::any_word_of(|_| true)))
         });
-        Ok({ known }.next().unwrap_or(Self::Json))
     }
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+    let mut types = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
+    Ok(types.find_map(Format::from_accept_type).unwrap_or(Format::Json))
 }
 
 /// The parameters of a request for releases.
@@ -186,11 +152,10 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
         ("every" = Option<u64>, Query, minimum = 1, description = "Only steps whose number is a multiple, and the last."),
         ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of them; may be repeated."),
         ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, if there are several."),
-        ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, instead of `Accept`."),
+        ("format" = Option<String>, Query, description = "csv, jsonl, parquet, arrow or json, instead of `Accept`."),
     ),
     responses(
-        (status = 200, content((Releases = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"),
-            (Vec<u8> = "application/vnd.apache.arrow.stream"), (Vec<u8> = "application/vnd.apache.parquet"))),
+        (status = 200, content((Releases = "application/json"), (String = "*/*"))),
         (status = 304, description = "The rows are unchanged."),
         (status = 400, body = Document, content_type = "application/problem+json"),
         (status = 404, body = Document, content_type = "application/problem+json"),
@@ -214,12 +179,12 @@ fn answer(
     headers: &HeaderMap,
 ) -> Result<Response, ProblemAnswer> {
     let asked = ReleasesQuery::read(query)?;
-    let format = Format::of(asked.format.as_deref(), headers)?;
+    let format = format_of(asked.format.as_deref(), headers)?;
     let (wanted, is_closed) = asked.of(info)?;
     let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
     let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
     let publications = publications.div_ceil(wanted.every);
-    let most_rows = if format == Format::Table(OutputFormat::Parquet) { MAX_ROWS_IN_MEMORY } else { MAX_ROWS };
+    let most_rows = if format.is_streamable() { MAX_ROWS } else { MAX_ROWS_IN_MEMORY };
     if publications.saturating_mul(lines.max(1)) > most_rows {
         let most = most_rows / lines.max(1);
         let problem =
@@ -233,7 +198,8 @@ fn answer(
         (true, false) => "private, max-age=31536000, immutable",
         (false, _) => "no-cache",
     };
-    let own = [(CACHE_CONTROL, cache.to_owned()), (ETAG, tag.clone()), (CONTENT_TYPE, format.kind().to_owned())];
+    let own =
+        [(CACHE_CONTROL, cache.to_owned()), (ETAG, tag.clone()), (CONTENT_TYPE, format.content_type().to_owned())];
     if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
         return Ok((StatusCode::NOT_MODIFIED, own).into_response());
     }
@@ -241,25 +207,15 @@ fn answer(
 }
 
 fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
-    let text = format!("{} {:?} {:?} {} {format:?}", info.name(), wanted.publications, wanted.places, wanted.every);
+    let RowsQuery { publications, places, every, .. } = wanted;
+    let text = format!("{} {publications:?} {places:?} {every} {}", info.name(), format.word());
     let mut hasher = blake3::Hasher::new_derive_key("evertally serve 1 tag");
     hasher.update(text.as_bytes()).update(&info.stream.plan_digest());
     format!("\"{}\"", &hasher.finalize().to_hex()[..24])
 }
 
-/// The first piece of the rows, and the rest. Parquet is written as a whole.
+/// The first piece of the rows, and the rest.
 fn write(app: &Arc<App>, info: &Arc<StreamInfo>, wanted: RowsQuery, lines: u64, format: Format) -> PublishResult<Body> {
-    let format = match format {
-        Format::Json => RowFormat::Json,
-        Format::Table(OutputFormat::Csv) => RowFormat::Csv,
-        Format::Table(OutputFormat::JsonLines) => RowFormat::JsonLines,
-        Format::Arrow => RowFormat::Arrow,
-        Format::Table(OutputFormat::Parquet) => {
-            let mut table = TableWriter::new(OutputFormat::Parquet, &info.table, Vec::new())?;
-            app.service.rows(info, &wanted, &mut |_, row| table.write(row))?;
-            return Ok(table.finish()?.into());
-        }
-    };
     let mut pieces = AnswerPieces::new(Arc::clone(info), wanted, lines, format);
     let first = pieces.next(app)?;
     if pieces.is_over() {

@@ -52,12 +52,7 @@ pub(in super::super) struct TakenSums {
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
     request_body(description = "Rows with the declared group columns, `step` and `sum` (exact, in units of the data), \
-                                optionally compressed with gzip or zstd.", content(
-        (String = "application/x-ndjson"),
-        (String = "text/csv"),
-        (Vec<u8> = "application/vnd.apache.arrow.stream"),
-        (Vec<u8> = "application/vnd.apache.parquet"),
-    )),
+                                optionally compressed with gzip or zstd.", content = String, content_type = "*/*"),
     responses(
         (status = 200, body = TakenSums),
         (status = 400, body = Document, content_type = "application/problem+json"),

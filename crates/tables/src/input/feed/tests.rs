@@ -18,10 +18,11 @@ use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::RunningSums;
 
+use super::super::ReadOptions;
 use super::super::tests::golden::parquet_of;
 use super::super::tests::gzip;
-use super::super::{InputFormat, ReadOptions};
 use super::*;
+use evertally_declare::format::Format;
 
 const STEPS: u64 = 48;
 
@@ -293,7 +294,7 @@ fn a_refusal_does_not_wait_for_a_silent_pipe() {
         file.write_all(format!("time,group,person,value\n2024-01-01,a,b,x\n{more}").as_bytes()).unwrap();
         let _ = held.recv();
     });
-    let options = ReadOptions { threads: NonZero::new(2), format: Some(InputFormat::Csv), ..ReadOptions::default() };
+    let options = ReadOptions { threads: NonZero::new(2), format: Some(Format::Csv), ..ReadOptions::default() };
     let error = run(&stream(0, Refusable::Refuse), &[path], &options, true).unwrap_err();
     assert!(error.contains("line 2, column `value`"), "{error}");
     drop(hold);

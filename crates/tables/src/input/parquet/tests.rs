@@ -58,7 +58,7 @@ fn rows_of(batches: impl Iterator<Item = RecordBatch>) -> Vec<String> {
 }
 
 fn read_here(path: &std::path::Path, columns: &[&str], options: &ReadOptions) -> Result<Vec<RecordBatch>> {
-    let file = ParquetFile { file: std::fs::File::open(path).unwrap(), bytes_to_report: 0 };
+    let file = SeekableFile { file: std::fs::File::open(path).unwrap(), bytes_to_report: 0 };
     let wanted: Vec<String> = columns.iter().map(|name| name.to_string()).collect();
     let mut rows = ParquetRows::open("f.parquet", file, options, &wanted)?;
     let mut all = Vec::new();

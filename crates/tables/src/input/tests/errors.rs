@@ -8,6 +8,7 @@ use super::golden::parquet_of;
 use super::*;
 use evertally::number::Grid;
 use evertally_declare::error::{InputError, Place};
+use evertally_declare::format::Format;
 use evertally_declare::words::{quoted, shorten};
 
 fn assert_says(message: &str, parts: &[&str]) {
@@ -30,7 +31,7 @@ fn empty_files() {
 #[test]
 fn declared_json_lines_may_hold_nothing() {
     let mut fixture = Fixture::new();
-    fixture.options.format = Some(InputFormat::JsonLines);
+    fixture.options.format = Some(Format::JsonLines);
     for data in [b"".to_vec(), b"\xef\xbb\xbf".to_vec(), b"\n \n".to_vec(), gzip(b""), zst(b"")] {
         assert_eq!(fixture.read_bytes(&data).unwrap(), [""; 0]);
     }
@@ -120,14 +121,14 @@ fn cut_and_damaged_files() {
 
 #[test]
 fn declared_formats_must_fit() {
-    let fixture = Fixture::new().options(ReadOptions { format: Some(InputFormat::Parquet), ..ReadOptions::default() });
+    let fixture = Fixture::new().options(ReadOptions { format: Some(Format::Parquet), ..ReadOptions::default() });
     assert_says(&fixture.error(HEADER.as_bytes()), &["not a Parquet file"]);
-    let fixture = Fixture::new().options(ReadOptions { format: Some(InputFormat::Csv), ..ReadOptions::default() });
+    let fixture = Fixture::new().options(ReadOptions { format: Some(Format::Csv), ..ReadOptions::default() });
     assert_says(&fixture.error(b"PAR1xx"), &["Parquet file, but CSV was declared"]);
     assert_says(&fixture.error(&gzip(b"PAR1xx")), &["Parquet file, but CSV was declared"]);
-    assert_eq!("jsonl".parse(), Ok(InputFormat::JsonLines));
-    assert_eq!("ndjson".parse(), Ok(InputFormat::JsonLines));
-    assert_says(&"xls".parse::<InputFormat>().unwrap_err(), &["`xls`", "csv, jsonl or parquet"]);
+    assert_eq!("jsonl".parse(), Ok(Format::JsonLines));
+    assert_eq!("ndjson".parse(), Ok(Format::JsonLines));
+    assert_says(&"xls".parse::<Format>().unwrap_err(), &["`xls`", "csv, jsonl or parquet"]);
 }
 
 #[test]

@@ -3,7 +3,8 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType, UInt6
 use arrow_schema::{DataType, TimeUnit};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::output::{OutputFormat, TableSpec, TableWriter};
+use crate::output::{TableSpec, TableWriter, format_of};
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::{ReleaseRow, ReleasedValue};
 
@@ -17,7 +18,7 @@ fn spec(integral: bool) -> TableSpec {
     TableSpec::new(vec!["airport".into(), "Flug \"Nr\"".into()], integral).unwrap()
 }
 
-fn written(format: OutputFormat, integral: bool) -> Vec<u8> {
+fn written(format: Format, integral: bool) -> Vec<u8> {
     let mut table = TableWriter::new(format, &spec(integral), Vec::new()).unwrap();
     table.write(&row(&["Zürich", "a,\"b\"\n"], 1, if integral { "-3" } else { "-3.50" })).unwrap();
     let odd = ReleaseRow { std_error: f64::NAN, lower: f64::NEG_INFINITY, upper: 1e-7, ..row(&["", "x"], 2, "0") };
@@ -27,7 +28,7 @@ fn written(format: OutputFormat, integral: bool) -> Vec<u8> {
 
 #[test]
 fn csv_is_quoted_where_needed() {
-    let text = String::from_utf8(written(OutputFormat::Csv, false)).unwrap();
+    let text = String::from_utf8(written(Format::Csv, false)).unwrap();
     let expected = "time,airport,\"Flug \"\"Nr\"\"\",step,value,std_error,lower,upper\n\
         2013-01-01,Zürich,\"a,\"\"b\"\"\n\",1,-3.50,2.5,-1,1e20\n\
         2013-01-01,,x,2,0,,,1e-7\n";
@@ -36,7 +37,7 @@ fn csv_is_quoted_where_needed() {
 
 #[test]
 fn json_lines_keep_the_order_of_columns() {
-    let text = String::from_utf8(written(OutputFormat::JsonLines, true)).unwrap();
+    let text = String::from_utf8(written(Format::JsonLines, true)).unwrap();
     let expected = r#"{"time":"2013-01-01","airport":"Zürich","Flug \"Nr\"":"a,\"b\"\n","step":1,"value":-3,"std_error":2.5,"lower":-1,"upper":1e20}
 {"time":"2013-01-01","airport":"","Flug \"Nr\"":"x","step":2,"value":0,"std_error":null,"lower":null,"upper":1e-7}
 "#;
@@ -49,7 +50,7 @@ fn json_lines_keep_the_order_of_columns() {
 #[test]
 fn parquet_has_typed_columns() {
     for integral in [true, false] {
-        let data = written(OutputFormat::Parquet, integral);
+        let data = written(Format::Parquet, integral);
         let file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut &file, &data).unwrap();
         let mut batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
@@ -71,7 +72,7 @@ fn parquet_has_typed_columns() {
 #[test]
 fn parquet_has_instants_of_the_zone_and_the_end_of_each_step() {
     let spec = spec(true).with_instants(&"Europe/Copenhagen".parse().unwrap());
-    let mut table = TableWriter::new(OutputFormat::Parquet, &spec, tempfile::tempfile().unwrap()).unwrap();
+    let mut table = TableWriter::new(Format::Parquet, &spec, tempfile::tempfile().unwrap()).unwrap();
     table.write(&row(&["a", "b"], 1, "5")).unwrap();
     let mut batches = ParquetRecordBatchReaderBuilder::try_new(table.finish().unwrap()).unwrap().build().unwrap();
     let batch = batches.next().unwrap().unwrap();
@@ -83,16 +84,16 @@ fn parquet_has_instants_of_the_zone_and_the_end_of_each_step() {
     }
     // Text formats keep their columns, and a group column may be called `end` there.
     let ends = TableSpec::new(vec!["end".into()], true).unwrap().with_instants(&"UTC".parse().unwrap());
-    let refused = TableWriter::new(OutputFormat::Parquet, &ends, Vec::new()).err().unwrap().to_string();
+    let refused = TableWriter::new(Format::Parquet, &ends, Vec::new()).err().unwrap().to_string();
     assert!(refused.contains("`end`") && refused.contains("CSV"), "{refused}");
-    let csv = TableWriter::new(OutputFormat::Csv, &ends, Vec::new()).unwrap().finish().unwrap();
+    let csv = TableWriter::new(Format::Csv, &ends, Vec::new()).unwrap().finish().unwrap();
     assert_eq!(csv, b"time,end,step,value,std_error,lower,upper\n");
 }
 
 #[test]
 fn parquet_writes_many_row_groups() {
     let spec = TableSpec::new(vec!["g".into()], true).unwrap();
-    let mut table = TableWriter::new(OutputFormat::Parquet, &spec, tempfile::tempfile().unwrap()).unwrap();
+    let mut table = TableWriter::new(Format::Parquet, &spec, tempfile::tempfile().unwrap()).unwrap();
     let rows = 300_000;
     for step in 1..=rows {
         let text = step.to_string();
@@ -110,7 +111,7 @@ fn parquet_writes_many_row_groups() {
 
 #[test]
 fn parquet_refuses_integers_it_cannot_hold() {
-    let mut table = TableWriter::new(OutputFormat::Parquet, &spec(true), Vec::new()).unwrap();
+    let mut table = TableWriter::new(Format::Parquet, &spec(true), Vec::new()).unwrap();
     let error = table.write(&row(&["", ""], 1, "9223372036854775808")).unwrap_err().to_string();
     assert!(error.contains("9223372036854775808 does not fit") && error.contains("CSV"), "{error}");
 }
@@ -125,24 +126,24 @@ fn group_columns_must_not_clash() {
 
 #[test]
 fn an_empty_table_still_has_its_columns() {
-    let csv = TableWriter::new(OutputFormat::Csv, &spec(true), Vec::new()).unwrap().finish().unwrap();
+    let csv = TableWriter::new(Format::Csv, &spec(true), Vec::new()).unwrap().finish().unwrap();
     assert!(csv.starts_with(b"time,airport"));
-    let parquet = TableWriter::new(OutputFormat::Parquet, &spec(true), Vec::new()).unwrap().finish().unwrap();
+    let parquet = TableWriter::new(Format::Parquet, &spec(true), Vec::new()).unwrap().finish().unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
 }
 
 #[test]
 fn formats_by_extension() {
     for (path, format) in [
-        ("a.csv", OutputFormat::Csv),
-        ("a.b.JSONL", OutputFormat::JsonLines),
-        ("a.ndjson", OutputFormat::JsonLines),
-        ("x/a.parquet", OutputFormat::Parquet),
-        ("-", OutputFormat::Csv),
+        ("a.csv", Format::Csv),
+        ("a.b.JSONL", Format::JsonLines),
+        ("a.ndjson", Format::JsonLines),
+        ("x/a.parquet", Format::Parquet),
+        ("-", Format::Csv),
     ] {
-        assert_eq!(OutputFormat::of_path(path.as_ref()).unwrap(), format);
+        assert_eq!(format_of(path.as_ref()).unwrap(), format);
     }
-    let error = OutputFormat::of_path("a.xls".as_ref()).unwrap_err().to_string();
+    let error = format_of("a.xls".as_ref()).unwrap_err().to_string();
     assert!(error.contains("a.xls") && error.contains(".jsonl"), "{error}");
-    assert!(OutputFormat::of_path("csv".as_ref()).is_err());
+    assert!(format_of("csv".as_ref()).is_err());
 }

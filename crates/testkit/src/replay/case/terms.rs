@@ -1,9 +1,10 @@
 //! The generated parts of a declaration, and rows that fit them.
 
 use super::wide::Wide;
-use crate::replay::rows::{FileFormat, LABELS, Row};
+use crate::replay::rows::{LABELS, Row};
 use evertally::privacy::Neighbours;
 use evertally_declare::declaration::{Declaration, DeclaredGroups};
+use evertally_declare::format::Format;
 use evertally_declare::steps::{Instant, Period, StepCalendar, TimeFormat};
 use evertally_declare::stream::{OutOfBounds, Refusable};
 use proptest::prelude::*;
@@ -53,7 +54,7 @@ pub(super) struct Terms {
     pub(super) times: TimeFormat,
     pub(super) budget: u8,
     pub(super) mechanism: &'static str,
-    pub(super) format: FileFormat,
+    pub(super) format: Format,
     pub(super) runs: usize,
     pub(super) counts_late: bool,
     pub(super) confidence: f64,
@@ -237,7 +238,7 @@ pub(super) fn terms() -> impl Strategy<Value = Terms> {
         "consistent(k=3)",
     ];
     let values = [(["0", "10"], "1"), (["-3", "8"], "0.25"), (["-2.5", "-0.5"], "0.5"), (["2", "5"], "0.01")];
-    let formats = [FileFormat::Csv, FileFormat::JsonLines, FileFormat::Parquet];
+    let formats = [Format::Csv, Format::JsonLines, Format::Parquet];
     let times = [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
     let reset = prop_oneof![2 => (1..6u64).prop_map(Reset::Steps), 1 => Just(Reset::Calendar)];
     let rarely = |bound: Range<u64>| prop::option::weighted(0.3, bound);

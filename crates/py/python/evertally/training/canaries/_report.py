@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import decimal
-import html
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..._evertally import VectorPlan
+from ..._evertally import VectorPlan, _evidence_svg
 from ._bets import REASONS
 from ._shown import Shown
 
@@ -168,48 +167,8 @@ class AuditReport:
         return f"{self.p_value:.2g}" if strongest < 300 else f"10^-{math.floor(strongest)}"
 
     def svg(self) -> str:
-        """The evidence over the steps, in powers of ten, and the level of an alarm: an SVG picture."""
-        width, height, left, top, right, bottom = 640, 300, 64, 34, 16, 44
-        tens = np.clip(self.evidence / math.log(10), -4.0, 40.0)
-        enough = -math.log10(self.significance)
-        low, high = min(-1.0, float(tens.min(initial=0.0))), max(enough + 1.0, float(tens.max(initial=0.0)))
-
-        def x(step: float) -> float:
-            return left + (width - left - right) * step / max(self.watched, 1)
-
-        def y(value: float) -> float:
-            return top + (height - top - bottom) * (high - value) / (high - low)
-
-        points = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in enumerate([0.0, *tens.tolist()]))
-        every = max(1, round((high - low) / 6))
-        ticks = [tick for tick in range(math.ceil(low), math.floor(high) + 1) if tick % every == 0]
-        grid = [
-            f'<line x1="{left}" x2="{width - right}" y1="{y(t):.1f}" y2="{y(t):.1f}" stroke="#e3e6ea"/>'
-            f'<text x="{left - 8}" y="{y(t) + 4:.1f}" text-anchor="end">10'
-            f'<tspan dy="-5" font-size="9">{t}</tspan></text>'
-            for t in ticks
-        ]
-        marks = [
-            f'<text x="{x(step):.1f}" y="{height - bottom + 18}" text-anchor="middle">{step}</text>'
-            for step in sorted({0, self.watched // 2, self.watched})
-        ]
-        colour = "#c0392b" if self.refuted else "#1f6f8b"
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-                f'height="{height}" font-family="DejaVu Sans, sans-serif" font-size="12" fill="#1b1f24">',
-                f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-                f'<text x="{left}" y="20" font-weight="bold">{html.escape(self._title())}</text>',
-                *grid,
-                *marks,
-                f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">step</text>',
-                f'<line x1="{left}" x2="{width - right}" y1="{y(enough):.1f}" y2="{y(enough):.1f}" stroke="#c0392b" '
-                'stroke-dasharray="5 4"/>',
-                f'<text x="{width - right}" y="{y(enough) - 5:.1f}" text-anchor="end" fill="#c0392b">alarm</text>',
-                f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>',
-                "</svg>",
-            ]
-        )
+        """The evidence over the steps, and the level of an alarm: an SVG picture."""
+        return _evidence_svg(self._title(), self.evidence.tolist(), self.watched, self.significance, self.refuted)
 
     def _title(self) -> str:
         if self.alarm is not None:
