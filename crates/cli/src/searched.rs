@@ -1,28 +1,29 @@
 //! Searches for factorizations, with a progress bar.
 
 use anyhow::Result;
-use evertally::mechanism::DensePure;
+use evertally::mechanism::{Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest};
-pub(crate) use evertally_ledger::planner::LONGEST;
+pub(crate) use evertally_ledger::planner::longest_search;
 use evertally_ledger::planner::{self, SearchProgress};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::Arc;
 
-/// Adds the cached factorization to a request for `dense-pure`.
+/// Adds the cached factorization to a request for a mechanism whose search takes minutes.
 pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
     let mut bar = Bar::new(request.horizon());
     Ok(planner::with_searched(request, &mut |progress| bar.show(progress))?)
 }
 
-/// The same request with the searched factorization among its mechanisms, if its horizon has one.
-pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
+/// The same request with the searched factorizations among its mechanisms, if its horizon has any.
+pub(crate) fn with_all_searched(request: PlanRequest) -> Result<PlanRequest> {
     let mut bar = Bar::new(request.horizon());
-    Ok(planner::prepare(request, objective, &mut |progress| bar.show(progress))?)
+    Ok(planner::with_all_searched(request, &mut |progress| bar.show(progress))?)
 }
 
-/// The best factorization for pure ε (1 ..= 512 steps), from the cache or from a search whose result is then cached.
-pub(crate) fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
+/// The best factorization of the family of a name, from the cache or from a search whose result is then cached.
+pub(crate) fn found(name: MechanismName, horizon: u64, objective: Objective) -> Result<Arc<dyn Mechanism>> {
     let mut bar = Bar::new(horizon);
-    Ok(planner::dense_pure(horizon, objective, &mut |progress| bar.show(progress))?)
+    Ok(planner::searched(name, horizon, objective, &mut |progress| bar.show(progress))?)
 }
 
 /// A progress bar that appears with the first report of a search and disappears with the value.
@@ -41,7 +42,7 @@ impl Bar {
             SearchProgress::Share(share) => {
                 let bar = self.bar.get_or_insert_with(|| {
                     let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}");
-                    let message = format!("searching dense-pure over {} steps", self.horizon);
+                    let message = format!("searching a factorization over {} steps", self.horizon);
                     ProgressBar::new(1000).with_style(style.expect("a valid template")).with_message(message)
                 });
                 bar.set_position((1000.0 * share) as u64);

@@ -29,7 +29,7 @@ fn a_plan_without_an_end_shows_errors_of_steps() {
         assert!(std > bound && std * std < 2.5 * 1.2 * bound * bound, "{at}");
     }
     let pure = json(&bench, &["plan", "--unbounded", "--epsilon", "1", "--json"]);
-    assert!(pure["chosen"]["mechanism"].as_str().unwrap().starts_with("endless-hats"), "{pure}");
+    assert!(pure["chosen"]["mechanism"].as_str().unwrap().starts_with("endless(inside=hats,digest="), "{pure}");
     let table = bench.run(&["plan", "--unbounded", "--rho", "0.5"]).stdout;
     assert!(table.contains("error at 2^40") && table.contains("at every step from 16 to 2^40"), "{table}");
     let rows = json(&bench, &["mechanisms", "--unbounded", "--json"]);

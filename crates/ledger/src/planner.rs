@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a cache: a file that is lost is computed again")]
 
 use crate::disk::{Disk, RealDisk};
-use evertally::mechanism::{DensePure, Mechanism, MechanismName};
+use evertally::mechanism::{LongSearch, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::groups::GroupTable;
@@ -31,8 +31,15 @@ pub enum SearchProgress {
 #[doc(alias = "Watch")]
 pub type SearchWatch<'a> = dyn FnMut(SearchProgress) + 'a;
 
-/// The longest horizon of the search.
-pub const LONGEST: u64 = 512;
+/// Every name whose search takes minutes, with its parameters left open.
+fn searched_names() -> impl Iterator<Item = (MechanismName, LongSearch)> {
+    MechanismName::all_families().filter_map(|family| family.open.zip(family.long_search))
+}
+
+/// The longest horizon of a search.
+pub fn longest_search() -> u64 {
+    searched_names().map(|(_, search)| search.longest).max().unwrap_or(0)
+}
 
 /// The stream under the best plan for its request, and its declared groups. `watch` is told of searches that take
 /// minutes.
@@ -52,45 +59,69 @@ pub fn plan(settings: Settings, watch: &mut SearchWatch<'_>) -> Result<(Stream, 
     Ok((stream, groups))
 }
 
-/// Adds the cached factorization to a request for `dense-pure`.
+/// Adds the cached factorization to a request for a mechanism whose search takes minutes.
 ///
 /// # Errors
 /// If the library refuses the search.
 pub fn with_searched(request: PlanRequest, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
-    let objective = optimum.objective.unwrap_or(request.objective());
-    prepare(request, objective, watch)
+    let Some(name) = request.mechanism() else { return Ok(request) };
+    let Some(search) = name.family().long_search else { return Ok(request) };
+    let objective = (search.objective)(name).unwrap_or(request.objective());
+    prepare(request, [(name, search)], objective, watch)
 }
 
-/// Adds the searched factorization to the request's mechanisms, if there is one for its horizon.
+/// Adds the searched factorizations to the request's mechanisms, if there are any for its horizon.
 ///
 /// # Errors
 /// If the library refuses the search.
-pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon()) {
-        return Ok(request); // the library reports the reason
+pub fn with_all_searched(request: PlanRequest, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
+    let objective = request.objective();
+    prepare(request, searched_names(), objective, watch)
+}
+
+fn prepare(
+    request: PlanRequest,
+    searches: impl IntoIterator<Item = (MechanismName, LongSearch)>,
+    objective: Objective,
+    watch: &mut SearchWatch<'_>,
+) -> Result<PlanRequest> {
+    let horizon = request.horizon();
+    // The library reports why a horizon is refused.
+    let fit = searches.into_iter().filter(|(_, search)| (1..=search.longest).contains(&horizon));
+    let found: Vec<_> = fit.map(|(name, _)| searched(name, horizon, objective, watch)).collect::<Result<_>>()?;
+    if found.is_empty() {
+        return Ok(request);
     }
-    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective, watch)?);
-    let search = request.search().clone().with_prepared(Prepared::new([found]));
+    let search = request.search().clone().with_prepared(Prepared::new(found));
     Ok(request.with_search(search))
 }
 
-/// The best factorization for pure ε (1 to 512 steps), from the cache, or from a search whose result is then cached.
+/// The best factorization of a family whose search takes minutes, from the cache, or from a search whose result is then
+/// cached. `name` is any name of the family.
 ///
 /// # Errors
-/// If the horizon is out of range.
-pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut SearchWatch<'_>) -> Result<DensePure> {
-    let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
-    if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
+/// If the horizon is out of range, or the family has no such search.
+pub fn searched(
+    name: MechanismName,
+    horizon: u64,
+    objective: Objective,
+    watch: &mut SearchWatch<'_>,
+) -> Result<Arc<dyn Mechanism>> {
+    let family = name.family();
+    let (Some(open), Some(search)) = (family.open, family.long_search) else {
+        return Err(usage(format!("`{name}` has no search whose result is kept")));
+    };
+    let path = folder().map(|folder| folder.join(format!("{}-{horizon}-{objective}.bin", family.stem)));
+    if let Some(found) = path.as_deref().and_then(|path| read(path, open, horizon, objective)) {
         return Ok(found);
     }
-    let found = DensePure::search(horizon, objective, &mut |_, share| watch(SearchProgress::Share(share)))?;
+    let found = (search.run)(horizon, objective, &mut |share| watch(SearchProgress::Share(share)))?;
     if let Some(path) = path
-        && let Err(error) = write(&path, &found.to_bytes())
+        && let Err(error) = write(&path, &found.bytes)
     {
         watch(SearchProgress::NotKept(error));
     }
-    Ok(found)
+    Ok(found.mechanism)
 }
 
 /// `$EVERTALLY_CACHE`, or else the user's cache folder; `None` if there is neither.
@@ -101,12 +132,13 @@ fn folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache").join("evertally")))
 }
 
-fn read(path: &Path, horizon: u64, objective: Objective) -> Option<DensePure> {
+/// The mechanism in a file, if it is what `open` asks for.
+fn read(path: &Path, open: MechanismName, horizon: u64, objective: Objective) -> Option<Arc<dyn Mechanism>> {
     if others_may_write(path) || path.parent().is_some_and(others_may_write) {
         return None;
     }
-    let found = DensePure::from_bytes(&std::fs::read(path).ok()?).ok()?;
-    (found.horizon() == horizon && found.objective() == objective).then_some(found)
+    let found = (open.family().long_search?.read)(&std::fs::read(path).ok()?).ok()?;
+    (found.horizon() == horizon && open.matches_request(found.name(), objective)).then_some(found)
 }
 
 #[cfg(unix)]
@@ -144,10 +176,12 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("found.bin");
-        let found = DensePure::search(4, Objective::Max, &mut |_, _| ()).unwrap();
-        write(&path, &found.to_bytes()).unwrap();
-        let readable = || read(&path, 4, Objective::Max).is_some();
-        assert!(readable() && read(&path, 4, Objective::Mean).is_none());
+        let (open, search) = searched_names().next().unwrap();
+        let found = (search.run)(4, Objective::Max, &mut |_| ()).unwrap();
+        write(&path, &found.bytes).unwrap();
+        let readable = || read(&path, open, 4, Objective::Max).is_some();
+        assert!(readable() && read(&path, open, 4, Objective::Mean).is_none());
+        assert!(read(&path, open, 5, Objective::Max).is_none());
         for place in [path.as_path(), folder.path()] {
             let before = std::fs::metadata(place).unwrap().permissions();
             std::fs::set_permissions(place, PermissionsExt::from_mode(before.mode() | 0o020)).unwrap();

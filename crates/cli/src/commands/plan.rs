@@ -148,10 +148,11 @@ impl PlanArgs {
         }
         if self.search {
             self.horizon.ok_or_else(|| usage("--search needs a horizon, but --unbounded has none"))?;
-            if horizon > searched::LONGEST {
-                return Err(usage(format!("--search supports at most {} steps, not {horizon}", searched::LONGEST)));
+            let longest = searched::longest_search();
+            if horizon > longest {
+                return Err(usage(format!("--search supports at most {longest} steps, not {horizon}")));
             }
-            request = searched::prepare(request, self.objective)?;
+            request = searched::with_all_searched(request)?;
         }
         Ok(request)
     }

@@ -139,14 +139,14 @@ impl MechanismsArgs {
 
     fn named(&self, unit: &Sensitivity, workload: Workload) -> Result<Vec<Figures>> {
         let figures = |name: &MechanismName| {
-            let law = self.law.unwrap_or(name.family().usual_law);
-            if let MechanismName::DensePure(optimum) = name
-                && optimum.digest.is_none()
-                && self.horizon() <= searched::LONGEST
+            let law = self.law.unwrap_or(name.usual_law());
+            if let Some(search) = name.family().long_search
+                && *name == name.brief()
+                && self.horizon() <= search.longest
             {
                 // The published results of such searches are means.
-                let found = searched::dense_pure(self.horizon(), optimum.objective.unwrap_or(Objective::Mean))?;
-                return Ok(Figures::new(*name, &found, unit));
+                let objective = (search.objective)(*name).unwrap_or(Objective::Mean);
+                return Ok(Figures::new(*name, &*searched::found(*name, self.horizon(), objective)?, unit));
             }
             let mechanism = name.build(self.horizon(), &self.criterion(law, self.objective(), unit, workload))?;
             Ok(Figures::new(*name, &*mechanism, unit))
@@ -176,7 +176,7 @@ impl MechanismsArgs {
                 if rows.iter().any(|row| row.resolved == resolved) {
                     continue;
                 }
-                let is_open = family.family().listed_open && *law == family.family().usual_law;
+                let is_open = family.family().listed_open && *law == family.usual_law();
                 let name = if is_open { family } else { resolved };
                 rows.push(Figures::new(name, &*mechanism, unit));
             }
@@ -217,8 +217,8 @@ impl Figures {
             at: vec![],
             largest_ratio: None,
         };
-        let grows =
-            m.name().family().competes == evertally::mechanism::Competes::WithoutEnd && m.horizon() == MAX_HORIZON;
+        let grows = matches!(m.name().family().competes, evertally::mechanism::Competes::WithoutEnd(_))
+            && m.horizon() == MAX_HORIZON;
         if grows { figures.endless(m, unit) } else { figures }
     }
 

@@ -22,9 +22,9 @@
 //!
 //! **Inside** are [normalized BLTs](super::Blt) up to step `2^44`, and exact trees beyond, which no stream reaches. For
 //! units with events in several steps the BLTs are plain, because their worst patterns are known. Under Laplace noise
-//! (`endless-trees`) there are k-ary trees with subtraction in all of them, and shares are of the L1 norm: `U` for the
-//! total and `(1 - U) / h` for each of the `h` levels of a tree. `endless-hats` has [hats](super::Hats) up to step
-//! `2^22`, far fewer and longer epochs, and no nodes of totals ([`hats`]).
+//! there are k-ary trees with subtraction (`inside=trees`), and shares are of the L1 norm: `U` for the total and `(1 -
+//! U) / h` for each of the `h` levels of a tree; or [hats](super::Hats) up to step `2^22` (`inside=hats`), with far
+//! fewer and longer epochs and no nodes of totals ([`hat_epochs`]).
 //!
 //! **Exact release.** All nodes have one noise law on a grid `2^-32`, and column weights are integers. The protected
 //! integers of an epoch are those of its mechanism ([`Blt`](super::Blt)), and `2^18 U` times its total, exactly. The
@@ -38,19 +38,16 @@ mod epoch;
 mod epochs;
 mod grids;
 mod hat_epochs;
-pub(in crate::mechanism) mod hats;
 mod shares;
-pub(in crate::mechanism) mod trees;
 mod units;
 
 use super::accounting::truncation::in_noise_steps;
 use super::name::parameters::Parameters;
 use super::rounding::FRACTION_BITS;
 use super::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, MatrixDigest, Mechanism, MechanismName,
-    RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, EndlessChoice, Inside, LaplaceShift, MAX_HORIZON, MatrixDigest,
+    Mechanism, MechanismName, NoiseKind, Reach, RowLaw, Steps, check_horizon,
 };
-use crate::mechanism::{EndlessChoice, Inside};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -149,11 +146,7 @@ impl Endless {
 
 impl Mechanism for Endless {
     fn name(&self) -> MechanismName {
-        match self.inside {
-            Inside::Trees => MechanismName::EndlessTrees(Some(self.digest)),
-            Inside::Hats => MechanismName::EndlessHats(Some(self.digest)),
-            inside => MechanismName::Endless(EndlessChoice { inside: Some(inside), digest: Some(self.digest) }),
-        }
+        MechanismName::Endless(EndlessChoice { inside: Some(self.inside), digest: Some(self.digest) })
     }
 
     fn horizon(&self) -> u64 {
@@ -293,25 +286,11 @@ impl Mechanism for Endless {
 }
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
-    let inside = match parameters.take("inside") {
-        None => None,
-        Some("plain") => Some(Inside::Plain),
-        Some("normalized") => Some(Inside::Normalized),
-        Some(other) => {
-            return Err(Error::invalid(format!("`inside` of `endless` should be plain or normalized, got `{other}`")));
-        }
-    };
-    let digest = parameters.take("digest").map(str::parse).transpose()?;
-    Ok(MechanismName::Endless(EndlessChoice { inside, digest }))
+    Ok(MechanismName::Endless(EndlessChoice::parse(parameters)?))
 }
 
 pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: EndlessChoice) -> fmt::Result {
-    let inside = choice.inside.map(|inside| match inside {
-        Inside::Plain => "inside=plain".to_owned(),
-        _ => "inside=normalized".to_owned(),
-    });
-    let parts: Vec<_> = inside.into_iter().chain(choice.digest.map(|digest| format!("digest={digest}"))).collect();
-    if parts.is_empty() { Ok(()) } else { write!(f, "({})", parts.join(",")) }
+    write!(f, "{choice}")
 }
 
 pub(in crate::mechanism) fn build(
@@ -319,15 +298,54 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     choice: EndlessChoice,
 ) -> Result<Arc<dyn Mechanism>> {
-    let inside = match (choice.inside, criterion.spread_over_steps()) {
-        (Some(inside), _) => inside,
-        (None, None) => Inside::Normalized,
-        (None, Some(spread)) => best_inside(horizon, spread)?,
+    let inside = match (choice.inside, criterion.law(), criterion.spread_over_steps()) {
+        (Some(inside), ..) => inside,
+        (None, NoiseKind::Laplace, _) => Inside::Hats,
+        (None, NoiseKind::Gaussian, None) => Inside::Normalized,
+        (None, NoiseKind::Gaussian, Some(spread)) => best_inside(horizon, spread)?,
     };
     Ok(Arc::new(match choice.digest {
         Some(digest) => Endless::with_digest(horizon, inside, digest)?,
         None => Endless::new(horizon, inside)?,
     }))
+}
+
+/// The mechanism inside that a name gives; `None` if it is open.
+fn inside(name: MechanismName) -> Option<Inside> {
+    match name {
+        MechanismName::Endless(choice) => choice.inside,
+        _ => None,
+    }
+}
+
+/// Each mechanism inside is for one noise distribution.
+pub(in crate::mechanism) fn reach(name: MechanismName) -> Reach {
+    match inside(name) {
+        Some(inside) if inside.is_laplace() => Reach::laplace(MAX_HORIZON),
+        Some(_) => Reach::ANY_GAUSSIAN,
+        None => Reach::ANY,
+    }
+}
+
+pub(in crate::mechanism) fn usual_law(name: MechanismName) -> NoiseKind {
+    if inside(name).is_some_and(Inside::is_laplace) { NoiseKind::Laplace } else { NoiseKind::Gaussian }
+}
+
+/// The first release of an epoch of hats draws the noise of all its steps.
+pub(in crate::mechanism) fn steps(name: MechanismName) -> Steps {
+    if inside(name) == Some(Inside::Hats) { Steps::Linear } else { Steps::Logarithmic }
+}
+
+/// Under Laplace noise trees compete with hats, because they take less memory.
+pub(in crate::mechanism) fn competitors(law: NoiseKind) -> &'static [MechanismName] {
+    const FOR_LAPLACE: [MechanismName; 2] = [
+        MechanismName::Endless(EndlessChoice::with(Inside::Trees)),
+        MechanismName::Endless(EndlessChoice::with(Inside::Hats)),
+    ];
+    match law {
+        NoiseKind::Gaussian => &[MechanismName::Endless(EndlessChoice::OPEN)],
+        NoiseKind::Laplace => &FOR_LAPLACE,
+    }
 }
 
 /// Plain BLTs have larger errors, but shorter bounds for patterns of several events. Chooses the one with the smaller

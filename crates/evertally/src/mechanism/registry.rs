@@ -7,12 +7,13 @@ mod family;
 #[cfg(test)]
 mod tests;
 
-pub use family::{Abilities, Competes, Dash, Family, Hue, Line, Mark, Publishes, Reach, Steps, Vectors};
+pub use family::{Abilities, Competes, Family, Publishes, Vectors};
 
 use super::differences::Differences;
 use super::limits::Limits;
 use super::name::parameters::Parameters;
 use super::name::rows::mechanism_rows;
+use super::reach::{Reach, Steps};
 use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, Mechanism, MechanismName, NoiseKind,
     Objective, Optimum, Participation, Workload,
@@ -105,9 +106,20 @@ impl MechanismName {
     /// Every family that competes if no mechanism is named, with parameters left open.
     pub const FAMILIES: [MechanismName; COMPETING] = competing();
 
-    /// Likewise the families that compete on endless streams.
-    pub fn endless() -> impl Iterator<Item = Self> {
-        Self::all_families().filter(|family| family.competes == Competes::WithoutEnd).filter_map(|family| family.open)
+    /// Likewise the names that compete on endless streams under a noise distribution.
+    pub fn endless(law: NoiseKind) -> impl Iterator<Item = Self> {
+        Self::all_families()
+            .flat_map(move |family| match family.competes {
+                Competes::WithoutEnd(names) => names(law),
+                Competes::ForSums | Competes::Never => &[],
+            })
+            .copied()
+    }
+
+    /// The names that publish the windows or decays of a criterion themselves, under its noise distribution.
+    pub fn readings(criterion: &Criterion) -> impl Iterator<Item = Self> + use<> {
+        let (criterion, law) = (*criterion, criterion.law());
+        Self::all_families().flat_map(move |family| (family.readings)(&criterion)).filter(move |name| name.serves(law))
     }
 
     /// Every family.
@@ -129,12 +141,32 @@ impl MechanismName {
 
     /// Whether time and memory grow with the horizon instead of its logarithm.
     pub fn is_heavy(self) -> bool {
-        self.family().is_heavy()
+        (self.family().steps)(self) == Linear
     }
 
-    /// Longest horizon for which a search considers this family: building or running it takes a few seconds there.
+    /// The noise distribution that it is mostly used with.
+    pub fn usual_law(self) -> NoiseKind {
+        (self.family().usual_law)(self)
+    }
+
+    /// The noise distributions that it supports, and how far a search goes under each.
+    pub fn reach(self) -> Reach {
+        (self.family().reach)(self)
+    }
+
+    /// Whether it is worth considering under a noise distribution.
+    pub fn serves(self, law: NoiseKind) -> bool {
+        self.reach().of(law).is_some()
+    }
+
+    /// Whether a search considers it over a horizon, under a noise distribution.
+    pub fn reaches(self, horizon: u64, law: NoiseKind) -> bool {
+        self.reach().of(law).is_some_and(|longest| horizon <= longest)
+    }
+
+    /// Longest horizon for which a search considers it: building or running it takes a few seconds there.
     pub fn longest_searched(self) -> u64 {
-        self.family().reach.longest()
+        self.reach().longest()
     }
 
     /// The leading constants of its error that the literature states.

@@ -48,47 +48,72 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
 }
 
+/// The closed forms of a mechanism are those of its dense twin.
+fn closed_forms_agree(mechanism: &dyn Mechanism) {
+    let horizon = mechanism.horizon();
+    let (name, dense) = (mechanism.name(), mechanism.dense());
+    assert!(dense.prefix_sum_error() < 1e-12, "{name} at {horizon}: L R is not A");
+    assert_eq!(mechanism.column_norms(), dense.column_norms(), "{name} at {horizon}");
+    let rows = dense.row_norms_squared();
+    for (row, step) in rows.iter().zip(1..) {
+        assert!(close(*row, mechanism.row_norm_squared(step)), "{name} at {horizon}, step {step}");
+        let RowLaw::Sum(terms) = mechanism.row_law(step) else { panic!("{name}: a tree is a sum") };
+        let grouped: f64 = terms.iter().map(|(w, n)| w * w * *n as f64).sum();
+        assert!(close(*row, grouped), "{name} at {horizon}, step {step}: magnitudes");
+    }
+    let max = rows.iter().copied().fold(0.0, f64::max);
+    assert!(close(max, mechanism.max_row_norm_squared()), "{name} at {horizon}: max");
+    let mean = rows.iter().sum::<f64>() / horizon as f64;
+    assert!(close(mean, mechanism.mean_row_norm_squared()), "{name} at {horizon}: mean");
+}
+
+/// The tests of a family with 0/1 matrices and any horizon: closed forms, cursor, and bounds for units.
+pub(super) fn check(build: impl Fn(u64) -> crate::Result<Arc<dyn Mechanism>>) {
+    for horizon in HORIZONS {
+        let mechanism = build(horizon).unwrap();
+        assert_eq!(mechanism.horizon(), horizon);
+        closed_forms_agree(&*mechanism);
+        column_norms_agree(&*mechanism);
+        cursor_agrees(&*mechanism);
+        units::check(&*mechanism);
+    }
+    let far = build(1 << 40).unwrap();
+    assert!(far.max_row_norm_squared() >= far.mean_row_norm_squared(), "{}", far.name());
+    assert!(build(0).is_err() && build(MAX_HORIZON + 1).is_err());
+}
+
 #[test]
 fn closed_forms_are_those_of_the_dense_twin() {
     for horizon in HORIZONS.into_iter().chain([250]) {
         for mechanism in all(horizon) {
-            let (name, dense) = (mechanism.name(), mechanism.dense());
-            assert!(dense.prefix_sum_error() < 1e-12, "{name} at {horizon}: L R is not A");
-            assert_eq!(mechanism.column_norms(), dense.column_norms(), "{name} at {horizon}");
-            let rows = dense.row_norms_squared();
-            for (row, step) in rows.iter().zip(1..) {
-                assert!(close(*row, mechanism.row_norm_squared(step)), "{name} at {horizon}, step {step}");
-                let RowLaw::Sum(terms) = mechanism.row_law(step) else { panic!("{name}: a tree is a sum") };
-                let grouped: f64 = terms.iter().map(|(w, n)| w * w * *n as f64).sum();
-                assert!(close(*row, grouped), "{name} at {horizon}, step {step}: magnitudes");
-            }
-            let max = rows.iter().copied().fold(0.0, f64::max);
-            assert!(close(max, mechanism.max_row_norm_squared()), "{name} at {horizon}: max");
-            let mean = rows.iter().sum::<f64>() / horizon as f64;
-            assert!(close(mean, mechanism.mean_row_norm_squared()), "{name} at {horizon}: mean");
+            closed_forms_agree(&*mechanism);
         }
     }
 }
 
 /// The definition of the sensitivity, by brute force: add one unit to one step and see which node sums that are ever
 /// read change. Independent of the matrices: reads are traced from a cursor.
+fn column_norms_agree(mechanism: &dyn Mechanism) {
+    let horizon = mechanism.horizon();
+    let mut drawn = std::collections::BTreeSet::new();
+    let mut cursor = mechanism.cursor();
+    for _ in 0..horizon {
+        cursor.advance(&mut |node| {
+            drawn.insert(node);
+            0
+        });
+    }
+    let covering =
+        |step: u64| drawn.iter().map(|n| mechanism.node_span(*n)).filter(|s| s.0 <= step && step <= s.1).count();
+    let most = (1..=horizon).map(covering).max().unwrap() as f64;
+    assert_eq!(mechanism.column_norms().l1, most, "{} at {horizon}", mechanism.name());
+}
+
 #[test]
 fn column_norms_count_exactly_the_nodes_a_cursor_draws() {
     for horizon in HORIZONS {
         for mechanism in all(horizon) {
-            let mut drawn = std::collections::BTreeSet::new();
-            let mut cursor = mechanism.cursor();
-            for _ in 0..horizon {
-                cursor.advance(&mut |node| {
-                    drawn.insert(node);
-                    0
-                });
-            }
-            let covering = |step: u64| {
-                drawn.iter().map(|n| mechanism.node_span(*n)).filter(|s| s.0 <= step && step <= s.1).count()
-            };
-            let most = (1..=horizon).map(covering).max().unwrap() as f64;
-            assert_eq!(mechanism.column_norms().l1, most, "{} at {horizon}", mechanism.name());
+            column_norms_agree(&*mechanism);
         }
     }
 }
@@ -104,40 +129,46 @@ fn fingerprint(node: Node) -> i128 {
     i128::from(x >> 16) - (1 << 47)
 }
 
+/// A cursor gives the rows of `L`, and continues from wherever it seeks to.
+fn cursor_agrees(mechanism: &dyn Mechanism) {
+    let horizon = mechanism.horizon();
+    let name = mechanism.name();
+    let mut cursor = mechanism.cursor();
+    let scale = libm::exp2(f64::from(mechanism.fraction_bits()));
+    let mut noises = vec![0];
+    for step in 1..=horizon {
+        let noise = cursor.advance(&mut fingerprint);
+        let (mut exact, mut size) = (0.0, 0.0);
+        mechanism.visit_row(step, &mut |node, weight| {
+            exact += weight * fingerprint(node) as f64;
+            size += (weight * fingerprint(node) as f64).abs();
+        });
+        let rounding = 1e-15 * size;
+        let slack = match scale > 1.0 {
+            true => 1e-3 + rounding,
+            // Whole numbers are exact in a double up to 2^53.
+            false if size < 9e15 => 0.0,
+            false => rounding,
+        };
+        assert!((noise as f64 / scale - exact).abs() <= slack, "{name} at {horizon}, step {step}");
+        assert_eq!(cursor.step(), step);
+        noises.push(noise);
+    }
+    for start in [0, horizon / 3, horizon / 2, horizon] {
+        let mut other = mechanism.cursor();
+        assert_eq!(other.seek(start, &mut fingerprint), noises[start as usize], "{name} seek {start}");
+        for step in start + 1..=horizon {
+            assert_eq!(other.advance(&mut fingerprint), noises[step as usize], "{name} after seek {start}");
+        }
+        assert_eq!(cursor.seek(start, &mut fingerprint), noises[start as usize], "{name} seek back {start}");
+    }
+}
+
 #[test]
 fn cursors_follow_the_rows_and_seeking_agrees() {
     for horizon in HORIZONS.into_iter().chain([1000]) {
         for mechanism in all_cursors(horizon) {
-            let name = mechanism.name();
-            let mut cursor = mechanism.cursor();
-            let scale = libm::exp2(f64::from(mechanism.fraction_bits()));
-            let mut noises = vec![0];
-            for step in 1..=horizon {
-                let noise = cursor.advance(&mut fingerprint);
-                let (mut exact, mut size) = (0.0, 0.0);
-                mechanism.visit_row(step, &mut |node, weight| {
-                    exact += weight * fingerprint(node) as f64;
-                    size += (weight * fingerprint(node) as f64).abs();
-                });
-                let rounding = 1e-15 * size;
-                let slack = match scale > 1.0 {
-                    true => 1e-3 + rounding,
-                    // Whole numbers are exact in a double up to 2^53.
-                    false if size < 9e15 => 0.0,
-                    false => rounding,
-                };
-                assert!((noise as f64 / scale - exact).abs() <= slack, "{name} at {horizon}, step {step}");
-                assert_eq!(cursor.step(), step);
-                noises.push(noise);
-            }
-            for start in [0, horizon / 3, horizon / 2, horizon] {
-                let mut other = mechanism.cursor();
-                assert_eq!(other.seek(start, &mut fingerprint), noises[start as usize], "{name} seek {start}");
-                for step in start + 1..=horizon {
-                    assert_eq!(other.advance(&mut fingerprint), noises[step as usize], "{name} after seek {start}");
-                }
-                assert_eq!(cursor.seek(start, &mut fingerprint), noises[start as usize], "{name} seek back {start}");
-            }
+            cursor_agrees(&*mechanism);
         }
     }
 }

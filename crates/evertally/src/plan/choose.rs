@@ -37,7 +37,7 @@ pub struct Candidate {
 
 /// Whether a search considers a competitor: heavy ones only if steps may cost that much.
 fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
-    is_looked_up(request, name) && !(request.search.light_steps && name.family().is_heavy())
+    is_looked_up(request, name) && !(request.search.light_steps && name.is_heavy())
 }
 
 /// The selection of keys checks every key, which must not take more draws than this unless a mechanism is requested by
@@ -46,10 +46,12 @@ const MAX_SELECTION_DRAWS: u64 = 64;
 const MAX_WINDOW_SELECTION_DRAWS: u64 = 1 << 10;
 
 fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
-    let replayed = if request.workload.is_sum() { MAX_SELECTION_DRAWS } else { MAX_WINDOW_SELECTION_DRAWS };
-    let has_a_way = name.family().abilities.random_access || request.horizon <= replayed;
-    // Noise on each step is available for windows of any length and horizon.
-    request.selection.is_none() || has_a_way || (name == MechanismName::Input && !request.workload.is_sum())
+    let abilities = name.family().abilities;
+    let (has_access, replayed) = match request.workload.is_sum() {
+        true => (abilities.random_access, MAX_SELECTION_DRAWS),
+        false => (abilities.random_access || abilities.random_windows, MAX_WINDOW_SELECTION_DRAWS),
+    };
+    request.selection.is_none() || has_access || request.horizon <= replayed
 }
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
@@ -160,8 +162,8 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
     };
     let families = competitors.into_iter().filter(|name| is_searched(request, *name));
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
-        let family = mechanism.name().family();
-        family.serves(kind) && is_looked_up(request, mechanism.name())
+        let name = mechanism.name();
+        name.serves(kind) && is_looked_up(request, name)
     });
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }
@@ -183,41 +185,40 @@ const LONG_WINDOWS_COMPETE: u64 = 1 << 14;
 /// assert_eq!(competitors(1 << 40, NoiseKind::Gaussian, &weeks).len(), 2);
 /// ```
 pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
-    let reached = |name: &MechanismName| name.family().reach.of(kind).is_some_and(|longest| horizon <= longest);
+    let reached = |name: &MechanismName| name.reaches(horizon, kind);
     let families = MechanismName::FAMILIES.into_iter().filter(reached);
     let workload = criterion.workload().over(horizon);
     if workload.is_sum() && horizon == MAX_HORIZON {
-        return MechanismName::endless().filter(reached).collect();
+        return MechanismName::endless(kind).filter(reached).collect();
     }
     if workload.is_sum() {
         return families.collect();
     }
     let criterion = criterion.with_workload(workload);
     let sums = families.filter(|name| reads_sums(*name, horizon, kind, workload));
-    of_readings(kind, &criterion).into_iter().chain(sums).collect()
+    of_readings(kind, &criterion).chain(sums).collect()
 }
 
 /// The names of families that publish windows and decays themselves.
-fn of_readings(kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
-    let families = MechanismName::all_families().filter(|family| family.serves(kind));
-    families.flat_map(|family| (family.readings)(criterion)).collect()
+fn of_readings(kind: NoiseKind, criterion: &Criterion) -> impl Iterator<Item = MechanismName> + use<> {
+    MechanismName::readings(criterion).filter(move |name| name.serves(kind))
 }
 
 /// Whether a window read from a family's running sums may win.
 fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
     let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
-    let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
+    let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.is_heavy());
     is_short && matches!(workload, Workload::Window(_)) && name.family().publishes == Publishes::Sums
 }
 
 /// The families that compete if several workloads are read from one release: those that all workloads can read.
 fn competitors_of_mix(horizon: u64, kind: NoiseKind, criterion: &Criterion, mix: &Mix) -> Vec<MechanismName> {
-    let reached = |name: &MechanismName| name.family().reach.of(kind).is_some_and(|longest| horizon <= longest);
+    let reached = |name: &MechanismName| name.reaches(horizon, kind);
     let reads_all = |name: &MechanismName| {
         mix.workloads().all(|workload| workload.is_sum() || reads_sums(*name, horizon, kind, workload))
     };
     let families = MechanismName::FAMILIES.into_iter().filter(reached).filter(reads_all);
-    of_readings(kind, criterion).into_iter().chain(families).collect()
+    of_readings(kind, criterion).chain(families).collect()
 }
 
 /// The same mechanism and law under the budget of another request.

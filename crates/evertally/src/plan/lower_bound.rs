@@ -9,12 +9,9 @@ mod workload;
 pub use event::gaussian_lower_bound;
 pub use workload::workload_lower_bound;
 
-use crate::mechanism::{Dense, Objective};
+use crate::mechanism::{Objective, certified_bound};
 use crate::privacy::Spread;
 
-/// Longest horizon at which the bound for single events is that of the optimum, computed in less than a tenth of a
-/// second.
-pub(super) const MAX_CERTIFIED_STEPS: u64 = 2048;
 /// Longest horizon whose waves are summed.
 const MAX_WAVE_STEPS: u64 = 1 << 17;
 
@@ -59,9 +56,7 @@ pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
 
 /// The same for one event of size 1.
 pub(super) fn event_bound(horizon: u64) -> f64 {
-    let certified =
-        (horizon <= MAX_CERTIFIED_STEPS).then(|| Dense::lower_bound(horizon, Objective::Max).ok()).flatten();
-    certified.map_or_else(|| gaussian_lower_bound(horizon), f64::sqrt)
+    certified_bound(horizon, Objective::Max).map_or_else(|| gaussian_lower_bound(horizon), f64::sqrt)
 }
 
 /// The effect of several groups if all steps count equally. Let a pattern have its events of group `g` around the step

@@ -2,13 +2,12 @@
 
 mod windows;
 
-use super::lower_bound::MAX_CERTIFIED_STEPS;
 use super::unbounded::{LOOKED_AT, largest_ratio};
 use super::{
     Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, node_variance, unit_lower_bound,
     workload_lower_bound,
 };
-use crate::mechanism::{Dense, MAX_HORIZON, MechanismName, Workload};
+use crate::mechanism::{MAX_HORIZON, MechanismName, Workload, certified_bound};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
@@ -169,7 +168,7 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
     }
     let (spread, noise) = unit_and_noise(request)?;
     let events = in_one_step(spread)?;
-    let bound = (horizon <= MAX_CERTIFIED_STEPS).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
+    let bound = certified_bound(horizon, Objective::Max)?;
     Some(bound.sqrt() * events * noise)
 }
 

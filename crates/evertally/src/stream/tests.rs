@@ -151,7 +151,7 @@ fn leaps_give_what_steps_give() {
     let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
     let windows = PlanRequest::count(1 << 62, budget).with_workload(Workload::Window(40));
     let windows = windows.with_mechanism("rolling-hats(spacing=12,share=440)".parse().unwrap());
-    let trees = PlanRequest::unbounded(budget).with_mechanism("endless-trees".parse().unwrap());
+    let trees = PlanRequest::unbounded(budget).with_mechanism("endless(inside=trees)".parse().unwrap());
     for plan in [windows.plan().unwrap(), trees.plan().unwrap()] {
         let mut ticked = RunningSum::new(plan.clone(), &key(1), name("s")).unwrap();
         let mut skipped = RunningSum::new(plan.clone(), &key(1), name("s")).unwrap();

@@ -3,6 +3,7 @@
 use super::contents::{Contents, Entry};
 use super::{Issuer, Run, ledger_path};
 use crate::protects::Protects;
+use evertally::mechanism::MechanismName;
 use evertally::plan::Plan;
 use evertally::privacy::composition::{Expense, Odometer};
 use evertally::privacy::selection::Selection;
@@ -221,7 +222,12 @@ pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
 impl PublishedStream {
     /// The plan itself, unless it needs a search of minutes, or another version wrote it.
     fn plan(&self) -> Option<Plan> {
-        let searched = self.plan_text.lines().any(|line| line.starts_with("mechanism = \"dense-pure"));
-        if searched { None } else { toml::from_str(&self.plan_text).ok() }
+        let name = |line: &str| line.strip_prefix("mechanism = \"")?.strip_suffix('"')?.parse::<MechanismName>().ok();
+        let is_searched = |name: MechanismName| name.family().long_search.is_some();
+        if self.plan_text.lines().filter_map(name).any(is_searched) {
+            None
+        } else {
+            toml::from_str(&self.plan_text).ok()
+        }
     }
 }

@@ -102,10 +102,7 @@ fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
     let (horizon, participation) = (request.horizon, request.participation);
     MechanismName::all_families().flat_map(move |family| match family.vectors {
         Vectors::No | Vectors::Named => vec![],
-        Vectors::Compete => {
-            let reaches = family.reach.of(NoiseKind::Gaussian).is_some_and(|longest| horizon <= longest);
-            family.open.filter(|_| reaches).into_iter().collect()
-        }
+        Vectors::Compete => family.open.filter(|name| name.reaches(horizon, NoiseKind::Gaussian)).into_iter().collect(),
         Vectors::CompeteAs(names) => names(horizon, participation),
     })
 }
@@ -149,7 +146,7 @@ fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCand
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
     let of_bands = |bands: u64| {
         let searched = MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
-        let is_in_reach = searched.family().reach.gaussian.is_some_and(|longest| request.horizon <= longest);
+        let is_in_reach = searched.reaches(request.horizon, NoiseKind::Gaussian);
         attempt(if is_in_reach { searched } else { MechanismName::BandedSqrt(bands) })
     };
     let figure = |found: &Result<VectorCandidate>| {
@@ -187,7 +184,7 @@ fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
         Some(_) => MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None),
         None => MechanismName::BandedSqrt(bands),
     };
-    if of_bands(1).family().reach.gaussian.is_some_and(|longest| request.horizon > longest) {
+    if !of_bands(1).reaches(request.horizon, NoiseKind::Gaussian) {
         return tried;
     }
     let best = best_widths(request, bins.min(request.horizon), of_bands);

@@ -1,20 +1,50 @@
 //! The line style of a mechanism: the same in every figure, distinguished by colour, dashes and marker.
 
-use evertally::mechanism::{Dash, Family, Hue, Mark, MechanismName};
 use evertally_plot::style::dash::{DASHED, MIXED, SOLID};
 use evertally_plot::style::ink::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Shade, VERMILION};
 use evertally_plot::style::{LineStyle, Marker};
 
+/// The lines of families by stem, and of members that are drawn next to others of their family by name. Related lines
+/// share a colour. A family without an entry has a style that follows from the letters of its stem.
+const FAMILIES: [(&str, Line); 26] = [
+    ("input", Line::new(GREY, DASHED, Marker::Up)),
+    ("output", Line::new(GREY, MIXED, Marker::Down)),
+    ("binary", Line::new(BLACK, SOLID, Marker::Square)),
+    ("honaker-online", Line::new(BLACK, DASHED, Marker::Diamond)),
+    ("kary", Line::new(SKY, SOLID, Marker::Up)),
+    ("subtract", Line::new(SKY, DASHED, Marker::Down)),
+    ("smooth", Line::new(BLUE, SOLID, Marker::Circle)),
+    ("consistent", Line::new(GREEN, SOLID, Marker::Diamond)),
+    ("path-sum", Line::new(BLUE, MIXED, Marker::Square)),
+    ("hats", Line::new(GREEN, DASHED, Marker::Up)),
+    ("sqrt", Line::new(VERMILION, DASHED, Marker::Down)),
+    ("normalized-sqrt", Line::new(VERMILION, SOLID, Marker::Square)),
+    ("banded-sqrt", Line::new(GREEN, MIXED, Marker::Down)),
+    ("epoch-bands", Line::new(GREEN, DASHED, Marker::Square)),
+    ("banded-inverse-sqrt", Line::new(ORANGE, MIXED, Marker::Down)),
+    ("banded-inverse", Line::new(ORANGE, SOLID, Marker::Diamond)),
+    ("blt", Line::new(PURPLE, DASHED, Marker::Diamond)),
+    ("normalized-blt", Line::new(PURPLE, SOLID, Marker::Circle)),
+    ("dense", Line::new(ORANGE, SOLID, Marker::Up)),
+    ("optimal", Line::new(ORANGE, MIXED, Marker::Square)),
+    ("dense-pure", Line::new(ORANGE, DASHED, Marker::Circle)),
+    ("banded", Line::new(PURPLE, MIXED, Marker::Square)),
+    ("rolling-hats", Line::new(GREEN, MIXED, Marker::Up)),
+    ("endless", Line::new(VERMILION, MIXED, Marker::Circle)),
+    ("endless(inside=trees)", Line::new(GREEN, MIXED, Marker::Circle)),
+    ("endless(inside=hats)", Line::new(GREEN, SOLID, Marker::Down)),
+];
+
 /// Lines that do not belong to a mechanism.
 const OTHERS: [(&str, Line); 8] = [
-    ("lower bound", Line { shade: GREY, dash: SOLID, marker: Marker::None }),
-    ("lazy, float", Line { shade: VERMILION, dash: SOLID, marker: Marker::Circle }),
-    ("lazy, keyed", Line { shade: VERMILION, dash: DASHED, marker: Marker::Diamond }),
-    ("eager", Line { shade: BLACK, dash: MIXED, marker: Marker::Circle }),
-    ("buffered", Line { shade: BLUE, dash: MIXED, marker: Marker::Up }),
-    ("hybrid", Line { shade: BLACK, dash: SOLID, marker: Marker::Diamond }),
-    ("logarithmic perturbation", Line { shade: SKY, dash: SOLID, marker: Marker::Circle }),
-    ("differences of running counts", Line { shade: SKY, dash: MIXED, marker: Marker::Circle }),
+    ("lower bound", Line::new(GREY, SOLID, Marker::None)),
+    ("lazy, float", Line::new(VERMILION, SOLID, Marker::Circle)),
+    ("lazy, keyed", Line::new(VERMILION, DASHED, Marker::Diamond)),
+    ("eager", Line::new(BLACK, MIXED, Marker::Circle)),
+    ("buffered", Line::new(BLUE, MIXED, Marker::Up)),
+    ("hybrid", Line::new(BLACK, SOLID, Marker::Diamond)),
+    ("logarithmic perturbation", Line::new(SKY, SOLID, Marker::Circle)),
+    ("differences of running counts", Line::new(SKY, MIXED, Marker::Circle)),
 ];
 
 /// The style that distinguishes a line.
@@ -26,54 +56,30 @@ struct Line {
 }
 
 impl Line {
-    /// The line style of a family, by its row in the registry.
-    fn of(family: &Family) -> Self {
-        let evertally::mechanism::Line(hue, dash, mark) = family.line;
-        Self {
-            shade: match hue {
-                Hue::Grey => GREY,
-                Hue::Black => BLACK,
-                Hue::Sky => SKY,
-                Hue::Blue => BLUE,
-                Hue::Green => GREEN,
-                Hue::Vermilion => VERMILION,
-                Hue::Purple => PURPLE,
-                Hue::Orange => ORANGE,
-            },
-            dash: match dash {
-                Dash::Solid => SOLID,
-                Dash::Dashed => DASHED,
-                Dash::Mixed => MIXED,
-            },
-            marker: match mark {
-                Mark::Circle => Marker::Circle,
-                Mark::Square => Marker::Square,
-                Mark::Diamond => Marker::Diamond,
-                Mark::Up => Marker::Up,
-                Mark::Down => Marker::Down,
-            },
-        }
+    const fn new(shade: Shade, dash: Option<&'static str>, marker: Marker) -> Self {
+        Self { shade, dash, marker }
     }
 }
 
-/// Every line with a style, by the name of its family or by its own name.
+/// Every line with an entry.
 fn known() -> impl Iterator<Item = (&'static str, Line)> {
-    MechanismName::all_families().map(|family| (family.stem, Line::of(family))).chain(OTHERS)
+    FAMILIES.into_iter().chain(OTHERS)
 }
 
-/// The style of a mechanism, by its name without the parameters.
+/// The style of a mechanism: that of its name, or else that of its family.
 pub(super) fn look(name: &str) -> LineStyle {
-    let family = name.split('(').next().unwrap_or(name);
-    let line = known().find(|(known, _)| *known == family);
-    line.map_or_else(|| LineStyle::from_name(family), |(_, line)| LineStyle::new(line.shade, line.dash, line.marker))
+    let stem = name.split('(').next().unwrap_or(name);
+    let line = [name, stem].into_iter().find_map(|wanted| known().find(|(known, _)| *known == wanted));
+    line.map_or_else(|| LineStyle::from_name(stem), |(_, line)| LineStyle::new(line.shade, line.dash, line.marker))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evertally::mechanism::MechanismName;
 
     #[test]
-    fn every_family_has_a_look_of_its_own() {
+    fn lines_of_the_tables_are_different() {
         let looks: Vec<LineStyle> = known().map(|(name, _)| look(name)).collect();
         for (i, a) in looks.iter().enumerate() {
             for b in &looks[..i] {
@@ -84,13 +90,19 @@ mod tests {
     }
 
     #[test]
-    fn looks_depend_on_the_family_alone() {
+    fn every_entry_is_a_family_or_a_member() {
+        let families = MechanismName::all_families().map(|family| family.stem);
+        let all: Vec<&str> = families.chain(MechanismName::all_families().flat_map(|f| f.examples).copied()).collect();
+        for (name, _) in FAMILIES {
+            assert!(all.contains(&name), "there is no family `{name}`");
+        }
+    }
+
+    #[test]
+    fn members_have_the_look_of_their_family_unless_they_have_an_entry() {
         assert_eq!(look("subtract(k=19)"), look("subtract"));
         assert_eq!(look("not-yet-known(d=3)"), look("not-yet-known"));
-        for name in evertally::mechanism::MechanismName::FAMILIES {
-            let name = name.to_string();
-            let family = name.split('(').next().unwrap();
-            assert!(known().any(|(known, _)| known == family), "{family} has no look yet");
-        }
+        assert_eq!(look("endless(inside=plain)"), look("endless"));
+        assert_ne!(look("endless(inside=hats)"), look("endless"));
     }
 }

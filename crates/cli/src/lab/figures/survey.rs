@@ -35,7 +35,7 @@ pub(crate) fn as_planned(
     objective: Objective,
     horizon: u64,
 ) -> evertally::Result<Arc<dyn Mechanism>> {
-    if law == NoiseKind::Gaussian && !family.family().serves(law) {
+    if law == NoiseKind::Gaussian && !family.serves(law) {
         return Err(Error::invalid(format!("the planner offers `{family}` for Laplace noise only")));
     }
     let budget = match law {

@@ -1,4 +1,16 @@
-//! The epochs with hats inside.
+//! The epochs with hats inside, for Laplace noise.
+//!
+//! Hats over an epoch are already accurate early in it, because coarse sums have more of the budget at early steps. So
+//! an epoch can be 64 times as long as all before it, and still no step is far above its optimum if it were the last.
+//! Few epochs add up few totals, and the last release of an epoch estimates its total well enough: a separate node for
+//! it costs more than it gains (its best share is zero, by the same search). Hats end at 2^22 steps; trees with
+//! subtraction follow, in epochs that are 15 times longer each and whose totals are sums of five nodes.
+//!
+//! **How good.** From step 16 to 2^22 no variance is above 2.35 times the least largest one of *any* family of the
+//! planner over as many steps, and from there to 2^40 above 1.9 times that of the families without end (a test allows
+//! 2.5). Levels are frozen; noise depends on them.
+//!
+//! The first release of an epoch draws the noise of all its steps, up to four million.
 
 use super::epoch::{Epoch, Inner};
 use super::grids::WEIGHT_BITS;

@@ -28,5 +28,5 @@ pub(super) const SHARES: [[u32; EPOCHS]; 3] = [
     [5408, 345, 446, 479, 439, 641, 330, 381, 296, 491, 491, 491, 491, 491, 491, 491],
 ];
 
-/// The arities of the trees of `endless-trees`, and of the longest epochs of `endless`.
+/// The arities of the trees inside, and of the longest epochs with BLTs inside.
 pub(super) const ARITIES: [u64; EPOCHS] = [33, 8, 21, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19, 19];

@@ -41,8 +41,8 @@ use super::frame::solved_at_once;
 use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, Objective,
-    Optimum, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, LongSearch, Matrix, Mechanism, MechanismName,
+    Objective, Optimum, RowLaw, SearchedMechanism, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -311,6 +311,21 @@ pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, optimum: 
         _ => Ok(Arc::new(found)),
     }
 }
+
+/// One to two minutes at the longest horizon.
+pub(in crate::mechanism) const LONG_SEARCH: LongSearch = LongSearch {
+    longest: MAX_HORIZON,
+    objective: |name| match name {
+        MechanismName::DensePure(optimum) => optimum.objective,
+        _ => None,
+    },
+    run: |horizon, objective, progress| {
+        let found = DensePure::search(horizon, objective, &mut |_, share| progress(share))?;
+        let bytes = found.to_bytes();
+        Ok(SearchedMechanism { mechanism: Arc::new(found), bytes })
+    },
+    read: |bytes| Ok(Arc::new(DensePure::from_bytes(bytes)?)),
+};
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
     match name {

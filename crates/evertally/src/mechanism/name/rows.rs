@@ -15,10 +15,10 @@ macro_rules! mechanism_rows {
                 open: Some(MechanismName::Input),
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
+                abilities: Abilities { random_windows: true, ..Abilities::IN_ORDER },
                 is_plain_noise: true,
                 publishes: Publishes::Workloads,
                 readings: trivial::input::readings,
-                line: Line(Hue::Grey, Dash::Dashed, Mark::Up),
                 ..Family::DEFAULT
             };
 
@@ -32,7 +32,6 @@ macro_rules! mechanism_rows {
                 vectors: Vectors::Compete,
                 abilities: Abilities::EVERY_STEP,
                 is_plain_noise: true,
-                line: Line(Hue::Grey, Dash::Mixed, Mark::Down),
                 ..Family::DEFAULT
             };
 
@@ -46,7 +45,6 @@ macro_rules! mechanism_rows {
                 vectors: Vectors::Compete,
                 abilities: Abilities::EVERY_STEP,
                 limits: tree::binary::limits,
-                line: Line(Hue::Black, Dash::Solid, Mark::Square),
                 ..Family::DEFAULT
             };
 
@@ -59,7 +57,6 @@ macro_rules! mechanism_rows {
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
                 limits: tree::honaker_online::limits,
-                line: Line(Hue::Black, Dash::Dashed, Mark::Diamond),
                 ..Family::DEFAULT
             };
 
@@ -73,7 +70,6 @@ macro_rules! mechanism_rows {
                 vectors: Vectors::Compete,
                 abilities: Abilities::EVERY_STEP,
                 limits: tree::kary::limits,
-                line: Line(Hue::Sky, Dash::Solid, Mark::Up),
                 ..Family::DEFAULT
             };
 
@@ -87,7 +83,6 @@ macro_rules! mechanism_rows {
                 vectors: Vectors::Compete,
                 abilities: Abilities::EVERY_STEP,
                 limits: tree::subtract::limits,
-                line: Line(Hue::Sky, Dash::Dashed, Mark::Down),
                 ..Family::DEFAULT
             };
 
@@ -102,7 +97,6 @@ macro_rules! mechanism_rows {
                 abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
                 listed_open: true,
                 limits: tree::smooth::limits,
-                line: Line(Hue::Blue, Dash::Solid, Mark::Circle),
                 ..Family::DEFAULT
             };
 
@@ -112,11 +106,10 @@ macro_rules! mechanism_rows {
                 about: "k-ary tree, every prefix estimated from all blocks",
                 examples: &["consistent", "consistent(k=12)"],
                 open: Some(MechanismName::Consistent(None, LevelChoice::Best)),
-                reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
-                usual_law: Laplace,
+                reach: |_| Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
+                usual_law: |_| Laplace,
                 competes: Competes::ForSums,
-                steps: Linear,
-                line: Line(Hue::Green, Dash::Solid, Mark::Diamond),
+                steps: |_| Linear,
                 ..Family::DEFAULT
             };
 
@@ -126,13 +119,12 @@ macro_rules! mechanism_rows {
                 about: "binary tree, a release sums the path to its leaf",
                 examples: &["path-sum"],
                 open: Some(MechanismName::PathSum(LevelChoice::Best)),
-                reach: Reach::ANY_GAUSSIAN,
+                reach: |_| Reach::ANY_GAUSSIAN,
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
                 abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
                 listed_open: true,
                 brief: tree::path_sum::brief,
-                line: Line(Hue::Blue, Dash::Mixed, Mark::Square),
                 ..Family::DEFAULT
             };
 
@@ -142,12 +134,11 @@ macro_rules! mechanism_rows {
                 about: "single steps and overlapping hats, estimated from all",
                 examples: &["hats", "hats(spacing=12/150)"],
                 open: Some(MechanismName::Hats(HatChoice::Best)),
-                reach: Reach::laplace(1 << 22),
-                usual_law: Laplace,
+                reach: |_| Reach::laplace(1 << 22),
+                usual_law: |_| Laplace,
                 competes: Competes::ForSums,
-                steps: Linear,
+                steps: |_| Linear,
                 brief: least_squares::hats::brief,
-                line: Line(Hue::Green, Dash::Dashed, Mark::Up),
                 ..Family::DEFAULT
             };
 
@@ -157,12 +148,11 @@ macro_rules! mechanism_rows {
                 about: "square root of the prefix-sum matrix",
                 examples: &["sqrt"],
                 open: Some(MechanismName::Sqrt),
-                reach: Reach::gaussian(1 << 20),
+                reach: |_| Reach::gaussian(1 << 20),
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
-                steps: Linear,
+                steps: |_| Linear,
                 limits: toeplitz::sqrt::limits,
-                line: Line(Hue::Vermilion, Dash::Dashed, Mark::Down),
                 ..Family::DEFAULT
             };
 
@@ -172,12 +162,11 @@ macro_rules! mechanism_rows {
                 about: "square root with columns of one length",
                 examples: &["normalized-sqrt"],
                 open: Some(MechanismName::NormalizedSqrt),
-                reach: Reach::gaussian(1 << 14),
+                reach: |_| Reach::gaussian(1 << 14),
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
-                steps: Linear,
+                steps: |_| Linear,
                 limits: toeplitz::sqrt::limits,
-                line: Line(Hue::Vermilion, Dash::Solid, Mark::Square),
                 ..Family::DEFAULT
             };
 
@@ -187,10 +176,9 @@ macro_rules! mechanism_rows {
                 about: "first diagonals of the square root",
                 examples: &["banded-sqrt(bands=8)"],
                 open: None,
-                reach: Reach::gaussian(1 << 14),
+                reach: |_| Reach::gaussian(1 << 14),
                 vectors: Vectors::Named,
-                steps: Linear,
-                line: Line(Hue::Green, Dash::Mixed, Mark::Down),
+                steps: |_| Linear,
                 ..Family::DEFAULT
             };
 
@@ -201,11 +189,10 @@ macro_rules! mechanism_rows {
                 about: "best bands, with columns scaled per epoch",
                 examples: &["epoch-bands(bands=8)"],
                 open: None,
-                reach: Reach::gaussian(1 << 12),
+                reach: |_| Reach::gaussian(1 << 12),
                 vectors: Vectors::CompeteAs(toeplitz::epoch_bands::competitors),
-                steps: Linear,
+                steps: |_| Linear,
                 brief: toeplitz::epoch_bands::brief,
-                line: Line(Hue::Green, Dash::Dashed, Mark::Square),
                 ..Family::DEFAULT
             };
 
@@ -215,10 +202,9 @@ macro_rules! mechanism_rows {
                 about: "inverse of the first diagonals of the inverse square root",
                 examples: &["banded-inverse-sqrt(bands=8)"],
                 open: None,
-                reach: Reach::gaussian(1 << 14),
+                reach: |_| Reach::gaussian(1 << 14),
                 vectors: Vectors::Named,
-                steps: Linear,
-                line: Line(Hue::Orange, Dash::Mixed, Mark::Down),
+                steps: |_| Linear,
                 ..Family::DEFAULT
             };
 
@@ -228,11 +214,10 @@ macro_rules! mechanism_rows {
                 about: "inverse of the first diagonals of a power of the differences",
                 examples: &["banded-inverse(bands=2)", "banded-inverse(bands=8,exponent=0.75)"],
                 open: None,
-                reach: Reach::gaussian(1 << 14),
+                reach: |_| Reach::gaussian(1 << 14),
                 vectors: Vectors::CompeteAs(toeplitz::banded_inverse::competitors),
-                steps: Linear,
+                steps: |_| Linear,
                 brief: toeplitz::banded_inverse::brief,
-                line: Line(Hue::Orange, Dash::Solid, Mark::Diamond),
                 ..Family::DEFAULT
             };
 
@@ -242,12 +227,11 @@ macro_rules! mechanism_rows {
                 about: "buffered linear Toeplitz matrix",
                 examples: &["blt", "blt(buffers=4)"],
                 open: Some(MechanismName::Blt(BufferChoice::Best)),
-                reach: Reach::ANY_GAUSSIAN,
+                reach: |_| Reach::ANY_GAUSSIAN,
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
                 abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
                 brief: toeplitz::blt::brief,
-                line: Line(Hue::Purple, Dash::Dashed, Mark::Diamond),
                 ..Family::DEFAULT
             };
 
@@ -257,12 +241,11 @@ macro_rules! mechanism_rows {
                 about: "buffered linear Toeplitz matrix with columns of one length",
                 examples: &["normalized-blt"],
                 open: Some(MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE)),
-                reach: Reach::ANY_GAUSSIAN,
+                reach: |_| Reach::ANY_GAUSSIAN,
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
                 abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
                 brief: toeplitz::normalized_blt::brief,
-                line: Line(Hue::Purple, Dash::Solid, Mark::Circle),
                 ..Family::DEFAULT
             };
 
@@ -272,12 +255,11 @@ macro_rules! mechanism_rows {
                 about: "the optimal factorization, as a dense matrix",
                 examples: &["dense"],
                 open: Some(MechanismName::Dense(Optimum::OPEN)),
-                reach: Reach::gaussian(1 << 11),
+                reach: |_| Reach::gaussian(1 << 11),
                 competes: Competes::ForSums,
-                steps: Linear,
+                steps: |_| Linear,
                 brief: optimum::dense::brief,
                 answers: optimum::dense::answers,
-                line: Line(Hue::Orange, Dash::Solid, Mark::Up),
                 ..Family::DEFAULT
             };
 
@@ -287,11 +269,10 @@ macro_rules! mechanism_rows {
                 about: "filter with few states, close to the optimum",
                 examples: &["optimal", "optimal(states=8)"],
                 open: Some(MechanismName::Optimal(None, Optimum::OPEN)),
-                reach: Reach::gaussian(1 << 17),
+                reach: |_| Reach::gaussian(1 << 17),
                 competes: Competes::ForSums,
-                steps: Linear,
+                steps: |_| Linear,
                 brief: optimum::optimal::brief,
-                line: Line(Hue::Orange, Dash::Mixed, Mark::Square),
                 ..Family::DEFAULT
             };
 
@@ -301,12 +282,12 @@ macro_rules! mechanism_rows {
                 about: "the best factorization found by numerical search",
                 examples: &["dense-pure"],
                 open: Some(MechanismName::DensePure(Optimum::OPEN)),
-                reach: Reach::laplace(1 << 6),
-                usual_law: Laplace,
-                steps: Linear,
+                reach: |_| Reach::laplace(1 << 6),
+                usual_law: |_| Laplace,
+                steps: |_| Linear,
+                long_search: Some(least_squares::dense_pure::LONG_SEARCH),
                 brief: least_squares::dense_pure::brief,
                 answers: least_squares::dense_pure::answers,
-                line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
                 ..Family::DEFAULT
             };
 
@@ -317,12 +298,11 @@ macro_rules! mechanism_rows {
                 about: "piecewise constant bands, for endless windows and decays",
                 examples: &["banded"],
                 open: Some(MechanismName::Banded(Participation::ONCE, None)),
-                reach: Reach::ANY_GAUSSIAN, // for running sums; see `Criterion::workload`
+                reach: |_| Reach::ANY_GAUSSIAN, // for running sums; see `Criterion::workload`
                 brief: banded::brief,
                 answers: banded::answers,
                 publishes: Publishes::Workloads,
                 readings: banded::readings,
-                line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
                 ..Family::DEFAULT
             };
 
@@ -332,12 +312,11 @@ macro_rules! mechanism_rows {
                 about: "single steps and endless overlapping hats, for windows",
                 examples: &["rolling-hats", "rolling-hats(spacing=11/110,share=303/370)"],
                 open: Some(MechanismName::RollingHats(None)),
-                reach: Reach::laplace(MAX_HORIZON),
-                usual_law: Laplace, // for running sums; see `Criterion::workload`
+                reach: |_| Reach::laplace(MAX_HORIZON),
+                usual_law: |_| Laplace, // for running sums; see `Criterion::workload`
                 brief: least_squares::rolling_hats::brief,
                 publishes: Publishes::Workloads,
                 readings: least_squares::rolling_hats::readings,
-                line: Line(Hue::Green, Dash::Mixed, Mark::Up),
                 ..Family::DEFAULT
             };
 
@@ -345,41 +324,13 @@ macro_rules! mechanism_rows {
             Endless(choice: EndlessChoice) in endless = Family {
                 stem: "endless",
                 about: "epochs of growing length, for a count that never ends",
-                examples: &["endless"],
+                examples: &["endless", "endless(inside=hats)", "endless(inside=trees)"],
                 open: Some(MechanismName::Endless(EndlessChoice::OPEN)),
-                reach: Reach::ANY_GAUSSIAN,
-                competes: Competes::WithoutEnd,
+                reach: endless::reach,
+                usual_law: endless::usual_law,
+                competes: Competes::WithoutEnd(endless::competitors),
+                steps: endless::steps,
                 brief: endless::brief,
-                line: Line(Hue::Vermilion, Dash::Mixed, Mark::Circle),
-                ..Family::DEFAULT
-            };
-
-            /// The same with trees inside, for Laplace noise.
-            EndlessTrees(digest: Option<MatrixDigest>) in endless::trees = Family {
-                stem: "endless-trees",
-                about: "the same with trees, for Laplace noise",
-                examples: &["endless-trees"],
-                open: Some(MechanismName::EndlessTrees(None)),
-                reach: Reach::laplace(MAX_HORIZON),
-                usual_law: Laplace,
-                competes: Competes::WithoutEnd,
-                brief: endless::trees::brief,
-                line: Line(Hue::Green, Dash::Mixed, Mark::Circle),
-                ..Family::DEFAULT
-            };
-
-            /// The same with hats inside, for Laplace noise.
-            EndlessHats(digest: Option<MatrixDigest>) in endless::hats = Family {
-                stem: "endless-hats",
-                about: "the same with hats, for Laplace noise",
-                examples: &["endless-hats"],
-                open: Some(MechanismName::EndlessHats(None)),
-                reach: Reach::laplace(MAX_HORIZON),
-                usual_law: Laplace,
-                competes: Competes::WithoutEnd,
-                steps: Linear,
-                brief: endless::hats::brief,
-                line: Line(Hue::Green, Dash::Solid, Mark::Down),
                 ..Family::DEFAULT
             };
         }

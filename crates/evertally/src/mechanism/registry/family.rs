@@ -1,18 +1,19 @@
 //! The columns of the registry.
 
 use crate::mechanism::limits::Limits;
-use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, NoiseKind, Objective, Participation};
+use crate::mechanism::reach::{Reach, Steps};
+use crate::mechanism::{Criterion, LongSearch, MechanismName, NoiseKind, Objective, Participation};
 
 /// Properties of a family of mechanisms, for searches, programs and figures: a row of the registry.
 ///
-/// Every column is given for every family. Properties that depend on the parameters of a name are functions of the
-/// name.
+/// Every column is given for every family. Properties that may depend on the parameters of a name are functions of the
+/// name; [`MechanismName`] has methods for them.
 ///
 /// ```
 /// use evertally::mechanism::{MechanismName, NoiseKind};
 /// let name: MechanismName = "kary(k=5)".parse()?;
 /// assert_eq!(name.family().stem, "kary");
-/// assert!(name.family().serves(NoiseKind::Laplace) && !name.family().is_heavy());
+/// assert!(name.serves(NoiseKind::Laplace) && !name.is_heavy());
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Debug)]
@@ -27,9 +28,9 @@ pub struct Family {
     /// The name with all parameters left open; `None` if one must be given.
     pub open: Option<MechanismName>,
     /// The noise distributions it supports, and how far a search goes under each.
-    pub reach: Reach,
+    pub reach: fn(MechanismName) -> Reach,
     /// The noise distribution it is mostly used with.
-    pub usual_law: NoiseKind,
+    pub usual_law: fn(MechanismName) -> NoiseKind,
     /// When it competes for running sums if no mechanism is named.
     pub competes: Competes,
     /// The workloads that it publishes itself; all others are differences of its running sums.
@@ -41,7 +42,9 @@ pub struct Family {
     /// The abilities of a stream of its noise.
     pub abilities: Abilities,
     /// How the cost of a step grows.
-    pub steps: Steps,
+    pub steps: fn(MechanismName) -> Steps,
+    /// Its search, if it takes minutes.
+    pub long_search: Option<LongSearch>,
     /// Whether it is plain noise, whose error grows with the horizon itself and not with its logarithm.
     pub is_plain_noise: bool,
     /// Whether results with the parameters that are best for its usual distribution are listed under the open name: the
@@ -53,17 +56,15 @@ pub struct Family {
     pub brief: fn(MechanismName) -> MechanismName,
     /// Whether a mechanism of the second name, already built, satisfies the first name under an objective.
     pub answers: fn(MechanismName, MechanismName, Objective) -> bool,
-    /// How plots distinguish it.
-    pub line: Line,
 }
 
 /// When a family competes for running sums if no mechanism is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Competes {
     /// Over every horizon within its reach, with its parameters left open.
     ForSums,
-    /// On endless streams, and only there.
-    WithoutEnd,
+    /// On endless streams, and only there: with these names under a noise distribution.
+    WithoutEnd(fn(NoiseKind) -> &'static [MechanismName]),
     /// Never: a parameter must be given, a search takes minutes, or it serves other workloads.
     Never,
 }
@@ -75,15 +76,6 @@ pub enum Publishes {
     Sums,
     /// The workload of the criterion.
     Workloads,
-}
-
-/// The longest horizons, in steps, at which a search considers a family: building or running it takes a few seconds
-/// there. `None` for a noise distribution that it does not support.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Reach {
-    pub laplace: Option<u64>,
-    pub gaussian: Option<u64>,
 }
 
 /// Whether the noise of vectors can be streamed with a family, and whether it competes if none is named.
@@ -104,122 +96,36 @@ pub enum Vectors {
 pub struct Abilities {
     /// The noise of any single step is reached in `O(log T)` draws.
     pub random_access: bool,
+    /// The noise of any single window is reached by drawing that of its steps.
+    pub random_windows: bool,
     /// Noise can be drawn at single readings, without drawing everything before.
     pub lazy: bool,
     /// Gaussian noise can be calibrated by the covariance of the releases, if that reveals less than the column norms.
     pub exact_accounting: bool,
 }
 
-/// How the time and memory of a step grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
-    /// At most with the logarithm of the horizon.
-    Logarithmic,
-    /// With the horizon.
-    Linear,
-}
-
-/// Colour, dashes and marker of a family's line in comparison plots. Related families share a colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line(pub Hue, pub Dash, pub Mark);
-
-/// Colours shared by related families.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Hue {
-    Grey,
-    Black,
-    Sky,
-    Blue,
-    Green,
-    Vermilion,
-    Purple,
-    Orange,
-}
-
-/// Dashes of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Dash {
-    Solid,
-    Dashed,
-    Mixed,
-}
-
-/// Markers of the points of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Mark {
-    Circle,
-    Square,
-    Diamond,
-    Up,
-    Down,
-}
-
 impl Family {
-    /// What most rows have. A row states its stem, description, examples and line, and the columns in which it differs.
+    /// What most rows have. A row states its stem, description and examples, and the columns in which it differs.
     pub(super) const DEFAULT: Self = Self {
         stem: "",
         about: "",
         examples: &[],
         open: None,
-        reach: Reach::ANY,
-        usual_law: NoiseKind::Gaussian,
+        reach: |_| Reach::ANY,
+        usual_law: |_| NoiseKind::Gaussian,
         competes: Competes::Never,
         publishes: Publishes::Sums,
         readings: no_readings,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        steps: Steps::Logarithmic,
+        steps: |_| Steps::Logarithmic,
+        long_search: None,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
         brief: unchanged,
         answers: equal,
-        line: Line(Hue::Grey, Dash::Solid, Mark::Circle),
     };
-
-    /// Whether it is worth considering under a noise distribution.
-    pub fn serves(&self, law: NoiseKind) -> bool {
-        self.reach.of(law).is_some()
-    }
-
-    /// Whether time and memory grow with the horizon instead of its logarithm.
-    pub fn is_heavy(&self) -> bool {
-        self.steps == Steps::Linear
-    }
-}
-
-impl Reach {
-    /// Any horizon under both distributions.
-    pub const ANY: Self = Self { laplace: Some(MAX_HORIZON), gaussian: Some(MAX_HORIZON) };
-
-    /// Any horizon under Gaussian noise, the only distribution.
-    pub const ANY_GAUSSIAN: Self = Self::gaussian(MAX_HORIZON);
-
-    /// Up to a horizon under Gaussian noise, the only distribution.
-    pub const fn gaussian(longest: u64) -> Self {
-        Self { laplace: None, gaussian: Some(longest) }
-    }
-
-    /// Up to a horizon under Laplace noise, the only distribution.
-    pub const fn laplace(longest: u64) -> Self {
-        Self { laplace: Some(longest), gaussian: None }
-    }
-
-    /// The longest horizon under a noise distribution.
-    pub fn of(self, law: NoiseKind) -> Option<u64> {
-        match law {
-            NoiseKind::Laplace => self.laplace,
-            NoiseKind::Gaussian => self.gaussian,
-        }
-    }
-
-    /// The longest horizon under any noise distribution.
-    pub fn longest(self) -> u64 {
-        self.laplace.max(self.gaussian).unwrap_or(0)
-    }
 }
 
 impl Vectors {
@@ -231,9 +137,10 @@ impl Vectors {
 
 impl Abilities {
     /// Any step, and lazily.
-    pub const EVERY_STEP: Self = Self { random_access: true, lazy: true, exact_accounting: false };
+    pub const EVERY_STEP: Self = Self { random_access: true, lazy: true, ..Self::IN_ORDER };
     /// One step after the other.
-    pub const IN_ORDER: Self = Self { random_access: false, lazy: false, exact_accounting: false };
+    pub const IN_ORDER: Self =
+        Self { random_access: false, random_windows: false, lazy: false, exact_accounting: false };
 }
 
 /// No names.

@@ -16,19 +16,22 @@ fn examples_and_open_names_are_of_their_family_and_read_back() {
             assert_eq!(name.to_string().parse::<MechanismName>().unwrap(), name);
             assert_eq!(serde_json::to_string(&name).unwrap(), format!("\"{name}\""));
         }
-        assert!(family.open.is_some() || family.competes == Competes::Never, "{} competes without a name", family.stem);
+        assert!(
+            family.open.is_some() || matches!(family.competes, Competes::Never),
+            "{} competes without a name",
+            family.stem
+        );
         assert!(family.open.is_none_or(|open| open.to_string() == family.stem), "{}", family.stem);
         assert!(!family.about.is_empty() && !family.examples.is_empty());
     }
 }
 
 #[test]
-fn stems_and_lines_are_different() {
+fn stems_are_different() {
     let all: Vec<_> = MechanismName::all_families().collect();
     for (i, a) in all.iter().enumerate() {
         for b in &all[..i] {
             assert_ne!(a.stem, b.stem);
-            assert_ne!(a.line, b.line, "{} {}", a.stem, b.stem);
         }
     }
 }
@@ -48,7 +51,7 @@ fn draws_of_the_last_step(mechanism: &dyn Mechanism) -> u64 {
 fn rows_say_what_mechanisms_can() {
     for name in names() {
         for horizon in [19, 60] {
-            let Ok(mechanism) = name.build(horizon, &Criterion::new(name.family().usual_law, Objective::Max)) else {
+            let Ok(mechanism) = name.build(horizon, &Criterion::new(name.usual_law(), Objective::Max)) else {
                 continue; // a shape for shorter horizons
             };
             let (family, abilities) = (name.family(), name.family().abilities);
@@ -60,8 +63,8 @@ fn rows_say_what_mechanisms_can() {
             assert_eq!(mechanism.gaussian_shift().is_some(), abilities.exact_accounting, "{name}");
             assert_eq!(mechanism.has_random_access(), abilities.random_access, "{name}");
             assert_eq!(mechanism.streaming().is_some(), family.vectors.are_streamed(), "{name}");
-            assert!(mechanism.laplace().is_ok() || !family.serves(Laplace), "{name}");
-            assert!(family.serves(family.usual_law), "{name}");
+            assert!(mechanism.laplace().is_ok() || !mechanism.name().serves(Laplace), "{name}");
+            assert!(name.serves(name.usual_law()) && mechanism.name().serves(name.usual_law()), "{name}");
         }
     }
 }
@@ -70,17 +73,65 @@ fn rows_say_what_mechanisms_can() {
 /// shorter one.
 #[test]
 fn heavy_families_have_a_longest_horizon() {
-    for family in MechanismName::all_families() {
-        let ends = family.reach.longest() < crate::mechanism::MAX_HORIZON;
-        assert_eq!(family.is_heavy() && family.competes != Competes::WithoutEnd, ends, "{}", family.stem);
+    for name in names() {
+        let ends = name.longest_searched() < crate::mechanism::MAX_HORIZON;
+        let is_endless = matches!(name.family().competes, Competes::WithoutEnd(_));
+        assert_eq!(name.is_heavy() && !is_endless, ends, "{name}");
     }
 }
 
 #[test]
 fn what_was_built_answers_the_name_it_was_asked_by() {
     for name in names() {
-        let Ok(mechanism) = name.build(19, &Criterion::new(name.family().usual_law, Objective::Mean)) else { continue };
+        let Ok(mechanism) = name.build(19, &Criterion::new(name.usual_law(), Objective::Mean)) else { continue };
         assert!(mechanism.name().matches_request(mechanism.name(), Objective::Mean), "{name}");
         assert_eq!(mechanism.name().brief().brief(), mechanism.name().brief(), "{name}");
     }
+}
+
+/// The row of a name that is left open says nothing that its members contradict.
+#[test]
+fn endless_competitors_serve_the_noise_they_compete_under() {
+    for law in [NoiseKind::Gaussian, Laplace] {
+        for name in MechanismName::endless(law) {
+            let built = name.build(MAX_HORIZON, &Criterion::new(law, Objective::Max)).unwrap();
+            assert!(name.reaches(MAX_HORIZON, law) && built.name().serves(law), "{name}");
+            assert_eq!(built.name().usual_law(), law, "{name}");
+        }
+    }
+}
+
+/// Windows by the families that publish them: the row knows whether single ones can be drawn.
+#[test]
+fn rows_say_whether_single_windows_can_be_drawn() {
+    for law in [NoiseKind::Gaussian, Laplace] {
+        let criterion = Criterion::new(law, Objective::Max).with_workload(Workload::Window(5));
+        let names: Vec<_> = MechanismName::readings(&criterion).collect();
+        assert!(names.len() > 1);
+        for name in names {
+            let has_access = name.build(60, &criterion).unwrap().has_random_access();
+            assert_eq!(has_access, name.family().abilities.random_windows, "{name}");
+        }
+    }
+}
+
+/// A search of minutes is kept as bytes and read back as what its name asks for.
+#[test]
+fn long_searches_are_read_back() {
+    let mut searches = 0;
+    for family in MechanismName::all_families() {
+        let Some(search) = family.long_search else { continue };
+        let open = family.open.expect("a family that is searched has a name without parameters");
+        assert_eq!(open.longest_searched().min(search.longest), open.longest_searched());
+        let mut done = 0.0;
+        let found = (search.run)(5, Objective::Mean, &mut |share| done = share).unwrap();
+        let (found, read) = (found.mechanism, (search.read)(&found.bytes).unwrap());
+        assert_eq!((read.name(), read.horizon()), (found.name(), 5));
+        assert!(done > 0.0 && open.matches_request(read.name(), Objective::Mean));
+        assert_eq!((search.objective)(open), None);
+        assert_eq!((search.objective)(found.name()), Some(Objective::Mean));
+        assert!((search.run)(search.longest + 1, Objective::Mean, &mut |_| ()).is_err());
+        searches += 1;
+    }
+    assert!(searches > 0);
 }

@@ -24,10 +24,10 @@ fn every_family(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let own = families.flat_map(|family| family.examples.iter().copied().chain([family.stem]));
     let build = |text: &str| {
         let name: MechanismName = text.parse().ok()?;
-        let law = name.family().usual_law;
-        (horizon <= 20 || name.family().stem != "dense-pure").then_some(())?; // its search takes minutes
+        let law = name.usual_law();
+        (horizon <= 20 || name.family().long_search.is_none()).then_some(())?; // it takes minutes
         let criterion = Criterion::new(law, Objective::Max);
-        let is_for_windows = matches!(name, MechanismName::Banded(..) | MechanismName::RollingHats(_));
+        let is_for_windows = name.family().publishes == Publishes::Workloads && name != MechanismName::Input;
         let workload = if is_for_windows { Workload::Window(5) } else { Workload::Sum };
         name.build(horizon, &criterion.with_workload(workload)).ok()
     };

@@ -150,3 +150,13 @@ impl Cursor for OutputCursor {
 pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
     Ok(Arc::new(Output::new(horizon)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_forms_cursor_and_bounds_agree() {
+        crate::mechanism::tests::check(|horizon| Ok(Arc::new(Output::new(horizon)?)));
+    }
+}

@@ -75,7 +75,7 @@ fn nothing_beats_the_bound_of_a_unit() {
         let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max).with_spread(spread);
         let mut best = f64::INFINITY;
         for name in MechanismName::FAMILIES {
-            if !name.family().serves(NoiseKind::Gaussian) {
+            if !name.serves(NoiseKind::Gaussian) {
                 continue;
             }
             let mechanism = name.build(horizon, &criterion).unwrap();

@@ -1,6 +1,6 @@
 //! The error of windows if they were read from running sums.
 
-use crate::mechanism::{Mechanism, MechanismName, Participation, Workload};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Workload};
 use crate::plan::{Candidate, PlanRequest, node_variance};
 use serde::Serialize;
 
@@ -50,13 +50,17 @@ fn from_sums(mechanism: &dyn Mechanism, width: u64) -> f64 {
     (0..count).map(of_step).sum::<f64>().max(0.0) / count as f64
 }
 
-/// The smallest error of mechanisms made for windows.
+/// The smallest error of mechanisms made for windows, with those parameters open that depend on the unit.
 fn own(request: &PlanRequest, width: u64) -> Option<f64> {
-    let request = request.clone().with_workload(Workload::Window(width)).with_optional_noise(None);
-    let names = [MechanismName::Input, MechanismName::Banded(Participation::ONCE, None)];
-    let errors = names.into_iter().filter_map(|name| {
-        let found = request.clone().with_mechanism(name).candidates().ok()?;
-        Some(found.first()?.max_std_error)
+    let workload = Workload::Window(width);
+    let request = request.clone().with_workload(workload);
+    let errors = [NoiseKind::Gaussian, NoiseKind::Laplace].into_iter().flat_map(|law| {
+        let names = MechanismName::readings(&Criterion::new(law, request.objective()).with_workload(workload));
+        let request = request.clone().with_noise(law);
+        names.filter_map(move |name| {
+            let found = request.clone().with_mechanism(name).candidates().ok()?;
+            Some(found.first()?.max_std_error)
+        })
     });
     errors.min_by(f64::total_cmp)
 }

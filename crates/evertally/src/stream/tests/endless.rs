@@ -38,15 +38,15 @@ fn pure(mechanism: &str) -> PlanRequest {
 #[test]
 fn saved_streams_go_on_byte_for_byte() {
     goes_on(gaussian(), 10_000, 97);
-    goes_on(pure("endless-trees"), 10_000, 97);
+    goes_on(pure("endless(inside=trees)"), 10_000, 97);
     // Every restore draws the noise of the present epoch again.
-    goes_on(pure("endless-hats"), 10_000, 1777);
+    goes_on(pure("endless(inside=hats)"), 10_000, 1777);
 }
 
 #[test]
 #[ignore = "ten million steps, some minutes; run by hand"]
 fn saved_streams_go_on_for_ten_million_steps() {
     goes_on(gaussian(), 10_000_000, 100_000);
-    goes_on(pure("endless-trees"), 10_000_000, 100_000);
-    goes_on(pure("endless-hats"), 10_000_000, 100_000);
+    goes_on(pure("endless(inside=trees)"), 10_000_000, 100_000);
+    goes_on(pure("endless(inside=hats)"), 10_000_000, 100_000);
 }

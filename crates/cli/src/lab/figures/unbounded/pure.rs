@@ -26,8 +26,8 @@ impl Pure {
             Ok((label, steps.iter().map(|step| factor * found.row_norm_squared(*step)).collect()))
         };
         let columns = [
-            column("endless-hats", "endless-hats", MAX_HORIZON)?,
-            column("endless-trees", "endless-trees", MAX_HORIZON)?,
+            column("endless(inside=hats)", "endless(inside=hats)", MAX_HORIZON)?,
+            column("endless(inside=trees)", "endless(inside=trees)", MAX_HORIZON)?,
             column("subtract, one horizon of 2^40 steps", "subtract", 1 << 40)?,
         ];
         let best = MinVariance::new(studio, steps[steps.len() - 1]);
