@@ -28,7 +28,7 @@ from evertally import _evertally
 MECHANISMS = {
     "normalized-blt(buffers=3)": {"participations": 4, "separation": 500},
     "smooth": {"participations": 4, "separation": 500},
-    "epoch-bands(bands=8)": {"epsilon": 4.0, "delta": 1e-5, "sampled": 0.05},
+    "epoch-bands(bands=8)": {"epsilon": 4.0, "delta": 1e-5, "sampling": "cyclic-poisson", "sampled_fraction": 0.05},
 }
 
 
@@ -66,7 +66,7 @@ def convolutions() -> Any:
     return module, (3, 32, 32)
 
 
-def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str, Any]:
+def options(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str, Any]:
     """The same run without noise, with noise drawn in the step, and with noise drawn ahead."""
     torch.manual_seed(1)
     _, shape = model()
@@ -80,7 +80,7 @@ def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str,
         module, _ = model()
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
         name = f"{way} {mechanism} {model.__name__}"
-        batches = None if plan.sampled is None else et.training.Batches(plan, key, name, examples=examples)
+        batches = None if plan.sampling is None else et.training.Batches(plan, key, name, examples=examples)
         options = {"expected_batch_size": batch, "batches": batches, "ahead": way == "ahead"}
         private = et.torch.DPFTRL(optimizer, plan, key, name, **options)
         private.batches = None  # batches of equal size, for comparable times
@@ -133,7 +133,7 @@ def main() -> None:
         key = et.SecretKey.load(Path(folder) / "key")
         for model in (dense, convolutions):
             for mechanism in MECHANISMS:
-                made = ways(model, mechanism, key, given.batch)
+                made = options(model, mechanism, key, given.batch)
                 measure(made, given.batch, 5)
                 times = measure(made, given.batch, given.steps)
                 run, _ = made["ahead"]

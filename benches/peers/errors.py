@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from promises import Run, Way
+from promises import Run, TrainingOption
 
 HERE = Path(__file__).parent
 STEPS = 2000
@@ -22,7 +22,7 @@ PARTICIPATIONS = (1, 4, 10)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 PEERS = ("evertally", "jax-privacy", "opake", "Opacus")
 PLACE = ("participations", "epsilon", "peer")
-FAST = ("Poisson", "cyclic", "fixed", "random bins")  # samplings of the options that take seconds
+FAST = ("Poisson", "cyclic", "fixed", "random allocation")  # samplings of the options that take seconds
 
 
 def module_of(peer: str) -> Any:
@@ -37,20 +37,20 @@ def module_of(peer: str) -> Any:
 def found(peer: str, run: Run, slow: bool) -> Iterator[dict[str, Any]]:
     """A row for each option of a program; the seconds are the time from one to the next."""
     module = module_of(peer)
-    if module is None or (slow and not hasattr(module, "slow_ways")):
+    if module is None or (slow and not hasattr(module, "slow_options")):
         return
-    ways: Iterator[Way] = module.slow_ways(run) if slow else module.ways(run)
+    options: Iterator[TrainingOption] = module.slow_options(run) if slow else module.options(run)
     began = time.monotonic()
-    for way in ways:
+    for option in options:
         yield {
             "participations": int(run.participations),
             "epsilon": run.epsilon,
-            "peer": way.peer,
-            "sampling": way.sampling,
-            "matrix": way.matrix,
-            "multiplier": f"{way.multiplier:.5g}",
-            "error": f"{way.error:.5g}",
-            "promise": way.promise,
+            "peer": option.peer,
+            "sampling": option.sampling,
+            "matrix": option.matrix,
+            "multiplier": f"{option.multiplier:.5g}",
+            "error": f"{option.error:.5g}",
+            "promise": option.promise,
             "seconds": f"{time.monotonic() - began:.1f}",
         }
         began = time.monotonic()

@@ -54,12 +54,12 @@ def test_noise_has_the_error_that_is_said(peer: str):
     if module is None:
         pytest.skip(f"{peer} is not installed")
     run = Run(steps=24, participations=3, epsilon=4.0)
-    for way in module.ways(run):
-        batches, add = way.start(100, COORDINATES, 7)
+    for option in module.options(run):
+        batches, add = option.start(100, COORDINATES, 7)
         sizes = [len(batch) for batch in batches]
         assert len(sizes) == 24 and sum(sizes) == pytest.approx(300, abs=60)
         noise = np.array([add(np.zeros(COORDINATES, np.float32)).copy() for _ in range(24)], np.float64)
-        assert np.sqrt((np.cumsum(noise, axis=0) ** 2).mean()) == pytest.approx(way.error, rel=0.015)
+        assert np.sqrt((np.cumsum(noise, axis=0) ** 2).mean()) == pytest.approx(option.error, rel=0.015)
 
 
 def test_all_programs_agree_on_plain_sampling():
@@ -75,7 +75,7 @@ def test_the_committed_figures_are_those_of_this_evertally():
     if module is None:
         pytest.skip("evertally is not installed")
     own = [row for row in ROWS if (row["participations"], row["epsilon"], row["peer"]) == (4, 1.0, "evertally")]
-    found = {(way.sampling, way.matrix): way.error for way in module.ways(Run(errors.STEPS, 4, 1.0))}
+    found = {(option.sampling, option.matrix): option.error for option in module.options(Run(errors.STEPS, 4, 1.0))}
     assert found.keys() == {(row["sampling"], row["matrix"]) for row in own}
     assert all(found[row["sampling"], row["matrix"]] == pytest.approx(float(row["error"]), rel=1e-3) for row in own)
 

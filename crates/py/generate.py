@@ -70,10 +70,12 @@ def keywords() -> list[dict[str, Any]]:
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     rows = declared()
     for row in table["keyword"]:
-        known = rows.get(row["name"], {"of": [], "help": ""})
+        # One name may be two keywords of different functions, in different sections.
+        place = row["name"] if "section" not in row else f"{row['name']} of {row['section']}"
+        known = rows.get(place, {"of": [], "help": ""})
         own = row.get("help", {})
         text = {"else": known["help"]} | own if isinstance(own, dict) else own
-        rows[row["name"]] = known | row | {"of": known["of"] + row.get("of", []), "help": text}
+        rows[place] = known | row | {"of": known["of"] + row.get("of", []), "help": text}
     sections = table["sections"]
     functions = {function["name"] for function in table["function"]}
     for row in rows.values():

@@ -31,8 +31,8 @@ BATCH = 1024
 EPOCHS = 20
 SEEDS = 3
 METHODS = {
-    "independent": "independent noise, by lot (DP-SGD)",
-    "planned": "bands, by lot",
+    "independent": "independent noise, sampled (DP-SGD)",
+    "planned": "bands, sampled",
     "fixed": "bands or BLT, fixed order",
 }
 # Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ for prints in grey.
@@ -116,7 +116,7 @@ def plan_for(method: str, epsilon: float) -> et.training.VectorPlan:
     if method == "fixed":
         order = {"participations": EPOCHS, "separation": training() // BATCH}
     else:
-        order = {"sampled": BATCH / training()}
+        order = {"sampling": "cyclic-poisson", "sampled_fraction": BATCH / training()}
     mechanism = {"mechanism": "input"} if method == "independent" else {"objective": "mean"}
     horizon = training() // BATCH * EPOCHS if method == "fixed" else steps()
     return et.training.plan_vector(horizon, norm=NORM, epsilon=epsilon, delta=DELTA, **order, **mechanism)

@@ -135,7 +135,9 @@ def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.traini
     if planned:
         return et.training.plan_training(own.training, own.batch, own.epochs, objective="mean", **given).plan
     steps = own.epochs * own.training // own.batch
-    return et.training.plan_vector(steps, mechanism="input", sampled=own.batch / own.training, **given)
+    return et.training.plan_vector(
+        steps, mechanism="input", sampling="poisson", sampled_fraction=own.batch / own.training, **given
+    )
 
 
 def optimizer_of(method: Method, model: nn.Module, rate: float) -> torch.optim.Optimizer:
@@ -166,7 +168,7 @@ def accuracy(data: str, name: str, epsilon: float, rate: float, seed: int) -> fl
         f"{data}, {name}, {epsilon}, {rate}",
         adaptive_clipping=follows,
         second_moments=method.moments,
-        **({} if plan.sampled else {"batch_size": own.batch}),
+        **({} if plan.sampling else {"batch_size": own.batch}),
     )
     for batch in run.loader:
         run.step(*batch)

@@ -101,7 +101,7 @@ def network() -> nn.Module:
 
 
 @functools.cache
-def best(method: str, epsilon: float) -> et.training.Way:
+def best(method: str, epsilon: float) -> et.training.TrainingOption:
     """The best training option within the memory limit."""
     return et.training.plan_training(
         TRAINING,
@@ -111,7 +111,7 @@ def best(method: str, epsilon: float) -> et.training.Way:
         epsilon=epsilon,
         delta=DELTA,
         objective=PLANNED[method],
-        most_vectors=500,
+        max_memory=500,
     ).best
 
 
@@ -126,7 +126,8 @@ def plan_for(method: str, epsilon: float) -> et.training.VectorPlan:
         delta=DELTA,
         mechanism="input",
         series="increments",
-        sampled=BATCH / TRAINING,
+        sampling="poisson",
+        sampled_fraction=BATCH / TRAINING,
     )
 
 
@@ -135,7 +136,7 @@ def train_ours(model: nn.Module, data: Split, descent: Descent, method: str, eps
     # A key from a seed makes the experiment reproducible, and protects nobody. These pictures are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
     name = f"{method}, {epsilon}, {descent.rate}, {descent.momentum}"
-    fixed = {} if plan.sampled is not None else {"batch_size": BATCH}
+    fixed = {} if plan.sampling is not None else {"batch_size": BATCH}
     run = make_private(model, LOSS, descent.over(model), data.training, plan, key, name, **fixed)
     for batch in run.loader:
         run.step(*batch)
@@ -189,7 +190,7 @@ def accuracy(method: str, epsilon: float, descent: Descent, seed: int) -> float:
 
 def way_of(method: str, epsilon: float) -> str:
     if method in PLANNED:
-        return best(method, epsilon).words
+        return best(method, epsilon).description
     return "" if method == "none" else "Poisson sampling, independent noise (DP-SGD)"
 
 

@@ -23,7 +23,7 @@ from tasks import TASKS
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "benches" / "peers"))
-from promises import Run, Way  # noqa: E402
+from promises import Run, TrainingOption  # noqa: E402
 
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
@@ -32,8 +32,8 @@ MOMENTA = (0.0, 0.9)
 TUNING_SEED = 1000  # and those after it
 METHODS = {
     "opacus": "Opacus, DP-SGD",
-    "jax-privacy": "jax-privacy, bands by lot",
-    "opake": "opake, bands by lot",
+    "jax-privacy": "jax-privacy, bands, sampled",
+    "opake": "opake, bands, sampled",
     "opake-bins": "opake, BLT in bins (from samples)",
     "independent": "evertally, DP-SGD",
     "evertally": "evertally, least mean error",
@@ -63,19 +63,19 @@ def module_of(method: str) -> Any:
 
 
 @functools.cache
-def way_of(method: str, data: str, epsilon: float) -> Way:
+def option_of(method: str, data: str, epsilon: float) -> TrainingOption:
     """The training option of a method: DP-SGD, or the best noise that the library offers for the mean error."""
     task, module = TASKS[data], module_of(method)
     run = Run(task.steps, task.epochs, epsilon, DELTA)
     if method == "opake-bins":
         return module.in_bins(run, module.STRATEGIES["BLT"], "BLT")
-    ways = module.ways(run, *["max"] * (method == "evertally-max"))
+    options = module.options(run, *["max"] * (method == "evertally-max"))
     if method == "evertally-max":
-        return list(ways)[-1]
+        return list(options)[-1]
     if method == "independent":
-        return next(ways)
+        return next(options)
     # If independent noise is best, no other noise is trained.
-    return min(ways, key=lambda way: way.error)
+    return min(options, key=lambda option: option.error)
 
 
 def accuracy(method: str, data: str, epsilon: float, rate: float, momentum: float, seed: int) -> float:
@@ -83,7 +83,7 @@ def accuracy(method: str, data: str, epsilon: float, rate: float, momentum: floa
     methods."""
     task = TASKS[data]
     model = task.make(seed)
-    batches, add = way_of(method, data, epsilon).start(task.training, len(model.parameters), seed)
+    batches, add = option_of(method, data, epsilon).start(task.training, len(model.parameters), seed)
     velocity = np.zeros_like(model.parameters)
     for batch in batches:
         velocity *= momentum
@@ -127,7 +127,7 @@ def experiment(seeds: int, methods: list[str], datas: list[str]) -> Iterator[dic
 def row_of(
     method: str, data: str, epsilon: float | str, descent: tuple[float | str, float | str], found: list[float]
 ) -> dict[str, Any]:
-    way = way_of(method, data, float(epsilon)) if method in METHODS else None
+    option = option_of(method, data, float(epsilon)) if method in METHODS else None
     return {
         "data": data,
         "method": method,
@@ -138,11 +138,11 @@ def row_of(
         "seeds": len(found),
         "rate": descent[0],
         "momentum": descent[1],
-        "multiplier": f"{way.multiplier:.5g}" if way else "",
-        "error": f"{way.error:.5g}" if way else "",
-        "sampling": way.sampling if way else "",
-        "matrix": way.matrix if way else "",
-        "promise": way.promise if way else "",
+        "multiplier": f"{option.multiplier:.5g}" if option else "",
+        "error": f"{option.error:.5g}" if option else "",
+        "sampling": option.sampling if option else "",
+        "matrix": option.matrix if option else "",
+        "promise": option.promise if option else "",
     }
 
 

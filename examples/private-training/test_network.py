@@ -28,7 +28,7 @@ def test_the_committed_plans_are_those_of_this_evertally(method, epsilon):
 
 def test_batches_are_drawn_by_lot():
     plans = [network.plan_for(method, epsilon) for method in OURS for epsilon in network.EPSILONS]
-    assert {plan.sampled for plan in plans} == {network.BATCH / network.TRAINING}
+    assert {plan.sampled_fraction for plan in plans} == {network.BATCH / network.TRAINING}
 
 
 def test_independent_noise_is_as_little_as_that_of_opacus():

@@ -53,9 +53,9 @@ def test_sums_are_those_of_clipped_gradients():
 @pytest.mark.parametrize("data", TASKS)
 def test_the_committed_noise_is_that_of_this_evertally(data):
     for method, epsilon in (("independent", 2.0), ("evertally", 2.0), ("evertally", 8.0)):
-        row, way = ROWS[data, method, epsilon], peers.way_of(method, data, epsilon)
-        assert (row["sampling"], row["matrix"]) == (way.sampling, way.matrix)
-        assert float(row["error"]) == pytest.approx(way.error, rel=1e-3)
+        row, option = ROWS[data, method, epsilon], peers.option_of(method, data, epsilon)
+        assert (row["sampling"], row["matrix"]) == (option.sampling, option.matrix)
+        assert float(row["error"]) == pytest.approx(option.error, rel=1e-3)
 
 
 def test_errors_are_never_more_than_a_hundredth_above_those_of_others():

@@ -1,8 +1,8 @@
 """The training options of each program for a promise: the smallest noise that its own accountant allows, its matrix,
 its sampling, and the resulting error of prefix sums.
 
-The module of each program has `ways(run)`, which yields at least its DP-SGD and its best correlated noise. All promises
-are (ε, δ) for one example added or removed, all sums are of gradients clipped to norm 1.
+The module of each program has `options(run)`, which yields at least its DP-SGD and its best correlated noise. All
+promises are (ε, δ) for one example added or removed, all sums are of gradients clipped to norm 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Way:
+class TrainingOption:
     """A training option: program, sampling and noise."""
 
     peer: str

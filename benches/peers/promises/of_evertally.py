@@ -9,30 +9,34 @@ from typing import Any
 import evertally as et
 import numpy as np
 
-from . import Add, Run, Way
+from . import Add, Run, TrainingOption
 
 EXAMPLES = 1_000_000  # the plan needs a number; its noise depends only on the rate
 
 
-def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
+def options(run: Run, objective: str = "mean") -> Iterator[TrainingOption]:
     given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": objective}
-    yield way(et.training.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
+    yield option(
+        et.training.plan_vector(run.steps, mechanism="input", sampling="poisson", sampled_fraction=run.rate, **given),
+        "Poisson",
+        "none",
+    )
     batch = round(EXAMPLES * run.rate)
     # Sorted by their errors.
-    found = et.training.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given)
-    kinds = [("sampled", "fixed"), ("bins",), ("fresh_bins",)]
-    of_kind = [[one for one in found if one.order in orders] for orders in kinds]
+    found = et.training.plan_training(EXAMPLES, batch, run.participations, max_memory=2000, **given)
+    kinds = [("poisson", "cyclic-poisson", None), ("random-allocation",), ("per-epoch-random-allocation",)]
+    of_kind = [[one for one in found if one.sampling in schemes] for schemes in kinds]
     for ranked in of_kind if objective == "mean" else [found]:
         if len(ranked) > 0:
-            yield way(ranked[0].plan, *ranked[0].words.rsplit(", ", 1))
+            yield option(ranked[0].plan, *ranked[0].description.rsplit(", ", 1))
 
 
-def way(plan: et.training.VectorPlan, sampling: str, matrix: str) -> Way:
+def option(plan: et.training.VectorPlan, sampling: str, matrix: str) -> TrainingOption:
     def start(examples: int, size: int, seed: int) -> tuple[Iterator[Any], Add]:
         # A key made from a seed makes the experiment repeatable, and protects nobody.
         key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
         noise = et.VectorNoise(plan, key, "peers", coordinates=size)
-        if plan.sampled:
+        if plan.sampling:
             return iter(et.training.Batches(plan, key, "peers", examples=examples)), noise.add_next
         epoch = plan.separation
         parts = np.array_split(np.arange(examples), epoch)
@@ -40,4 +44,4 @@ def way(plan: et.training.VectorPlan, sampling: str, matrix: str) -> Way:
 
     # Columns differ in length: the multiplier is that of the longest.
     longest = np.linalg.norm(np.linalg.inv(plan.noise_matrix()), axis=0).max()
-    return Way("evertally", sampling, matrix, 1 / float(longest), plan.mean_std_error, "bound", start)
+    return TrainingOption("evertally", sampling, matrix, 1 / float(longest), plan.mean_std_error, "bound", start)

@@ -15,23 +15,23 @@ from jax_privacy import batch_selection, noise_addition
 from jax_privacy.experimental import accounting
 from jax_privacy.matrix_factorization import dense, toeplitz
 
-from . import Add, Run, Way, least, least_noise, toeplitz_error
+from . import Add, Run, TrainingOption, least, least_noise, toeplitz_error
 
 DENSE_STEPS = 60  # of L-BFGS
 COARSE = 2e-3  # for finding the number of bands: never less noise than with finer intervals
 ADDED = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
-def ways(run: Run) -> Iterator[Way]:
-    yield _way(run, 1)
+def options(run: Run) -> Iterator[TrainingOption]:
+    yield _option(run, 1)
     bands = least(run.bands(), lambda bands: _error(bands, run.steps) * multiplier(run, bands, COARSE), _start(run))
     if bands > 1:
-        yield _way(run, bands)
+        yield _option(run, bands)
     if (most := run.bands()[-1]) > bands and run.rate * most >= 1:
-        yield _way(run, most)
+        yield _option(run, most)
 
 
-def slow_ways(run: Run) -> Iterator[Way]:
+def slow_options(run: Run) -> Iterator[TrainingOption]:
     """A dense matrix, optimised for a fixed order; takes minutes for each number of epochs."""
     yield _dense(run)
 
@@ -77,7 +77,7 @@ def _dense_matrix(steps: int, epochs: int) -> np.ndarray:
     return np.asarray(dense.optimize(steps, epochs=epochs, max_optimizer_steps=DENSE_STEPS))
 
 
-def _dense(run: Run) -> Way:
+def _dense(run: Run) -> TrainingOption:
     """The columns of an example's steps are orthogonal and have a total length of 1: the release is a Gaussian
     mechanism with that sensitivity."""
     sigma = multiplier(Run(1, 1, run.epsilon, run.delta), 1)
@@ -91,7 +91,7 @@ def _dense(run: Run) -> Way:
         return sampler.batch_iterator(examples, rng=seed), _adding(inverse.astype(np.float32), sigma, size, seed)
 
     longest = float(np.linalg.norm(matrix, axis=0).max())
-    return Way("jax-privacy", "fixed order", "dense", sigma / longest, error * sigma, "bound", start)
+    return TrainingOption("jax-privacy", "fixed order", "dense", sigma / longest, error * sigma, "bound", start)
 
 
 def _adding(noising: Any, sigma: float, size: int, seed: int) -> Add:
@@ -106,7 +106,7 @@ def _adding(noising: Any, sigma: float, size: int, seed: int) -> Add:
     return add
 
 
-def _way(run: Run, bands: int) -> Way:
+def _option(run: Run, bands: int) -> TrainingOption:
     sigma = multiplier(run, bands)
     fixed = run.rate * bands >= 1
     sampling = "fixed order" if fixed else "Poisson" if bands == 1 else f"cyclic Poisson, {bands} groups"
@@ -123,4 +123,4 @@ def _way(run: Run, bands: int) -> Way:
         noising = toeplitz.inverse_as_streaming_matrix(column, run.steps)
         return sampler.batch_iterator(examples, rng=seed), _adding(noising, sigma, size, seed)
 
-    return Way("jax-privacy", sampling, matrix, sigma, _error(bands, run.steps) * sigma, "bound", start)
+    return TrainingOption("jax-privacy", sampling, matrix, sigma, _error(bands, run.steps) * sigma, "bound", start)

@@ -11,10 +11,10 @@ from opacus.accountants.utils import get_noise_multiplier
 from opacus.optimizers.optimizer import _generate_noise
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
-from . import Add, Run, Way, independent_error
+from . import Add, Run, TrainingOption, independent_error
 
 
-def ways(run: Run) -> Iterator[Way]:
+def options(run: Run) -> Iterator[TrainingOption]:
     sigma = get_noise_multiplier(
         target_epsilon=run.epsilon, target_delta=run.delta, sample_rate=run.rate, steps=run.steps, accountant="prv"
     )
@@ -31,4 +31,4 @@ def ways(run: Run) -> Iterator[Way]:
 
         return map(np.array, sampler), add
 
-    yield Way("Opacus", "Poisson", "none", sigma, independent_error(run.steps) * sigma, "bound", start)
+    yield TrainingOption("Opacus", "Poisson", "none", sigma, independent_error(run.steps) * sigma, "bound", start)

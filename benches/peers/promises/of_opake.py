@@ -30,13 +30,13 @@ from opake.dpsgd.sampling import KOutOfTSampler
 from opake.random import key
 from opake.types import clipped
 
-from . import Add, Run, Way, independent_error, least, least_noise, toeplitz_error
+from . import Add, Run, TrainingOption, independent_error, least, least_noise, toeplitz_error
 
 COARSE = 2e-3  # for finding the number of bands: never less noise than with finer intervals
 SAMPLED = "bound but for a chance of 1e-6, from {samples} samples in each direction"
 
 
-def ways(run: Run) -> Iterator[Way]:
+def options(run: Run) -> Iterator[TrainingOption]:
     """The options whose promise needs no samples and is found in seconds."""
     yield cyclic(run, 1)
     if (bands := _best_bands(run)) > 1:
@@ -45,7 +45,7 @@ def ways(run: Run) -> Iterator[Way]:
         yield cyclic(run, most)
 
 
-def slow_ways(run: Run) -> Iterator[Way]:
+def slow_options(run: Run) -> Iterator[TrainingOption]:
     """The options that take minutes to hours each: random allocation, and those that draw samples."""
     yield allocated(run)
     yield from (in_bins(run, strategy, words) for words, strategy in STRATEGIES.items())
@@ -68,7 +68,7 @@ STRATEGIES = {
 }
 
 
-def cyclic(run: Run, bands: int, coarse: bool = False) -> Way:
+def cyclic(run: Run, bands: int, coarse: bool = False) -> TrainingOption:
     strategy = _strategy(bands)
     chance = min(1.0, run.rate * bands)
 
@@ -84,10 +84,10 @@ def cyclic(run: Run, bands: int, coarse: bool = False) -> Way:
     sampling = "fixed order" if chance == 1 else "Poisson" if bands == 1 else f"cyclic Poisson, {bands} groups"
     matrix = "none" if bands == 1 else f"Toeplitz, {bands} bands"
     sigma = _multiplier(process, run, coarse)
-    return _way(run, sampling, matrix, strategy, sigma, {}, batches)
+    return _option(run, sampling, matrix, strategy, sigma, {}, batches)
 
 
-def allocated(run: Run) -> Way:
+def allocated(run: Run) -> TrainingOption:
     """Independent noise; each example once per epoch, at a newly drawn step."""
     times = round(run.participations)
 
@@ -98,10 +98,10 @@ def allocated(run: Run) -> Way:
         return KOutOfTSampler(range(examples), k=times, t=run.steps, allocation="block", key=key(seed))
 
     sigma = _multiplier(process, run, coarse=True)
-    return _way(run, "random allocation", "none", identity_strategy(), sigma, {}, batches)
+    return _option(run, "random allocation", "none", identity_strategy(), sigma, {}, batches)
 
 
-def b_min_sep(run: Run, bands: int) -> Way:
+def b_min_sep(run: Run, bands: int) -> TrainingOption:
     strategy = _strategy(bands)
 
     def process(sigma: float) -> Any:
@@ -112,10 +112,10 @@ def b_min_sep(run: Run, bands: int) -> Way:
         return BMinSepSampler(range(examples), bands, chance, run.steps, key=key(seed))
 
     sigma = _multiplier(process, run, sampled=True)
-    return _way(run, f"{bands}-min-sep", f"Toeplitz, {bands} bands", strategy, sigma, {}, batches, _samples(run))
+    return _option(run, f"{bands}-min-sep", f"Toeplitz, {bands} bands", strategy, sigma, {}, batches, _samples(run))
 
 
-def in_bins(run: Run, strategy: Any, words: str) -> Way:
+def in_bins(run: Run, strategy: Any, words: str) -> TrainingOption:
     """Balls in bins: the same bin in every epoch."""
     pattern = {"min_sep": round(run.steps / run.participations), "max_participations": round(run.participations)}
 
@@ -127,7 +127,7 @@ def in_bins(run: Run, strategy: Any, words: str) -> Way:
         return BallsInBinsSampler(range(examples), pattern["min_sep"], run.steps, key=key(seed))
 
     sigma = _multiplier(process, run, sampled=True)
-    return _way(run, "balls in bins", words, strategy, sigma, pattern, batches, _samples(run))
+    return _option(run, "balls in bins", words, strategy, sigma, pattern, batches, _samples(run))
 
 
 @functools.cache
@@ -151,7 +151,7 @@ def _multiplier(process: Callable[[float], Any], run: Run, coarse: bool = False,
     return least_noise(keeps, _multiplier(process, run, coarse=True), 1.01, 1.0001)
 
 
-def _way(
+def _option(
     run: Run,
     sampling: str,
     matrix: str,
@@ -160,7 +160,7 @@ def _way(
     pattern: dict[str, int],
     batches: Callable[[int, int], Any],
     promise: str = "bound",
-) -> Way:
+) -> TrainingOption:
     def start(examples: int, size: int, seed: int) -> tuple[Iterator[Any], Add]:
         noise, state = mf_gaussian_noise(
             torch.zeros(size), strategy, n_steps=run.steps, noise_multiplier=sigma, key=key(seed), **pattern
@@ -174,7 +174,7 @@ def _way(
         return map(np.array, batches(examples, seed)), add
 
     length, error = _errors(strategy, run.steps, tuple(pattern.items()))
-    return Way("opake", sampling, matrix, sigma / length, error * sigma, promise, start)
+    return TrainingOption("opake", sampling, matrix, sigma / length, error * sigma, promise, start)
 
 
 @functools.cache

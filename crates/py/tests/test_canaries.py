@@ -213,7 +213,7 @@ def test_noise_that_is_a_function_of_other_steps_is_refused() -> None:
 
 BANDS: list[dict[str, Any]] = [
     {"rho": 0.5, "participations": 3, "separation": 20, "objective": "mean"},
-    {"epsilon": 2.0, "delta": 1e-5, "sampled": 0.02},
+    {"epsilon": 2.0, "delta": 1e-5, "sampling": "cyclic-poisson", "sampled_fraction": 0.02},
     {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": 0.1, "momentum": 0.9},
     {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": [0.1 / t for t in range(1, 61)]},
     {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": 0.1, "schedule": "cosine", "warmup": 5},
@@ -399,8 +399,15 @@ class TestAudit:
             assert 1.0 < bounds.epsilon < bounds.promised_epsilon
 
     def test_examples_that_come_by_lot(self, key: et.SecretKey) -> None:
-        plan = et.training.plan_vector(60, epsilon=4.0, delta=1e-5, sampled=0.05, mechanism="epoch-bands(bands=4)")
-        batches = et.training.Batches(plan, key, "lots", examples=1000)
+        plan = et.training.plan_vector(
+            60,
+            epsilon=4.0,
+            delta=1e-5,
+            sampling="cyclic-poisson",
+            sampled_fraction=0.05,
+            mechanism="epoch-bands(bands=4)",
+        )
+        batches = et.training.Batches(plan, key, "sampled", examples=1000)
         sound = Loop(plan, 3, batches=batches).run().report()
         assert not sound.refuted and sound.bounds is not None and sound.bounds.mu is None
         assert sound.bounds.epsilon < sound.bounds.promised_epsilon == pytest.approx(4.0, rel=1e-3)
@@ -409,7 +416,7 @@ class TestAudit:
         assert Noiseless(plan, 3, batches=batches).run().report().alarm == 1
 
         class OtherLots(Loop):
-            others = et.training.Batches(plan, key, "other lots", examples=1000)
+            others = et.training.Batches(plan, key, "other sampled", examples=1000)
 
             def gradients(self, step: int) -> Array:
                 numbers = [int(n) - 800 for n in self.others.batch(step) if n >= 800]

@@ -23,7 +23,9 @@ VECTOR = et.training.plan_vector(100, rho=0.5, mechanism="smooth")
 LONG = et.training.plan_vector(2**62, rho=0.5, mechanism="smooth")
 LAZY = et.plan_lazy(100, rho=0.5)
 SKETCH = et.plan_sketch(100, rows=3, width=50, rho=0.5)
-SAMPLED = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+SAMPLED = et.training.plan_vector(
+    40, epsilon=2.0, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.1, mechanism="epoch-bands(bands=4)"
+)
 
 
 def noise(plan: et.training.VectorPlan = VECTOR, **more: Any) -> et.VectorNoise:
@@ -66,15 +68,19 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan_sketch(width)": lambda n: et.plan_sketch(100, rows=3, width=n, rho=0.5),
     "plan_vector(horizon)": lambda n: et.training.plan_vector(n, rho=0.5),
     "plan_vector(horizon) of a mechanism": lambda n: et.training.plan_vector(n, rho=0.5, mechanism="blt"),
-    "plan_vector(horizon) with lots": lambda n: et.training.plan_vector(
-        n, epsilon=1.0, delta=1e-5, sampled=0.01, mechanism="input"
+    "plan_vector(horizon) with sampling": lambda n: et.training.plan_vector(
+        n, epsilon=1.0, delta=1e-5, sampling="poisson", sampled_fraction=0.01, mechanism="input"
     ),
     "plan_vector(participations)": lambda n: et.training.plan_vector(100, rho=0.5, participations=n),
     "plan_vector(separation)": lambda n: et.training.plan_vector(100, rho=0.5, separation=n),
     "plan_vector(both)": lambda n: et.training.plan_vector(n, rho=0.5, participations=n, separation=n, mechanism="smooth"),
-    "plan_vector(bins)": lambda n: et.training.plan_vector(40, epsilon=2.0, delta=1e-5, bins=n, mechanism="input"),
-    "plan_vector(fresh_bins)": lambda n: et.training.plan_vector(40, epsilon=2.0, delta=1e-5, fresh_bins=n, mechanism="input"),
-    "plan_vector(most_vectors)": lambda n: et.training.plan_vector(40, rho=0.5, most_vectors=n),
+    "plan_vector(steps_per_epoch)": lambda n: et.training.plan_vector(
+        40, epsilon=2.0, delta=1e-5, sampling="random-allocation", steps_per_epoch=n, mechanism="input"
+    ),
+    "plan_vector(steps_per_epoch) in every epoch": lambda n: et.training.plan_vector(
+        40, epsilon=2.0, delta=1e-5, sampling="per-epoch-random-allocation", steps_per_epoch=n, mechanism="input"
+    ),
+    "plan_vector(max_memory)": lambda n: et.training.plan_vector(40, rho=0.5, max_memory=n),
     "plan_vector(warmup)": lambda n: et.training.plan_vector(
         40, rho=0.5, learning_rate=0.1, schedule="cosine", warmup=n, mechanism="smooth"
     ),

@@ -178,7 +178,9 @@ def test_gradients_do_not_round_before_their_noise_is_there(key: et.SecretKey) -
 
 
 def test_plans_with_lots_are_taken(key: et.SecretKey) -> None:
-    plan = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.05, mechanism="epoch-bands(bands=4)")
+    plan = et.training.plan_vector(
+        40, epsilon=2.0, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.05, mechanism="epoch-bands(bands=4)"
+    )
     batches = et.training.Batches(plan, key, "lots", examples=200)
     late = et.training.RowNoise(plan, key, "lots", rows=50, width=2, rates=1 / batches.expected_size)
     values = np.zeros((50, 2), np.float32)

@@ -9,55 +9,66 @@ import numpy as np
 import pytest
 
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(11))
+SCHEMES = ("poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation")
 
 
 def plan(**more: Any) -> et.training.VectorPlan:
-    given: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "sampled": 0.02, "mechanism": "epoch-bands(bands=8)"} | more
-    return et.training.plan_vector(200, **given)
+    given: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "mechanism": "epoch-bands(bands=8)"}
+    sampling: dict[str, Any] = {"sampling": "cyclic-poisson", "sampled_fraction": 0.02}
+    return et.training.plan_vector(200, **(given | sampling | more))
+
+
+def allocated(horizon: int, steps_per_epoch: int, *, per_epoch: bool = False, **more: Any) -> et.training.VectorPlan:
+    sampling: Any = "per-epoch-random-allocation" if per_epoch else "random-allocation"
+    given: dict[str, Any] = {"delta": 1e-5, "sampling": sampling, "steps_per_epoch": steps_per_epoch}
+    return et.training.plan_vector(horizon, **(given | more))
 
 
 class TestPlanTraining:
-    def test_ways_are_ranked_and_say_what_they_are(self) -> None:
-        ways = et.training.plan_training(3000, 100, 2, epsilon=1.0, delta=1e-5)
-        errors = [way.plan.max_std_error for way in ways]
-        assert errors == sorted(errors) and ways.steps == 60
-        assert {way.order for way in ways} == {"fixed", "sampled", "bins", "fresh_bins"}
-        for way in ways:
-            assert way.plan.horizon == 60 and way.plan.guarantee.epsilon_at(1e-5) <= 1.0
-            assert way.relative_error == pytest.approx(way.plan.max_std_error / errors[0])
-            assert (way.plan.sampled is None) == (way.order == "fixed")
-        fixed = next(way.plan for way in ways if way.order == "fixed")
+    def test_options_are_ranked_and_described(self) -> None:
+        options = et.training.plan_training(3000, 100, 2, epsilon=1.0, delta=1e-5)
+        errors = [option.plan.max_std_error for option in options]
+        assert errors == sorted(errors) and options.steps == 60
+        assert {option.sampling for option in options} == {None, *SCHEMES}
+        for option in options:
+            assert option.plan.horizon == 60 and option.plan.guarantee.epsilon_at(1e-5) <= 1.0
+            assert option.relative_error == pytest.approx(option.plan.max_std_error / errors[0])
+            assert option.plan.sampling == option.sampling
+        fixed = next(option.plan for option in options if option.sampling is None)
         assert (fixed.participations, fixed.separation) == (2, 30)
-        assert ways[-1].words == ways[len(ways) - 1].words and ways.best.words in str(ways)
+        assert options[-1].description == options[len(options) - 1].description and options.best.description in str(
+            options
+        )
         with pytest.raises(IndexError):
-            ways[len(ways)]
+            options[len(options)]
 
     def test_plain_dp_sgd_is_best_where_it_is(self) -> None:
-        ways = et.training.plan_training(1000, 500, 20, epsilon=0.2, delta=1e-5)
-        assert "DP-SGD" in ways.best.words or ways.best.plan.groups == 1
-        assert f"best: {ways.best.words}" in str(ways)
+        options = et.training.plan_training(1000, 500, 20, epsilon=0.2, delta=1e-5)
+        assert "DP-SGD" in options.best.description or options.best.plan.groups == 1
+        assert f"best: {options.best.description}" in str(options)
 
     def test_memory_decides_what_fits(self) -> None:
-        few = et.training.plan_training(2000, 20, 2, epsilon=8.0, delta=1e-5, most_vectors=4)
-        assert few.best.vectors <= 4 and any(not way.fits and "too many" in str(few) for way in few)
+        few = et.training.plan_training(2000, 20, 2, epsilon=8.0, delta=1e-5, max_memory=4)
+        assert few.best.memory <= 4 and any(not option.fits and "too much" in str(few) for option in few)
 
     def test_the_picture_is_one(self) -> None:
-        ways = et.training.plan_training(3000, 100, 1, epsilon=1.0, delta=1e-5)
-        assert ElementTree.fromstring(ways.svg()).tag.endswith("svg")
-        assert "<table" in ways._repr_html_() and ways.best.words in ways._repr_html_()
+        options = et.training.plan_training(3000, 100, 1, epsilon=1.0, delta=1e-5)
+        assert ElementTree.fromstring(options.svg()).tag.endswith("svg")
+        assert "<table" in options._repr_html_() and options.best.description in options._repr_html_()
 
-    def test_the_picture_has_every_order_and_dp_sgd(self) -> None:
-        ways = et.training.plan_training(6000, 200, 10, epsilon=2.0, delta=1e-5)
-        assert len(ways) > 7
-        orders = ("fixed", "sampled", "bins", "fresh_bins")
-        told_apart = [next(way for way in ways if way.order == order) for order in orders]
-        told_apart.append(next(way for way in ways if "DP-SGD" in way.words))
-        assert all(way.words in ways.svg() for way in told_apart if way.relative_error < 3)
-        assert ways[len(ways) - 1].relative_error > 3 and ways[len(ways) - 1].words not in ways.svg()
+    def test_the_picture_has_every_scheme_and_dp_sgd(self) -> None:
+        options = et.training.plan_training(6000, 200, 10, epsilon=2.0, delta=1e-5)
+        assert len(options) > 7
+        required = [next(option for option in options if option.sampling == scheme) for scheme in (None, *SCHEMES)]
+        required.append(next(option for option in options if "DP-SGD" in option.description))
+        assert all(option.description in options.svg() for option in required if option.relative_error < 3)
+        assert (
+            options[len(options) - 1].relative_error > 3 and options[len(options) - 1].description not in options.svg()
+        )
 
     def test_without_delta_only_the_fixed_order_is_compared(self) -> None:
-        ways = et.training.plan_training(3000, 100, 2, rho=0.5)
-        assert {way.order for way in ways} == {"fixed"}
+        options = et.training.plan_training(3000, 100, 2, rho=0.5)
+        assert {option.sampling for option in options} == {None}
 
     @pytest.mark.parametrize("run", [(100, 0, 1), (100, 101, 1), (100, 10, 0), (100, 10, float("nan"))])
     def test_senseless_runs_are_refused(self, run: tuple[int, int, float]) -> None:
@@ -69,8 +80,9 @@ class TestSampledPlans:
     def test_they_come_back_from_json(self) -> None:
         own = plan()
         again = et.training.VectorPlan.from_json(own.to_json())
-        assert again == own and (again.sampled, again.groups, again.participations) == (0.02, 8, 25)
-        changed = json.loads(own.to_json()) | {"sampling": {"fraction": 0.01}}
+        assert again == own and (again.sampled_fraction, again.groups, again.participations) == (0.02, 8, 25)
+        assert again.sampling == "cyclic-poisson" and plan(mechanism="input").sampling == "poisson"
+        changed = json.loads(own.to_json()) | {"sampling": {"cyclic-poisson": {"fraction": 0.01}}}
         with pytest.raises(et.InvalidError):
             et.training.VectorPlan.from_json(json.dumps(changed))
 
@@ -94,7 +106,8 @@ class TestSampledPlans:
             {"neighbours": "replace-one"},
             {"mechanism": "blt"},
             {"mechanism": "epoch-bands(bands=51)"},
-            {"sampled": 0.0},
+            {"sampled_fraction": 0.0},
+            {"sampling": "poisson"},
             {"participations": 3, "separation": 10},
         ],
     )
@@ -122,51 +135,59 @@ class TestBatches:
             et.training.Batches(et.training.plan_vector(10, rho=0.5), KEY, "run", examples=10)
 
 
-class TestBins:
-    def test_every_example_is_in_one_bin_for_the_whole_run(self) -> None:
-        plan = et.training.plan_vector(25, epsilon=8.0, delta=1e-5, bins=10, mechanism="blt(buffers=2)")
-        assert (plan.bins, plan.groups, plan.sampled, plan.participations) == (10, None, 0.1, 3)
-        batches = et.training.Batches(plan, KEY, "bins", examples=1000)
-        assert (batches.bins, batches.groups, batches.expected_size, len(batches)) == (10, None, 100.0, 25)
+class TestRandomAllocation:
+    def test_every_example_is_in_one_step_of_every_epoch(self) -> None:
+        plan = allocated(25, 10, epsilon=8.0, mechanism="blt(buffers=2)")
+        assert (plan.sampling, plan.steps_per_epoch, plan.groups) == ("random-allocation", 10, None)
+        assert (plan.sampled_fraction, plan.participations) == (0.1, 3)
+        batches = et.training.Batches(plan, KEY, "allocated", examples=1000)
+        assert (batches.sampling, batches.steps_per_epoch, batches.groups) == ("random-allocation", 10, None)
+        assert (batches.expected_size, len(batches)) == (100.0, 25)
         epoch = np.sort(np.concatenate([batches.batch(step) for step in range(1, 11)]))
         assert (epoch == np.arange(1000)).all()
         assert all((batches.batch(step) == batches.batch(step - 10)).all() for step in range(11, 26))
-        assert "10 bins" in repr(batches)
+        assert "random-allocation, 25 steps, 10 per epoch" in repr(batches)
 
-    def test_they_come_back_from_json_and_need_less_noise(self) -> None:
-        plan = et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, mechanism="banded-sqrt(bands=5)")
+    def test_plans_come_back_from_json_and_need_less_noise(self) -> None:
+        plan = allocated(20, 10, epsilon=8.0, mechanism="banded-sqrt(bands=5)")
         again = et.training.VectorPlan.from_json(plan.to_json())
-        assert again == plan and again.bins == 10 and again.sigma == plan.sigma
+        assert again == plan and again.steps_per_epoch == 10 and again.sigma == plan.sigma
         fixed = et.training.plan_vector(
             20, epsilon=8.0, delta=1e-5, participations=2, separation=10, mechanism="banded-sqrt(bands=5)"
         )
         assert plan.sigma < 0.9 * fixed.sigma
         assert plan.guarantee.epsilon_at(1e-5) == 8.0
 
-    def test_bins_and_a_fraction_exclude_each_other(self) -> None:
-        with pytest.raises(et.InvalidError, match="pass only one of sampled, bins and fresh_bins"):
-            et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, sampled=0.1)
-        with pytest.raises(et.InvalidError, match="add-remove"):
-            et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, neighbours="replace-one")
-        with pytest.raises(et.InvalidError, match="epsilon and delta"):
-            et.training.plan_vector(20, rho=0.5, bins=10)
-        with pytest.raises(et.InvalidError, match="plan without bins"):
-            et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, mechanism="binary")
-        with pytest.raises(et.InvalidError, match="at least as many steps as bins"):
-            et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=30, mechanism="input")
-        with pytest.raises(et.InvalidError, match="bins must be from 1 to 2048"):
-            et.training.plan_vector(5000, epsilon=8.0, delta=1e-5, bins=2500, mechanism="input")
-        with pytest.raises(et.InvalidError, match="number of bins must be at least 1"):
-            et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=0)
+    def test_senseless_sampling_is_refused(self) -> None:
+        def refused(words: str, horizon: int = 20, steps_per_epoch: int | None = 10, **more: Any) -> None:
+            given: dict[str, Any] = {"sampling": "random-allocation", "epsilon": 8.0, "delta": 1e-5} | more
+            with pytest.raises(et.InvalidError, match=words):
+                et.training.plan_vector(horizon, steps_per_epoch=steps_per_epoch, **given)
+
+        refused("needs steps_per_epoch", sampled_fraction=0.1)
+        refused("needs steps_per_epoch", steps_per_epoch=None)
+        refused("needs sampled_fraction", sampling="poisson")
+        refused("needs sampled_fraction", sampling="cyclic-poisson", sampled_fraction=0.1)
+        refused("name it", sampling=None)
+        refused("name it", sampling=None, steps_per_epoch=None, sampled_fraction=0.1)
+        refused('sampling must be one of "poisson", .* got "bins"', sampling="bins")
+        refused("add-remove", neighbours="replace-one")
+        refused("epsilon and delta", epsilon=None, delta=None, rho=0.5)
+        refused("plan without sampling", mechanism="binary")
+        refused("plan at least one epoch", steps_per_epoch=30, mechanism="input")
+        refused("1 to 2048 steps per epoch", 5000, 2500, mechanism="input")
+        refused("steps per epoch must be at least 1", steps_per_epoch=0)
 
 
-class TestFreshBins:
-    def test_every_example_is_in_a_new_bin_in_every_epoch(self) -> None:
-        plan = et.training.plan_vector(30, epsilon=4.0, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
-        assert (plan.fresh_bins, plan.bins, plan.groups, plan.sampled) == (10, None, None, 0.1)
+class TestPerEpochRandomAllocation:
+    def test_every_example_is_in_another_step_in_every_epoch(self) -> None:
+        plan = allocated(30, 10, per_epoch=True, epsilon=4.0, mechanism="banded-sqrt(bands=3)")
+        assert (plan.sampling, plan.steps_per_epoch) == ("per-epoch-random-allocation", 10)
+        assert (plan.groups, plan.sampled_fraction) == (None, 0.1)
         assert (plan.participations, plan.separation) == (3, 3)
         batches = et.training.Batches(plan, KEY, "fresh", examples=1000)
-        assert (batches.fresh_bins, batches.bins, batches.groups, batches.expected_size) == (10, None, None, 100.0)
+        assert (batches.sampling, batches.steps_per_epoch) == ("per-epoch-random-allocation", 10)
+        assert (batches.groups, batches.expected_size) == (None, 100.0)
         steps: dict[int, list[int]] = {example: [] for example in range(1000)}
         for step, batch in enumerate(batches, 1):
             for example in batch.tolist():
@@ -174,28 +195,28 @@ class TestFreshBins:
         assert all(len(own) == 3 and min(np.diff(own)) >= 3 for own in steps.values())
         assert sum(own[0] + 10 != own[1] for own in steps.values()) > 800
         assert (batches[-1] == batches.batch(30)).all() and (batches[-30] == batches[0]).all()
-        assert "10 bins, drawn again in every epoch" in repr(batches)
+        assert "per-epoch-random-allocation, 30 steps, 10 per epoch" in repr(batches)
         with pytest.raises(IndexError, match="30 batches"):
             batches[-31]
 
-    def test_they_come_back_from_json_and_need_less_noise(self) -> None:
-        plan = et.training.plan_vector(80, epsilon=2.0, delta=1e-5, fresh_bins=20, mechanism="banded-sqrt(bands=4)")
+    def test_plans_come_back_from_json_and_need_less_noise(self) -> None:
+        given: dict[str, Any] = {"epsilon": 2.0, "mechanism": "banded-sqrt(bands=4)"}
+        plan = allocated(80, 20, per_epoch=True, **given)
         again = et.training.VectorPlan.from_json(plan.to_json())
-        assert again == plan and again.fresh_bins == 20 and again.sigma == plan.sigma
-        kept = et.training.plan_vector(80, epsilon=2.0, delta=1e-5, bins=20, mechanism="banded-sqrt(bands=4)")
-        assert plan.sigma < 0.9 * kept.sigma
+        assert again == plan and again.steps_per_epoch == 20 and again.sigma == plan.sigma
+        assert plan.sigma < 0.9 * allocated(80, 20, **given).sigma
         assert plan.guarantee.epsilon_at(1e-5) == 2.0
 
-    def test_what_is_not_meant_is_refused(self) -> None:
-        def refused(words: str, **more: Any) -> None:
-            given: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "fresh_bins": 10, "mechanism": "input"} | more
+    def test_senseless_sampling_is_refused(self) -> None:
+        def refused(words: str, steps_per_epoch: Any = 10, **more: Any) -> None:
+            given: dict[str, Any] = {"epsilon": 8.0, "mechanism": "input"} | more
             with pytest.raises(et.InvalidError, match=words):
-                et.training.plan_vector(20, **given)
+                allocated(20, steps_per_epoch, per_epoch=True, **given)
 
-        refused("pass only one of sampled, bins and fresh_bins", bins=10)
+        refused("needs steps_per_epoch", sampled_fraction=0.1)
         refused("banded-sqrt", mechanism="blt")
         refused("at most 10 bands", mechanism="banded-sqrt(bands=11)")
-        refused("at least as many steps as bins", fresh_bins=30)
-        refused("number of bins must be at least 1", fresh_bins=0)
-        refused("True is not a whole number", fresh_bins=True)
+        refused("plan at least one epoch", 30)
+        refused("steps per epoch must be at least 1", 0)
+        refused("True is not a whole number", True)
         refused("omit participations and separation", participations=3, separation=5)

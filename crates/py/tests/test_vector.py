@@ -88,15 +88,15 @@ def test_errors_are_those_of_the_running_sums() -> None:
 
 
 @pytest.mark.parametrize("objective", ["max", "mean"])
-def test_the_ranking_is_in_order_and_the_best_light_one_is_chosen(objective: Literal["max", "mean"]) -> None:
+def test_the_ranking_is_in_order_and_the_best_of_constant_memory_is_chosen(objective: Literal["max", "mean"]) -> None:
     plan = et.training.plan_vector(500, rho=0.5, objective=objective)
     relative = [candidate.relative_error for candidate in plan.ranking]
     assert relative == sorted(relative) and relative[0] == 1.0 and len(relative) > 8
-    light = next(candidate for candidate in plan.ranking if candidate.streams_lightly)
-    assert (light.name, light.sigma, light.max_std_error) == (plan.mechanism_name, plan.sigma, plan.max_std_error)
-    assert light.sensitivity == plan.sensitivity and light.mean_std_error == plan.mean_std_error
-    assert light.above_bound == plan.max_std_error / plan.lower_bound >= 1.0
-    assert not all(candidate.streams_lightly for candidate in plan.ranking)
+    best = next(candidate for candidate in plan.ranking if candidate.constant_memory)
+    assert (best.name, best.sigma, best.max_std_error) == (plan.mechanism_name, plan.sigma, plan.max_std_error)
+    assert best.sensitivity == plan.sensitivity and best.mean_std_error == plan.mean_std_error
+    assert best.above_bound == plan.max_std_error / plan.lower_bound >= 1.0
+    assert not all(candidate.constant_memory for candidate in plan.ranking)
     # A plan with a mechanism chosen by the caller also ranks the others, and is the same plan.
     named = et.training.plan_vector(500, rho=0.5, objective=objective, mechanism=plan.mechanism_name)
     assert named == plan and [c.name for c in named.ranking] == [c.name for c in plan.ranking]
@@ -464,9 +464,10 @@ def test_a_separation_alone_is_as_often_as_it_allows() -> None:
 
 
 @pytest.mark.parametrize("order", [{"participations": 1}, {"separation": 3}, {"participations": 2, "separation": 9}])
-def test_orders_that_contradict_the_lots_are_refused(order: dict[str, Any]) -> None:
+def test_orders_that_contradict_the_sampling_are_refused(order: dict[str, Any]) -> None:
     with pytest.raises(et.InvalidError, match="omit participations and separation"):
-        et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **order)
+        sampling: dict[str, Any] = {"sampling": "cyclic-poisson", "sampled_fraction": 0.1}
+        et.training.plan_vector(40, epsilon=2.0, delta=1e-5, mechanism="epoch-bands(bands=4)", **sampling, **order)
 
 
 class TestFixedBatches:
@@ -489,7 +490,9 @@ class TestFixedBatches:
             et.training.FixedBatches(self.plan, examples=examples, batch_size=size)
 
     def test_plans_with_lots_and_senseless_sizes_are_refused(self) -> None:
-        sampled = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+        sampled = et.training.plan_vector(
+            40, epsilon=2, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.1, mechanism="epoch-bands(bands=4)"
+        )
         with pytest.raises(et.InvalidError, match="requires sampled batches"):
             et.training.FixedBatches(sampled, examples=100, batch_size=10)
         for size in (0, -1, 34):
@@ -502,7 +505,9 @@ class TestFixedBatches:
         et.VectorNoise(self.plan, key, "own batches", coordinates=3, batches=batches)
         with pytest.raises(et.InvalidError, match="another plan, key or name"):
             et.VectorNoise(other, key, "own batches", coordinates=3, batches=batches)
-        sampled = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+        sampled = et.training.plan_vector(
+            40, epsilon=2, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.1, mechanism="epoch-bands(bands=4)"
+        )
         drawn = et.training.Batches(sampled, key, "drawn", examples=100)
         with pytest.raises(et.InvalidError, match="another plan, key or name"):
             et.VectorNoise(sampled, key, "other name", coordinates=3, batches=drawn)

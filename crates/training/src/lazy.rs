@@ -379,10 +379,10 @@ impl<F: Real> RowNoise<F> {
     ) -> Result<Self> {
         let noise = Self::from_scheme(&Scheme::from(&plan), key, name.clone(), shape, rates, tuning)?;
         key.resume(&name, noise.state.plan_digest(), Purpose::Rows(F::BITS as u8))?;
-        noise.standing_at(state)
+        noise.with_state(state)
     }
 
-    fn standing_at(mut self, state: &[u8]) -> Result<Self> {
+    fn with_state(mut self, state: &[u8]) -> Result<Self> {
         let (saved, bytes): (SavedRows, _) = self.state.open_with(state)?;
         let each = self.recurrence.width() * self.width as usize * size_of::<F>();
         let rising = saved.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);

@@ -27,7 +27,7 @@
 mod batches;
 mod blocks;
 mod buffer;
-mod elsewhere;
+mod device_programs;
 mod execute;
 mod law;
 mod lazy;
@@ -49,13 +49,15 @@ mod tuning;
 mod tests;
 
 pub use batches::Batches;
-pub use elsewhere::{Code, Instruction, Programs};
+pub use device_programs::{Code, Instruction, Programs};
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use law::NoiseMatrix;
 pub use lazy::RowNoise;
 pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
-pub use plan::{Order, Series, Training, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, Way, streams};
-pub use sampling::Sampling;
+pub use plan::{
+    Series, Training, TrainingOption, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams,
+};
+pub use sampling::{Sampling, SamplingScheme};
 pub use sums::check_sum;
 pub use tuning::{Memory, Tuning};

@@ -1,7 +1,7 @@
 //! The noise of a vector, step by step.
 
 mod ahead;
-mod waiting;
+mod prefetched;
 
 use super::blocks::{self, Blocks, ResponseFilter};
 use super::buffer::Buffer;
@@ -16,10 +16,10 @@ use evertally::number::threads;
 use evertally::state::{Layout, StateId, damaged};
 use evertally::{Error, ErrorKind, Result};
 use evertally_kernels::Normals;
+use prefetched::{BufferState, Prefetched};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
-use waiting::{BufferState, Waiting};
 
 /// Coordinates are numbered below this bound: tails of normal variables count them in 56 bits.
 pub(super) const MAX_COORDINATES: u64 = 1 << 56;
@@ -74,8 +74,8 @@ pub struct VectorNoise<F: Real> {
     /// The program of the last step; its memory is used again.
     ops: Vec<Op>,
     /// The noise of the next step, if it was drawn ahead.
-    waiting: Option<Waiting<F>>,
-    stand: BufferState,
+    prefetched: Option<Prefetched<F>>,
+    buffer_state: BufferState,
 }
 
 /// The state that changes from step to step, except for the vectors.
@@ -154,8 +154,22 @@ impl<F: Real> VectorNoise<F> {
             Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.instructions)
         });
         let rows = rows.transpose()?;
-        let (buffers, ops, waiting, stand) = (vec![], vec![], None, BufferState::default());
-        Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers, rows, ops, waiting, stand })
+        let (buffers, ops, prefetched, buffer_state) = (vec![], vec![], None, BufferState::default());
+        Ok(Self {
+            schedule,
+            normals,
+            state,
+            threads,
+            horizon,
+            step: 0,
+            first,
+            len,
+            buffers,
+            rows,
+            ops,
+            prefetched,
+            buffer_state,
+        })
     }
 
     /// The last returned step, 0 before the first.
@@ -182,7 +196,9 @@ impl<F: Real> VectorNoise<F> {
     /// Bytes of the vectors kept between steps.
     pub fn memory_bytes(&self) -> usize {
         let buffers: usize = self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum();
-        buffers + self.waiting.as_ref().map_or(0, Waiting::bytes) + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
+        buffers
+            + self.prefetched.as_ref().map_or(0, Prefetched::bytes)
+            + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
     }
 
     /// Moves to the next step and writes its noise over `out`.
@@ -246,7 +262,7 @@ impl<F: Real> VectorNoise<F> {
                 format!("all {} steps of the plan have been returned", self.horizon),
             ));
         }
-        if self.give_waiting(out, emit) {
+        if self.take_prefetched(out, emit) {
             return Ok(());
         }
         self.settle();
@@ -283,7 +299,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     pub fn seek(&mut self, step: u64) -> Result<()> {
         self.check_step(step)?;
-        self.stand(step, vec![]).then_some(()).ok_or_else(|| {
+        self.move_to(step, vec![]).then_some(()).ok_or_else(|| {
             Error::invalid("this mechanism's noise can be reached only step by step or from a checkpoint")
         })
     }
@@ -296,7 +312,7 @@ impl<F: Real> VectorNoise<F> {
     }
 
     /// Moves to after a step, with the vectors of a saved state, if any; false if they are needed but missing.
-    fn stand(&mut self, step: u64, vectors: Vec<Buffer<F>>) -> bool {
+    fn move_to(&mut self, step: u64, vectors: Vec<Buffer<F>>) -> bool {
         let mut ops = vec![];
         let given = vectors.len() == self.schedule.kept();
         if !self.schedule.rebuild(step, given, &mut ops) {
@@ -403,10 +419,10 @@ impl<F: Real> VectorNoise<F> {
     ) -> Result<Self> {
         let noise = Self::from_scheme(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
         key.claim(claim::<F>(&name, &plan.digest(), coordinates, true))?;
-        noise.standing_at(state)
+        noise.with_state(state)
     }
 
-    pub(super) fn standing_at(mut self, state: &[u8]) -> Result<Self> {
+    pub(super) fn with_state(mut self, state: &[u8]) -> Result<Self> {
         let (SavedNoise { step, vectors }, bytes) = self.state.open_with(state)?;
         let expected = vectors.checked_mul(self.len as u64).and_then(|n| n.checked_mul(size_of::<F>() as u64));
         if step > self.horizon || expected != Some(bytes.len() as u64) {
@@ -418,7 +434,7 @@ impl<F: Real> VectorNoise<F> {
             buffer
         };
         let vectors = bytes.chunks_exact(self.len * size_of::<F>()).enumerate().map(read).collect();
-        if !self.stand(step, vectors) {
+        if !self.move_to(step, vectors) {
             return Err(damaged());
         }
         Ok(self)

@@ -21,7 +21,7 @@ pub(super) mod lower_bound;
 #[cfg(test)]
 mod tests;
 
-use evertally::mechanism::epoch_bands;
+use evertally::mechanism::Recursion;
 use evertally::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -180,9 +180,9 @@ impl Optimizer {
     ///
     /// # Errors
     /// As [`steps`](Self::steps).
-    pub(super) fn as_loop(&self, horizon: u64) -> Result<epoch_bands::Loop> {
+    pub(super) fn as_loop(&self, horizon: u64) -> Result<Recursion> {
         let steps = self.steps(horizon)?.iter().map(|step| (step.kept, step.rate)).collect();
-        Ok(epoch_bands::Loop { momentum: self.momentum, steps })
+        Ok(Recursion { momentum: self.momentum, steps })
     }
 
     /// All steps of a horizon.

@@ -37,9 +37,9 @@ pub use calibrate::VectorGuarantee;
 pub use candidate::VectorCandidate;
 pub use choose::streams;
 pub use request::VectorRequest;
-pub use training::{Order, Training, Way};
+pub use training::{Training, TrainingOption};
 
-use super::optimizer;
+use super::{Sampling, SamplingScheme, optimizer};
 use evertally::mechanism::{Mechanism, MechanismName};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,7 @@ impl VectorPlan {
     fn build(mut request: VectorRequest, chosen: VectorCandidate) -> Self {
         request.mechanism = Some(chosen.name);
         request.participation = chosen.participation;
+        request.sampling = request.sampling.map(Sampling::in_plan);
         let guarantee = VectorGuarantee::from_candidate(&request, &chosen).expect("the budget was accepted before");
         let mut plan = Self { request, chosen, guarantee, digest: [0; 32] };
         plan.digest = file::digest(&plan);
@@ -132,21 +133,21 @@ impl VectorPlan {
         self.chosen.name
     }
 
-    /// With [sampling](VectorRequest::with_sampling) of a fraction: the number of groups of examples, one of which
+    /// How examples are sampled, if they are. Cyclic Poisson sampling with one group is Poisson sampling.
+    pub fn sampling_scheme(&self) -> Option<SamplingScheme> {
+        let scheme = self.request.sampling?.scheme();
+        Some(if self.groups() == Some(1) { SamplingScheme::Poisson } else { scheme })
+    }
+
+    /// With (cyclic) Poisson [sampling](VectorRequest::with_sampling): the number of groups of examples, one of which
     /// takes part in a step.
     pub fn groups(&self) -> Option<u64> {
         self.request.sampling.filter(|own| own.is_by_step()).map(|_| self.request.participation.separation())
     }
 
-    /// The number of [bins](crate::Sampling::in_bins), if examples are put into bins once.
-    pub fn bins(&self) -> Option<u64> {
-        self.request.sampling.and_then(|own| own.bins())
-    }
-
-    /// The number of [fresh bins](crate::Sampling::in_fresh_bins), if examples are put into bins in every
-    /// epoch.
-    pub fn fresh_bins(&self) -> Option<u64> {
-        self.request.sampling.and_then(|own| own.fresh_bins())
+    /// With [random allocation](crate::Sampling::random_allocation): the number of steps in an epoch.
+    pub fn steps_per_epoch(&self) -> Option<u64> {
+        self.request.sampling.and_then(|own| own.steps_per_epoch())
     }
 
     /// The series that the noise is added to.
@@ -218,10 +219,10 @@ impl VectorPlan {
         }
         let participation = self.request.participation;
         let error = match &self.request.optimizer {
-            Some(optimizer) => optimizer::lower_bound::error(self.horizon(), optimizer, participation),
+            Some(optimizer) => optimizer::lower_bound::error(self.horizon(), optimizer, participation)
+                .expect("the horizon was accepted before"),
             None => lower_bound::error(self.horizon(), participation),
         };
-        let error = error.expect("the horizon was accepted before");
         error * self.request.norm * self.request.norms_per_step() / self.guarantee.mu()
     }
 

@@ -1,5 +1,5 @@
-//! Certified (ε, δ) of Gaussian noise if every example is put into one of `b` bins at random: random allocation, or
-//! balls in bins, for any factorization.
+//! Certified (ε, δ) of Gaussian noise under random allocation, for any factorization: every example is allocated to one
+//! of the `b` steps of an epoch at random. The proofs call these steps **bins**, as in "balls in bins".
 //!
 //! An example in bin `i` takes part in the steps `i, i+b, i+2b, …` (from step `i` of the first epoch on), and nobody
 //! else knows its bin. With the noise `z` on the rows of a lower triangular `R`, bin `i` moves these rows by at most
@@ -73,7 +73,7 @@
 //!
 //! ## Rounds
 //!
-//! If an example is put into a **new bin in each of `E` rounds**, whose rows are disjoint, it moves them by
+//! If an example is allocated to a **new bin in each of `E` rounds**, whose rows are disjoint, it moves them by
 //! `m_π = Σ_e m_(e, i_e)` for a pattern `π` of independent bins. The above requires only that the bins are vectors
 //! without negative entries, so the patterns act as `b^E` bins. Inner products of patterns are sums over rounds, so all
 //! computed quantities factor: `M = Π_e M_e`, tuples of patterns are drawn round by round, `Π_l S_l` is a product over
@@ -116,7 +116,8 @@ const SHARE: f64 = 1.0 / (1u64 << 20) as f64;
 /// The share of δ that remains after a thousand tests.
 const KEPT: f64 = 1.0 - 1.0 / 1024.0;
 
-/// Examples that are put into bins at random, and the noise on their contributions; see the [module](self).
+/// Examples that are allocated to bins, the steps of an epoch, at random, and the noise on their contributions; see the
+/// [module](self).
 ///
 /// ```
 /// use evertally_training::random_allocation::RandomAllocation;
@@ -129,6 +130,8 @@ const KEPT: f64 = 1.0 - 1.0 / 1024.0;
 /// assert!(noise < 0.75 * bins.noise_if_known(Epsilon::new(2.0)?, Delta::new(1e-4)?));
 /// # Ok::<(), evertally::Error>(())
 /// ```
+#[doc(alias = "balls in bins")]
+#[doc(alias = "b-min-sep")]
 #[derive(Clone, Debug)]
 pub struct RandomAllocation {
     /// The Gram matrix of one round.
@@ -187,7 +190,9 @@ impl RandomAllocation {
     /// Refuses numbers of bins whose tables would be too large.
     pub(crate) fn check(bins: u64) -> Result<()> {
         if !(1..=MAX_BINS).contains(&bins) {
-            return Err(Error::invalid(format!("the number of bins must be from 1 to {MAX_BINS}, got {bins}")));
+            return Err(Error::invalid(format!(
+                "random allocation is accounted for with 1 to {MAX_BINS} steps per epoch, got {bins}"
+            )));
         }
         Ok(())
     }

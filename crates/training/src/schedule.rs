@@ -38,7 +38,7 @@ pub(super) trait Schedule: Send + Sync {
 
     /// The program of a step in parts, if all of its writes follow from one vector. Use it instead of
     /// [`program`](Self::program); the bits are the same.
-    fn apart(&self, _step: u64) -> Option<Apart> {
+    fn split_program(&self, _step: u64) -> Option<SplitProgram> {
         None
     }
 
@@ -48,14 +48,15 @@ pub(super) trait Schedule: Send + Sync {
     }
 }
 
-/// See [`Schedule::apart`]: the vector is in the accumulator after the first part, and before each of the others.
-pub(super) struct Apart {
+/// See [`Schedule::split_program`]: the vector is in the accumulator after the first part, and before each of the
+/// others.
+pub(super) struct SplitProgram {
     /// Makes the vector, and writes nothing.
     pub(super) vector: Vec<Op>,
     /// Makes the noise of the vector, and writes nothing.
-    pub(super) given: Vec<Op>,
+    pub(super) noise: Vec<Op>,
     /// Writes to the buffers.
-    pub(super) owed: Vec<Op>,
+    pub(super) writes: Vec<Op>,
 }
 
 /// The data that all schedules need.

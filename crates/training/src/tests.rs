@@ -1,6 +1,6 @@
 mod ahead;
 mod bytes;
-mod elsewhere;
+mod device_programs;
 mod precision;
 mod rows;
 mod states;

@@ -7,7 +7,7 @@ mod family;
 #[cfg(test)]
 mod tests;
 
-pub use family::{Abilities, Competes, Family, Publishes, Vectors};
+pub use family::{Abilities, Competes, Family, LoopBuilder, Publishes, SampledUse, Vectors};
 
 use super::differences::Differences;
 use super::limits::Limits;
@@ -16,7 +16,7 @@ use super::name::rows::mechanism_rows;
 use super::reach::{Reach, Steps};
 use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, Mechanism, MechanismName, NoiseKind,
-    Objective, Optimum, Participation, Workload,
+    Objective, Optimum, Participation, Sharpness, TrainingLoop, Workload,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::{Error, Result};
@@ -137,6 +137,33 @@ impl MechanismName {
     /// ```
     pub fn brief(self) -> Self {
         (self.family().brief)(self)
+    }
+
+    /// The mechanism of this name for a training loop: optimised for it if the family can be.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_for_loop(self, training: &TrainingLoop<'_>) -> Result<Arc<dyn Mechanism>> {
+        let built = (self.family().for_loop)(self, training);
+        built.unwrap_or_else(|| self.build(training.horizon(), training.criterion))
+    }
+
+    /// The number of bands, for the names of banded families: columns of `R` at least that many steps apart share no
+    /// row.
+    ///
+    /// ```
+    /// # use evertally::mechanism::MechanismName;
+    /// assert_eq!("banded-sqrt(bands=8)".parse::<MechanismName>()?.bands(), Some(8));
+    /// assert_eq!("banded-inverse(bands=8)".parse::<MechanismName>()?.bands(), None);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn bands(self) -> Option<u64> {
+        self.family().banded().and_then(|banded| (banded.bands)(self))
+    }
+
+    /// This name with a sharpness of sampling; `None` if the family has none, or one is given.
+    pub fn with_sharpness(self, sharpness: Sharpness) -> Option<Self> {
+        self.family().banded().and_then(|banded| (banded.with_sharpness)(self, sharpness))
     }
 
     /// Whether time and memory grow with the horizon instead of its logarithm.

@@ -7,8 +7,8 @@
 use super::Walk;
 use std::sync::Arc;
 
-/// Maximum number of vectors of memory or of fresh noise that a step of a constant-memory mechanism needs.
-pub const LIGHT: u64 = 64;
+/// Maximum memory or fresh noise of a step of a constant-memory mechanism, in copies of the vector.
+pub const MAX_CONSTANT_MEMORY: u64 = 64;
 
 /// How a mechanism's noise is drawn step by step.
 #[derive(Debug)]
@@ -34,21 +34,21 @@ pub enum Streaming {
 }
 
 impl Streaming {
-    /// The number of vectors of memory or of fresh noise that a step needs; 0 if it grows at most with the logarithm of
-    /// the horizon.
-    pub fn vectors(&self) -> u64 {
-        let vectors = match self {
+    /// Memory or fresh noise of a step, in copies of the vector; 0 if it grows at most with the logarithm of the
+    /// horizon.
+    pub fn memory(&self) -> u64 {
+        let copies = match self {
             Self::Paths(_) | Self::Inputs | Self::Estimates | Self::Buffers(_) => 0,
             Self::Outputs(past) | Self::Bands(BandSteps { past, .. }) => past.len() + 1,
             Self::Innovations(weights) => weights.len(),
             Self::Convolution(steps) => steps.increments.len(),
         };
-        vectors as u64
+        copies as u64
     }
 
-    /// Whether a step needs at most 64 vectors of memory or of fresh noise, for every horizon.
-    pub fn is_light(&self) -> bool {
-        self.vectors() <= LIGHT
+    /// Whether a step needs at most 64 copies of the vector as memory or fresh noise, for every horizon.
+    pub fn has_constant_memory(&self) -> bool {
+        self.memory() <= MAX_CONSTANT_MEMORY
     }
 }
 

@@ -5,7 +5,7 @@ pub(in crate::mechanism) mod banded_inverse_sqrt;
 pub(in crate::mechanism) mod banded_sqrt;
 mod bands;
 pub(in crate::mechanism) mod blt;
-pub mod epoch_bands;
+pub(in crate::mechanism) mod epoch_bands;
 pub(in crate::mechanism) mod filter;
 pub(in crate::mechanism) mod memory;
 pub(in crate::mechanism) mod normalized_blt;

@@ -253,12 +253,12 @@ def plan_vector(
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     participations: int | None = None,
     separation: int | None = None,
-    sampled: float | None = None,
-    bins: int | None = None,
-    fresh_bins: int | None = None,
+    sampling: Literal["poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation"] | None = None,
+    sampled_fraction: float | None = None,
+    steps_per_epoch: int | None = None,
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
-    most_vectors: int = 64,
+    max_memory: int = 64,
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
 ) -> VectorPlan:
@@ -298,21 +298,24 @@ def plan_vector(
         ``separation``: Minimum number of steps between two of these participations (min-separation); the number of
             batches in such an epoch. Defaults to 1. Alone, it is the pattern of DP-FTRL and federated learning: as
             often as it allows.
-        ``sampled``: Instead of both: sample examples at random, in every step this share of all of them in expectation
-            (batch size over number of examples). The budget is then (ε, δ) and needs far less noise. :class:`Batches`
-            draws the samples, which are as secret as the key.
-        ``bins``: Instead of all three: assign every example to one of N bins at random, once; it takes part in every
-            epoch in the step of its bin (one bin for each batch of an epoch, up to 2048). Works with any mechanism that
-            has a row for every step. Planning takes seconds. The rest is as with ``sampled``.
-        ``fresh_bins``: As ``bins``, but every epoch assigns an example to a new bin, at least as many steps after its
-            last one as the mechanism has bands: less noise than ``bins`` for many epochs and small ε. There are at most
-            as many bands as bins.
+        ``sampling``: Instead of both: sample the examples of a step at random. The budget is then (ε, δ) and needs far
+            less noise. :class:`Batches` draws the samples, which are as secret as the key. "poisson": every example
+            takes part in every step with the same probability, as in DP-SGD. "cyclic-poisson": the same within a group
+            of examples, and as many groups as the mechanism has bands take turns. "random-allocation": every example is
+            allocated to one step of an epoch, once (balls in bins); works with any mechanism that has a row for every
+            step. "per-epoch-random-allocation": allocated again in every epoch, at least as many steps after its last
+            one as the mechanism has bands; less noise for many epochs and small ε. Planning with random allocation
+            takes seconds.
+        ``sampled_fraction``: With (cyclic) Poisson sampling: the share of all examples that takes part in a step, in
+            expectation (batch size over number of examples).
+        ``steps_per_epoch``: With random allocation: the number of steps, or batches, of an epoch, up to 2048.
 
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
-            DP-SGD. Without it, the one with the least error among those that fit `most_vectors`.
+            DP-SGD. Without it, the one with the least error among those that fit `max_memory`.
         ``objective``: Minimise the maximum or the mean error of the running sums, or of the parameters.
-        ``most_vectors``: Memory limit for the automatic choice of a mechanism, in vectors. Not part of the plan.
+        ``max_memory``: Memory limit for the automatic choice of a mechanism, in copies of the gradient. Not part of the
+            plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -345,16 +348,16 @@ def plan_training(
     budget: Budget | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     objective: Literal["max", "mean"] = "max",
-    most_vectors: int = 64,
+    max_memory: int = 64,
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
 ) -> Training:
     """Compares the options for training on a number of `examples`, in batches of `batch`, for a number of `epochs`: kinds
     of noise with batches in a fixed order, or sampled in every step or once. Each option has as little noise as the
-    budget allows, and its exact error. ``plan_training(…).plan`` is the plan of the best one that fits `most_vectors`.
+    budget allows, and its exact error. ``plan_training(…).plan`` is the plan of the best one that fits `max_memory`.
 
     All options have the same number of steps and the same expected batch size. The search takes some seconds; with
-    thousands of steps and hundreds of bins, one or two minutes.
+    thousands of steps and hundreds of steps per epoch, one or two minutes.
 
     Vectors:
         ``norm``: The clipping norm: the maximum change that one example makes to the vector of a step, in L2 over all
@@ -385,15 +388,16 @@ def plan_training(
 
     Mechanism:
         ``objective``: Minimise the maximum or the mean error over the steps.
-        ``most_vectors``: Memory limit for the automatic choice of a mechanism, in vectors. Not part of the plan.
+        ``max_memory``: Memory limit for the automatic choice of a mechanism, in copies of the gradient. Not part of the
+            plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
-    >>> ways = et.training.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
-    >>> ways.steps, ways.best.fits, ways.plan.mean_std_error <= ways[-1].plan.mean_std_error
+    >>> options = et.training.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
+    >>> options.steps, options.best.fits, options.plan.mean_std_error <= options[-1].plan.mean_std_error
     (120, True, True)
-    >>> print(ways)  # doctest: +SKIP
+    >>> print(options)  # doctest: +SKIP
     """
     return _evertally._plan_training(*_keywords.split(locals()))
 

@@ -10,23 +10,23 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-/// The batches of a plan with ``sampled``, ``bins`` or ``fresh_bins``: which examples take part in which step, drawn at
-/// random from the key.
+/// The batches of a plan with ``sampling``: which examples take part in which step, drawn at random from the key.
 ///
 /// Examples are numbered 0 to ``examples - 1`` and keep their numbers: if one is removed, its number stays unused. The
-/// count of numbers is public. With ``sampled``, the examples whose number leaves the remainder (t - 1) mod
-/// :attr:`groups` take part in step t, each with the same probability. With ``bins``, every example is assigned to a
-/// bin once, and takes part in the steps of that bin. With ``fresh_bins``, every example takes part once in each of its
-/// epochs, which begin at the step given by its number modulo the bins. The random choices are a function of key, name,
-/// plan, step and number. So a run that restarts, or continues after a crash, has the same batches, and the run matches
-/// what the guarantee assumes. The object is a sequence of arrays, one per step, such as PyTorch's ``DataLoader``
-/// accepts as its ``batch_sampler``. Batches differ in size and may be empty: divide sums by :attr:`expected_size`,
-/// never by the size of the batch.
+/// count of numbers is public. With (cyclic) Poisson sampling, the examples whose number leaves the remainder
+/// (t - 1) mod :attr:`groups` take part in step t, each with the same probability. With random allocation, every
+/// example is allocated to a step of the epoch once, and takes part in that step of every epoch. With per-epoch random
+/// allocation, every example takes part once in each of its epochs, which begin at the step given by its number modulo
+/// :attr:`steps_per_epoch`. The random choices are a function of key, name, plan, step and number. So a run that
+/// restarts, or continues after a crash, has the same batches, and the run matches what the guarantee assumes. The
+/// object is a sequence of arrays, one per step, such as PyTorch's ``DataLoader`` accepts as its ``batch_sampler``.
+/// Batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by the size of the batch.
 ///
 /// **As secret as the key**: against anyone who knows the batches, the guarantee is weaker.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.training.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
+/// >>> sampling = {"sampling": "cyclic-poisson", "sampled_fraction": 0.01}
+/// >>> plan = et.training.plan_vector(200, epsilon=2, delta=1e-5, **sampling, mechanism="epoch-bands(bands=4)")
 /// >>> batches = et.training.Batches(plan, et.SecretKey.generate(), "run 1", examples=5000)
 /// >>> len(batches), batches.groups, batches.expected_size
 /// (200, 4, 50.0)
@@ -72,22 +72,22 @@ impl PyBatches {
         self.inner.expected_size()
     }
 
-    /// The number of groups of examples, with ``sampled``.
+    /// How examples are sampled: one of the plan's names.
+    #[getter]
+    fn sampling(&self) -> &'static str {
+        self.inner.scheme().name()
+    }
+
+    /// The number of groups of examples, with (cyclic) Poisson sampling.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()
     }
 
-    /// The number of bins, with ``bins``.
+    /// The number of steps in an epoch, with random allocation.
     #[getter]
-    fn bins(&self) -> Option<u64> {
-        self.inner.bins()
-    }
-
-    /// The number of bins in every epoch, with ``fresh_bins``.
-    #[getter]
-    fn fresh_bins(&self) -> Option<u64> {
-        self.inner.fresh_bins()
+    fn steps_per_epoch(&self) -> Option<u64> {
+        self.inner.steps_per_epoch()
     }
 
     /// The plan.

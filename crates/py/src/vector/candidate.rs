@@ -32,29 +32,34 @@ pub(crate) struct PyVectorCandidate {
     /// ``max_std_error`` divided by the proven lower bound; infinite with sampling, where no bound is known.
     above_bound: f64,
     /// Whether a step needs at most 64 copies of the gradient as memory or fresh noise, for any horizon. Only such
-    /// mechanisms are chosen if none is named.
-    streams_lightly: bool,
+    /// mechanisms are chosen if none is named and ``max_memory`` is left as it is.
+    constant_memory: bool,
     /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows at most logarithmically in the
     /// horizon.
-    vectors: u64,
+    memory: u64,
 }
 
 #[pymethods]
 impl PyVectorCandidate {
     fn __repr__(&self) -> String {
         format!(
-            "VectorCandidate({:?}, sigma={:.4}, max_std_error={:.4}, relative_error={:.4}, streams_lightly={})",
+            "VectorCandidate({:?}, sigma={:.4}, max_std_error={:.4}, relative_error={:.4}, constant_memory={})",
             self.mechanism,
             self.sigma,
             self.max_std_error,
             self.relative_error,
-            if self.streams_lightly { "True" } else { "False" }
+            if self.constant_memory { "True" } else { "False" }
         )
     }
 }
 
+/// A cell with the memory of a step, in copies of the gradient.
+pub(super) fn memory_cell(copies: u64) -> String {
+    if copies == 0 { "constant".to_owned() } else { copies.to_string() }
+}
+
 /// The column headings.
-pub(crate) const HEADS: [&str; 6] = ["mechanism", "steps", "max error", "mean error", "× best", "× bound"];
+pub(crate) const HEADS: [&str; 6] = ["mechanism", "memory", "max error", "mean error", "× best", "× bound"];
 
 impl PyVectorCandidate {
     /// Made from the library's candidate, its relative error, and the lower bound.
@@ -68,8 +73,8 @@ impl PyVectorCandidate {
             mean_std_error: inner.mean_std_error,
             relative_error,
             above_bound: inner.max_std_error / bound,
-            streams_lightly: inner.streams_lightly,
-            vectors: inner.vectors,
+            constant_memory: inner.constant_memory,
+            memory: inner.memory,
         }
     }
 
@@ -77,7 +82,7 @@ impl PyVectorCandidate {
     pub(crate) fn row(&self, chosen: &str) -> HtmlRow {
         let cells = [
             self.mechanism.clone(),
-            if self.streams_lightly { "light" } else { "heavy" }.to_owned(),
+            memory_cell(self.memory),
             format!("{:.4}", self.max_std_error),
             format!("{:.4}", self.mean_std_error),
             format!("{:.3}", self.relative_error),

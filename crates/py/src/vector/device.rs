@@ -1,8 +1,8 @@
 //! What a device needs to generate the noise of vectors itself, step by step, for given gradients.
 
 use super::arguments::range;
+use super::names;
 use super::plan::PyVectorPlan;
-use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
@@ -40,7 +40,7 @@ impl _Programs {
         memory: &str,
     ) -> PyResult<Self> {
         let stream = name.parse::<StreamName>().or_raise()?;
-        let (coordinates, memory) = (range(coordinates)?, words::memory(memory)?);
+        let (coordinates, memory) = (range(coordinates)?, names::memory(memory)?);
         if coordinates.is_empty() || coordinates.end > 1 << 32 {
             return Err(invalid(format!(
                 "devices make noise for 1 to 2^32 coordinates, got {} to {}: use on=\"host\"",
@@ -78,7 +78,7 @@ impl _Programs {
 
     #[getter]
     fn cipher(&self, py: Python<'_>) -> &'static str {
-        words::cipher_word(self.programs.lock(py).cipher())
+        names::cipher_name(self.programs.lock(py).cipher())
     }
 
     #[getter]

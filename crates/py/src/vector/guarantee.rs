@@ -17,8 +17,8 @@ pub(crate) struct PyVectorGuarantee(pub(crate) Inner);
 impl PyVectorGuarantee {
     /// μ of Gaussian differential privacy: neighbouring data sets are at most as distinguishable as a normal variable
     /// of variance 1 with mean 0 from one with mean μ. This is the strongest statement if the plan does no random
-    /// sampling. With ``sampled``, ``bins`` or ``fresh_bins`` it is the guarantee against anyone who knows the batches,
-    /// and :meth:`epsilon_at` gives a stronger one.
+    /// sampling. With ``sampling`` it is the guarantee against anyone who knows the batches, and :meth:`epsilon_at`
+    /// gives a stronger one.
     #[getter]
     fn mu(&self) -> f64 {
         self.0.mu()
@@ -43,17 +43,17 @@ impl PyVectorGuarantee {
     }
 
     fn __repr__(&self) -> String {
-        format!("VectorGuarantee({})", self.words())
+        format!("VectorGuarantee({})", self.description())
     }
 
     fn __str__(&self) -> String {
-        self.words()
+        self.description()
     }
 }
 
 impl PyVectorGuarantee {
     /// The guarantee in a few words.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         match self.0.epsilon_delta() {
             Some((epsilon, delta)) => format!("ε = {}, δ = {:e}", epsilon.get(), delta.get()),
             None => format!("ρ = {} (zCDP)", self.rho()),

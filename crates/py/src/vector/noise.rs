@@ -3,9 +3,9 @@
 use super::ahead;
 use super::arguments::{check_finite, check_memory, is_double, range};
 use super::array::writable;
+use super::names;
 use super::plan::PyVectorPlan;
 use super::stream::{TypedStream, either};
-use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
@@ -88,7 +88,7 @@ impl Arguments {
             double: dtype.map_or(Ok(false), is_double)?,
             tuning: Tuning {
                 threads: usize::try_from(threads.0).unwrap_or(usize::MAX),
-                memory: words::memory(memory)?,
+                memory: names::memory(memory)?,
                 ..Tuning::default()
             },
         })

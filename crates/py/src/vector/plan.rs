@@ -2,8 +2,8 @@
 
 use super::candidate::{HEADS, PyVectorCandidate};
 use super::guarantee::PyVectorGuarantee;
+use super::names::{cipher_name, neighbours_name, objective_name, series_name};
 use super::request::request;
-use super::words::{cipher_word, neighbours_word, objective_word, series_word};
 use crate::arrays::column;
 use crate::budget::PyBudget;
 use crate::error::{OrRaise, invalid};
@@ -15,7 +15,7 @@ use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::Objective;
 use evertally_plot::ErrorCurve;
-use evertally_training::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
+use evertally_training::{SamplingScheme, VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -104,12 +104,12 @@ impl PyVectorPlan {
         let rows: Vec<HtmlRow> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
         let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
-        let words = self.guarantee().words();
-        let words = match self.optimizer() {
-            Some(optimizer) => format!("{words}; errors are {optimizer}"),
-            None => words,
+        let guarantee = self.guarantee().description();
+        let description = match self.optimizer() {
+            Some(optimizer) => format!("{guarantee}; errors are {optimizer}"),
+            None => guarantee,
         };
-        html::page(&self.__repr__(), &words, HEADS, &rows, &unlisted, &self.curve())
+        html::page(&self.__repr__(), &description, HEADS, &rows, &unlisted, &self.curve())
     }
 }
 
@@ -162,13 +162,13 @@ impl PyVectorPlan {
     /// The error that was minimised: ``"max"`` or ``"mean"``.
     #[getter]
     fn objective(&self) -> &'static str {
-        objective_word(self.inner.request().objective())
+        objective_name(self.inner.request().objective())
     }
 
     /// The series that the noise is added to: ``"increments"`` or ``"running-sums"``.
     #[getter]
     fn series(&self) -> &'static str {
-        series_word(self.inner.series())
+        series_name(self.inner.series())
     }
 
     /// What the errors refer to, in words, if an optimizer uses the vectors.
@@ -193,43 +193,45 @@ impl PyVectorPlan {
         self.inner.request().participation().separation()
     }
 
-    /// With random sampling: the expected share of all examples in a step.
+    /// How the examples of a step are sampled, if they are: ``"poisson"``, ``"cyclic-poisson"``,
+    /// ``"random-allocation"`` or ``"per-epoch-random-allocation"``. Cyclic Poisson sampling with one group is
+    /// ``"poisson"``.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.training.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
-    /// >>> plan.sampled, plan.groups, plan.participations
-    /// (0.01, 4, 50)
+    /// >>> sampling = {"sampling": "cyclic-poisson", "sampled_fraction": 0.01}
+    /// >>> plan = et.training.plan_vector(200, epsilon=2, delta=1e-5, **sampling, mechanism="epoch-bands(bands=4)")
+    /// >>> plan.sampling, plan.groups, plan.participations
+    /// ('cyclic-poisson', 4, 50)
     #[getter]
-    fn sampled(&self) -> Option<f64> {
+    fn sampling(&self) -> Option<&'static str> {
+        self.inner.sampling_scheme().map(SamplingScheme::name)
+    }
+
+    /// With random sampling: the expected share of all examples in a step.
+    #[getter]
+    fn sampled_fraction(&self) -> Option<f64> {
         self.inner.request().sampling().map(|sampling| sampling.fraction())
     }
 
-    /// If every example is assigned to a random bin once: the number of bins. The examples of bin (t - 1) mod bins take
-    /// part in step t.
+    /// With random allocation: the number of steps in an epoch. Every example takes part in one of them: the same in
+    /// every epoch, or with ``"per-epoch-random-allocation"`` in steps at least :attr:`separation` apart.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.training.plan_vector(40, epsilon=8, delta=1e-5, bins=20, mechanism="blt(buffers=2)")
-    /// >>> plan.bins, plan.sampled, plan.groups, plan.participations
+    /// >>> given = {"epsilon": 8, "delta": 1e-5, "steps_per_epoch": 20, "mechanism": "blt(buffers=2)"}
+    /// >>> plan = et.training.plan_vector(40, sampling="random-allocation", **given)
+    /// >>> plan.steps_per_epoch, plan.sampled_fraction, plan.groups, plan.participations
     /// (20, 0.05, None, 2)
+    /// >>> given = {"epsilon": 2, "delta": 1e-5, "steps_per_epoch": 10, "mechanism": "banded-sqrt(bands=3)"}
+    /// >>> plan = et.training.plan_vector(40, sampling="per-epoch-random-allocation", **given)
+    /// >>> plan.steps_per_epoch, plan.participations, plan.separation
+    /// (10, 4, 3)
     #[getter]
-    fn bins(&self) -> Option<u64> {
-        self.inner.bins()
+    fn steps_per_epoch(&self) -> Option<u64> {
+        self.inner.steps_per_epoch()
     }
 
-    /// If every example is assigned to a new random bin in every epoch: the number of bins. Two steps of an example are
-    /// at least :attr:`separation` apart.
-    ///
-    /// >>> import evertally as et
-    /// >>> plan = et.training.plan_vector(40, epsilon=2, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
-    /// >>> plan.fresh_bins, plan.sampled, plan.participations, plan.separation
-    /// (10, 0.1, 4, 3)
-    #[getter]
-    fn fresh_bins(&self) -> Option<u64> {
-        self.inner.fresh_bins()
-    }
-
-    /// With random sampling: the number of groups of examples. Those of group (t - 1) mod groups may take part in step
-    /// t. None with :attr:`bins` and :attr:`fresh_bins`.
+    /// With (cyclic) Poisson sampling: the number of groups of examples. Those of group (t - 1) mod groups may take
+    /// part in step t.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()
@@ -238,13 +240,13 @@ impl PyVectorPlan {
     /// The neighbouring relation of data sets: ``"add-remove"`` or ``"replace-one"``.
     #[getter]
     fn neighbours(&self) -> &'static str {
-        neighbours_word(self.inner.request().neighbours())
+        neighbours_name(self.inner.request().neighbours())
     }
 
     /// The cipher that the noise is drawn from.
     #[getter]
     fn cipher(&self) -> &'static str {
-        cipher_word(self.inner.cipher())
+        cipher_name(self.inner.cipher())
     }
 
     /// The budget that was requested.

@@ -3,18 +3,18 @@
 use crate::error::{OrRaise, invalid};
 use crate::options::Options;
 use crate::request::meaning;
-use crate::vector::words::cipher;
+use crate::vector::names::{cipher, sampling_scheme};
 use crate::whole::Whole;
 use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
 use evertally_declare::declaration::Declaration;
-use evertally_training::{Cipher, Optimizer, Rates, Sampling, Series, VectorRequest};
+use evertally_training::{Cipher, Optimizer, Rates, Sampling, SamplingScheme, Series, VectorRequest};
 use pyo3::prelude::*;
 
 /// The request for a plan of this many vectors.
 pub(crate) fn request(declared: &Declaration, options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
-    let Whole(most_vectors) = options.take("most_vectors")?.unwrap_or(Whole(64));
+    let Whole(max_memory) = options.take("max_memory")?.unwrap_or(Whole(64));
     let (sampling, participation) = (sampling(options)?, participation(options, horizon)?);
     if sampling.is_some() && participation == Some(Participation::ONCE) {
         return Err(invalid(
@@ -32,7 +32,7 @@ pub(crate) fn request(declared: &Declaration, options: &Options<'_>, horizon: u6
         .with_meanings(meaning(options)?)
         .with_optional_optimizer(optimizer(options)?)
         .with_optional_sampling(sampling)
-        .with_most_vectors(most_vectors))
+        .with_max_memory(max_memory))
 }
 
 /// In which steps one example takes part, if given. With a separation alone, an example may take part as often as the
@@ -41,24 +41,45 @@ fn participation(options: &Options<'_>, horizon: u64) -> PyResult<Option<Partici
     let (most, separation) = (options.take("participations")?, options.take("separation")?);
     let given = match (most, separation) {
         (None, None) => return Ok(None),
-        (None, Some(Whole(apart))) => Participation::at_least_apart(apart, horizon),
-        (Some(Whole(most)), apart) => Participation::new(most, apart.map_or(1, |Whole(apart)| apart)),
+        (None, Some(Whole(separation))) => Participation::at_least_apart(separation, horizon),
+        (Some(Whole(most)), separation) => Participation::new(most, separation.map_or(1, |Whole(steps)| steps)),
     };
     given.map(Some).or_raise()
 }
 
 /// How examples are sampled, if they are.
 fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
-    match (options.take("sampled")?, options.take("bins")?, options.take("fresh_bins")?) {
-        (None, None, None) => Ok(None),
-        (Some(fraction), None, None) => Sampling::new(fraction).map(Some).or_raise(),
-        (None, Some(Whole(bins)), None) => Sampling::in_bins(bins).map(Some).or_raise(),
-        (None, None, Some(Whole(bins))) => Sampling::in_fresh_bins(bins).map(Some).or_raise(),
-        _ => Err(invalid(
-            "examples are sampled for every step, assigned to bins once, or assigned again in every epoch: pass only \
-             one of sampled, bins and fresh_bins",
-        )),
-    }
+    let scheme = options.take::<String>("sampling")?.map(|name| sampling_scheme(&name)).transpose()?;
+    let fraction: Option<f64> = options.take("sampled_fraction")?;
+    let steps: Option<u64> = options.take("steps_per_epoch")?.map(|Whole(steps)| steps);
+    let made = match (scheme, fraction, steps) {
+        (None, None, None) => return Ok(None),
+        (Some(SamplingScheme::Poisson), Some(fraction), None) => Sampling::poisson(fraction),
+        (Some(SamplingScheme::CyclicPoisson), Some(fraction), None) => Sampling::cyclic_poisson(fraction),
+        (Some(SamplingScheme::RandomAllocation), None, Some(steps)) => Sampling::random_allocation(steps),
+        (Some(SamplingScheme::PerEpochRandomAllocation), None, Some(steps)) => {
+            Sampling::per_epoch_random_allocation(steps)
+        }
+        (Some(scheme @ (SamplingScheme::Poisson | SamplingScheme::CyclicPoisson)), ..) => {
+            return Err(invalid(format!(
+                "sampling=\"{scheme}\" needs sampled_fraction, the batch size over the number of examples, and no \
+                 steps_per_epoch"
+            )));
+        }
+        (Some(scheme), ..) => {
+            return Err(invalid(format!(
+                "sampling=\"{scheme}\" needs steps_per_epoch, the number of batches in an epoch, and no \
+                 sampled_fraction"
+            )));
+        }
+        (None, ..) => {
+            return Err(invalid(
+                "sampled_fraction and steps_per_epoch describe the sampling of examples: name it, such as \
+                 sampling=\"cyclic-poisson\" or sampling=\"random-allocation\"",
+            ));
+        }
+    };
+    made.map(Some).or_raise()
 }
 
 /// A learning rate, or one for each step.

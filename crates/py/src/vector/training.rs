@@ -1,5 +1,6 @@
 //! Comparison of training options.
 
+use super::candidate::memory_cell;
 use super::plan::PyVectorPlan;
 use super::request::request;
 use crate::error::OrRaise;
@@ -8,13 +9,12 @@ use crate::options::Options;
 use crate::request::declared;
 use crate::running::abandonable;
 use crate::whole::{SequenceIndex, Whole};
-use evertally::mechanism::MechanismName;
 use evertally::plan::Objective;
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{Panel, PanelLine, panels};
 use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::{LineStyle, Marker, ink};
-use evertally_training::{Order, Training as Inner, VectorPlan as Plan, Way as Found};
+use evertally_training::{SamplingScheme, Training as Inner, TrainingOption as Found, VectorPlan as Plan};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
@@ -29,32 +29,33 @@ const POINTS: u64 = 160;
 /// A training option: an order of the examples, a mechanism, and the resulting plan and error.
 ///
 /// >>> import evertally as et
-/// >>> way = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
-/// >>> way.order in ("fixed", "sampled", "bins", "fresh_bins"), way.plan.horizon
+/// >>> option = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
+/// >>> option.sampling in (None, "poisson", "cyclic-poisson", "random-allocation"), option.plan.horizon
 /// (True, 10)
 #[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct Way {
-    words: String,
-    order: &'static str,
+pub(crate) struct TrainingOption {
+    description: String,
+    sampling: Option<SamplingScheme>,
+    is_independent: bool,
     plan: Py<PyVectorPlan>,
-    vectors: u64,
+    memory: u64,
     fits: bool,
     relative_error: f64,
 }
 
 #[pymethods]
-impl Way {
-    /// A description in words.
+impl TrainingOption {
+    /// A short description.
     #[getter]
-    fn words(&self) -> &str {
-        &self.words
+    fn description(&self) -> &str {
+        &self.description
     }
 
-    /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: drawn for every step by
-    /// :class:`Batches`; ``"bins"``: random bins, drawn once; ``"fresh_bins"``: random bins, drawn for every epoch.
+    /// How :class:`Batches` samples the examples of a step, by the names of :func:`plan_vector`'s ``sampling``; None
+    /// for batches of one size in a fixed order, the same in every epoch.
     #[getter]
-    fn order(&self) -> &'static str {
-        self.order
+    fn sampling(&self) -> Option<&'static str> {
+        self.sampling.map(SamplingScheme::name)
     }
 
     /// Its plan.
@@ -65,11 +66,11 @@ impl Way {
 
     /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows with the logarithm of the horizon.
     #[getter]
-    fn vectors(&self) -> u64 {
-        self.vectors
+    fn memory(&self) -> u64 {
+        self.memory
     }
 
-    /// Whether it is at most ``most_vectors``.
+    /// Whether it is at most ``max_memory``.
     #[getter]
     fn fits(&self) -> bool {
         self.fits
@@ -82,7 +83,7 @@ impl Way {
     }
 
     fn __repr__(&self) -> String {
-        format!("Way({:?}, relative_error={:.3})", self.words, self.relative_error)
+        format!("TrainingOption({:?}, relative_error={:.3})", self.description, self.relative_error)
     }
 }
 
@@ -90,12 +91,12 @@ impl Way {
 /// shows a picture in a notebook (:meth:`svg`).
 ///
 /// >>> import evertally as et
-/// >>> ways = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
-/// >>> ways.steps, len(ways) > 2, ways[0].relative_error
+/// >>> options = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
+/// >>> options.steps, len(options) > 2, options[0].relative_error
 /// (10, True, 1.0)
 #[pyclass(frozen, name = "Training", module = "evertally.training")]
 pub(crate) struct PyTraining {
-    ways: Vec<Py<Way>>,
+    options: Vec<Py<TrainingOption>>,
     plans: Vec<Plan>,
     steps: u64,
     promise: String,
@@ -112,7 +113,7 @@ pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict
     let objective = request.objective();
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;
     let steps = training.steps();
-    let found = abandonable(py, move || training.ways())?.or_raise()?;
+    let found = abandonable(py, move || training.options())?.or_raise()?;
     PyTraining::new(py, found, steps, objective)
 }
 
@@ -123,73 +124,67 @@ fn error(plan: &Plan, objective: Objective) -> f64 {
 impl PyTraining {
     fn new(py: Python<'_>, found: Vec<Found>, steps: u64, objective: Objective) -> PyResult<Self> {
         let least = error(&found[0].plan, objective);
-        let plans: Vec<Plan> = found.iter().map(|way| way.plan.clone()).collect();
-        let promise = super::guarantee::PyVectorGuarantee(plans[0].guarantee()).words();
-        let way = |way: Found| {
-            let made = Way {
-                words: way.in_words(),
-                order: match way.order {
-                    Order::Fixed => "fixed",
-                    Order::Sampled => "sampled",
-                    Order::Bins => "bins",
-                    Order::FreshBins => "fresh_bins",
-                },
-                vectors: way.vectors,
-                fits: way.fits,
-                relative_error: error(&way.plan, objective) / least,
-                plan: Py::new(py, PyVectorPlan::new(way.plan))?,
+        let plans: Vec<Plan> = found.iter().map(|option| option.plan.clone()).collect();
+        let promise = super::guarantee::PyVectorGuarantee(plans[0].guarantee()).description();
+        let option = |option: Found| {
+            let made = TrainingOption {
+                description: option.description(),
+                sampling: option.sampling,
+                is_independent: option.plan.name().family().is_independent,
+                memory: option.memory,
+                fits: option.fits,
+                relative_error: error(&option.plan, objective) / least,
+                plan: Py::new(py, PyVectorPlan::new(option.plan))?,
             };
             Py::new(py, made)
         };
-        Ok(Self { ways: found.into_iter().map(way).collect::<PyResult<_>>()?, plans, steps, promise })
+        Ok(Self { options: found.into_iter().map(option).collect::<PyResult<_>>()?, plans, steps, promise })
     }
 
     fn rows(&self) -> Vec<HtmlRow> {
-        let best = self.ways.iter().position(|way| way.get().fits);
-        let row = |(place, way): (usize, &Py<Way>)| {
-            let (way, plan) = (way.get(), &self.plans[place]);
-            let memory = match (way.fits, way.vectors) {
-                (_, 0) => "light".to_owned(),
-                (true, vectors) => vectors.to_string(),
-                (false, vectors) => format!("{vectors}, too many"),
-            };
-            let figures = [plan.sigma(), plan.max_std_error(), plan.mean_std_error()].map(|x| format!("{x:.4}"));
-            let [sigma, max, mean] = figures;
-            let cells = [way.words.clone(), memory, sigma, max, mean, format!("{:.3}", way.relative_error)];
+        let best = self.options.iter().position(|option| option.get().fits);
+        let row = |(place, option): (usize, &Py<TrainingOption>)| {
+            let (option, plan) = (option.get(), &self.plans[place]);
+            let too_much = if option.fits { "" } else { ", too much" };
+            let memory = format!("{}{too_much}", memory_cell(option.memory));
+            let numbers = [plan.sigma(), plan.max_std_error(), plan.mean_std_error()].map(|x| format!("{x:.4}"));
+            let [sigma, max, mean] = numbers;
+            let cells = [option.description.clone(), memory, sigma, max, mean, format!("{:.3}", option.relative_error)];
             HtmlRow { cells, chosen: Some(place) == best }
         };
-        self.ways.iter().enumerate().map(row).collect()
+        self.options.iter().enumerate().map(row).collect()
     }
 
-    /// Which options have a line: the best of every order, DP-SGD as the common reference, and the best of the others.
+    /// Which options have a line: the best of every sampling scheme and of the fixed order, DP-SGD as the common
+    /// reference, and the best of the others.
     fn shown(&self) -> Vec<usize> {
-        let way = |place: usize| self.ways[place].get();
-        let near = || (0..self.ways.len()).filter(|place| way(*place).relative_error < MAX_SHOWN_ERROR_RATIO);
-        let is_told_apart = |place: usize| {
-            let order = way(place).order;
-            let is_dp_sgd = order == "sampled" && self.plans[place].name() == MechanismName::Input;
-            is_dp_sgd || near().find(|other| way(*other).order == order) == Some(place)
+        let option = |place: usize| self.options[place].get();
+        let near = || (0..self.options.len()).filter(|place| option(*place).relative_error < MAX_SHOWN_ERROR_RATIO);
+        let is_required = |place: usize| {
+            let sampling = option(place).sampling;
+            let is_dp_sgd = sampling == Some(SamplingScheme::Poisson) && option(place).is_independent;
+            is_dp_sgd || near().find(|other| option(*other).sampling == sampling) == Some(place)
         };
         let mut shown: Vec<usize> = near().collect();
-        shown.sort_by_key(|place| !is_told_apart(*place));
+        shown.sort_by_key(|place| !is_required(*place));
         shown.truncate(MAX_LINES);
         shown.sort_unstable();
         shown
     }
 
     fn headline(&self) -> String {
-        let count = self.ways.len();
-        let (steps, promise, best) = (self.steps, &self.promise, self.best_in_words());
+        let count = self.options.len();
+        let (steps, promise, best) = (self.steps, &self.promise, self.best_description());
         format!("{count} training options for {steps} steps, with {promise}; best: {best}")
     }
 
-    fn best_in_words(&self) -> &str {
-        &self.ways.iter().find(|way| way.get().fits).unwrap_or(&self.ways[0]).get().words
+    fn best_description(&self) -> &str {
+        &self.options.iter().find(|option| option.get().fits).unwrap_or(&self.options[0]).get().description
     }
 }
 
 /// The column headings.
-const HEADS: [&str; 6] = ["option", "vectors", "σ", "max error", "mean error", "× best"];
+const HEADS: [&str; 6] = ["option", "memory", "σ", "max error", "mean error", "× best"];
 
 #[pymethods]
 impl PyTraining {
@@ -199,11 +194,11 @@ impl PyTraining {
         self.steps
     }
 
-    /// The best option that fits ``most_vectors``.
+    /// The best option that fits ``max_memory``.
     #[getter]
-    fn best(&self, py: Python<'_>) -> Py<Way> {
-        let fits = self.ways.iter().find(|way| way.get().fits);
-        fits.unwrap_or(&self.ways[0]).clone_ref(py)
+    fn best(&self, py: Python<'_>) -> Py<TrainingOption> {
+        let fits = self.options.iter().find(|option| option.get().fits);
+        fits.unwrap_or(&self.options[0]).clone_ref(py)
     }
 
     /// The plan of the best option that fits.
@@ -213,20 +208,22 @@ impl PyTraining {
     }
 
     fn __len__(&self) -> usize {
-        self.ways.len()
+        self.options.len()
     }
 
-    fn __getitem__(&self, py: Python<'_>, place: SequenceIndex) -> PyResult<Py<Way>> {
+    fn __getitem__(&self, py: Python<'_>, place: SequenceIndex) -> PyResult<Py<TrainingOption>> {
         let SequenceIndex(place) = place;
         // fits: there are far fewer options
-        let place = if place < 0 { place + self.ways.len() as i64 } else { place };
-        let way = usize::try_from(place).ok().and_then(|place| self.ways.get(place));
-        way.map(|way| way.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("there is no such training option"))
+        let place = if place < 0 { place + self.options.len() as i64 } else { place };
+        let option = usize::try_from(place).ok().and_then(|place| self.options.get(place));
+        option
+            .map(|option| option.clone_ref(py))
+            .ok_or_else(|| PyIndexError::new_err("there is no such training option"))
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let ways = self.ways.iter().map(|way| way.clone_ref(py));
-        PyList::new(py, ways.collect::<Vec<_>>())?.try_iter()
+        let options = self.options.iter().map(|option| option.clone_ref(py));
+        PyList::new(py, options.collect::<Vec<_>>())?.try_iter()
     }
 
     fn __repr__(&self) -> String {
@@ -249,13 +246,13 @@ impl PyTraining {
         out
     }
 
-    /// The standard error of every step under the best options, as a picture. It includes the best of every order and
-    /// DP-SGD, unless they have more than three times the error of the best.
+    /// The standard error of every step under the best options, as a picture. It includes the best of every sampling
+    /// scheme and of the fixed order, and DP-SGD, unless they have more than three times the error of the best.
     fn svg(&self) -> String {
         let shades = [ink::BLUE, ink::VERMILION, ink::GREEN, ink::PURPLE, ink::SKY, ink::ORANGE, ink::BLACK];
         let step = |i: u64| 1 + (self.steps - 1) * i / POINTS.min(self.steps).max(1);
         let line = |(rank, place): (usize, usize)| PanelLine {
-            label: self.ways[place].get().words.clone(),
+            label: self.options[place].get().description.clone(),
             look: LineStyle::new(shades[rank % shades.len()], (rank > 3).then_some("5 3"), Marker::None),
             points: (0..=POINTS.min(self.steps))
                 .map(|i| (step(i) as f64, self.plans[place].std_error(step(i))))
@@ -266,12 +263,12 @@ impl PyTraining {
         let errors = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };
         let y = Axis::over(Spacing::Linear, errors.chain([0.0]), "standard error").padded();
-        let words = SheetTexts {
+        let texts = SheetTexts {
             title: format!("Training options for {} steps", self.steps),
             subtitle: format!("Standard error of one coordinate of the {of}, in units of the clipped gradients' sums."),
             footer: format!("Every option guarantees {} for the whole run.", self.promise),
         };
-        panels(&words, &[Panel { x, y, lines, height: 280.0 }])
+        panels(&texts, &[Panel { x, y, lines, height: 280.0 }])
     }
 
     fn _repr_html_(&self) -> String {

@@ -124,10 +124,17 @@ class TestDPAdam:
 
 
 class TestInDPFTRL:
-    @pytest.mark.parametrize("own", [plan(), plan(sampled=0.1, mechanism=None), plan(participations=3, separation=4)])
+    @pytest.mark.parametrize(
+        "own",
+        [
+            plan(),
+            plan(sampling="cyclic-poisson", sampled_fraction=0.1, mechanism=None),
+            plan(participations=3, separation=4),
+        ],
+    )
     def test_it_is_told_the_noise_of_every_step(self, own: et.training.VectorPlan) -> None:
         network = model()
-        batches = et.training.Batches(own, KEY, "told", examples=80) if own.sampled else None
+        batches = et.training.Batches(own, KEY, "told", examples=80) if own.sampling else None
         optimizer = DPAdam(network.parameters())
         given = {"batches": batches} if batches else {"expected_batch_size": BATCH}
         wrapped = DPFTRL(optimizer, own, KEY, "told", **given)
@@ -208,7 +215,10 @@ class TestInDPFTRL:
 
     @pytest.mark.parametrize("extras", EXTRAS, ids=NAMES)
     def test_an_empty_batch_takes_its_step_and_has_the_vector_zero(self, extras: dict[str, Any]) -> None:
-        own, name = plan(sampled=0.002, mechanism="input"), f"empty {NAMES[EXTRAS.index(extras)]}"
+        own, name = (
+            plan(sampling="poisson", sampled_fraction=0.002, mechanism="input"),
+            f"empty {NAMES[EXTRAS.index(extras)]}",
+        )
         batches = et.training.Batches(own, KEY, name, examples=100)
         empty = next(step for step in range(2, 13) if not len(batches.batch(step)))
         network = model()

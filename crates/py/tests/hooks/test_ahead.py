@@ -18,7 +18,12 @@ PLANS: dict[str, Any] = {
     "blt": lambda: et.training.plan_vector(small.STEPS, rho=0.5, participations=2, separation=12, mechanism="blt"),
     "tree": lambda: et.training.plan_vector(small.STEPS, rho=0.5, participations=2, separation=12, mechanism="smooth"),
     "bands": lambda: et.training.plan_vector(
-        small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)"
+        small.STEPS,
+        epsilon=4.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.1,
+        mechanism="epoch-bands(bands=3)",
     ),
 }
 

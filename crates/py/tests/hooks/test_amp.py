@@ -12,7 +12,9 @@ import evertally.torch  # noqa: E402
 
 EXAMPLES, FEATURES, CLASSES = 200, 6, 3
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
-PLAN = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+PLAN = et.training.plan_vector(
+    12, epsilon=4.0, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.1, mechanism="epoch-bands(bands=3)"
+)
 LOSS = torch.nn.functional.cross_entropy
 
 

@@ -23,7 +23,14 @@ def fixed_plan(**more: Any) -> et.training.VectorPlan:
 
 
 def sampled_plan() -> et.training.VectorPlan:
-    return et.training.plan_vector(STEPS, epsilon=8.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+    return et.training.plan_vector(
+        STEPS,
+        epsilon=8.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.1,
+        mechanism="epoch-bands(bands=4)",
+    )
 
 
 class TestAuditRun:
@@ -45,7 +52,7 @@ class TestAuditRun:
             assert abs(factor.value - 1) < 4.5 * factor.std_error < 0.6
         assert report.bounds.refuted is False and 0 < report.bounds.mu < plan.guarantee.mu
 
-    def test_a_sound_run_with_lots(self) -> None:
+    def test_a_sound_run_with_sampling(self) -> None:
         run = self.audited(sampled_plan())
         for batch in run.loader:
             run.step(*batch)

@@ -26,7 +26,14 @@ RUNS: dict[str, Any] = {
 
 
 def plan() -> et.training.VectorPlan:
-    return et.training.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+    return et.training.plan_vector(
+        small.STEPS,
+        epsilon=4.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.1,
+        mechanism="epoch-bands(bands=3)",
+    )
 
 
 def private_run(kind: str, group: Any = None, seed: int = 1) -> Any:
@@ -110,7 +117,14 @@ def test_checkpoints_of_other_runs_change_nothing(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "one", run)
     with warnings.catch_warnings(action="ignore"):
         torch.distributed.checkpoint.save({"other": torch.zeros(2)}, checkpoint_id=tmp_path / "two", no_dist=True)
-    other = et.training.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=2)")
+    other = et.training.plan_vector(
+        small.STEPS,
+        epsilon=4.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.1,
+        mechanism="epoch-bands(bands=2)",
+    )
     module = small.network()
     optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
     mine = et.torch.make_private(module, LOSS, optimizer, small.data(), other, small.key(), "run")

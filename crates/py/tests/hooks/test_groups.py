@@ -40,7 +40,14 @@ def one_thread() -> Any:
 
 
 def adapting(kind: str, group: Any = None, **more: Any) -> Any:
-    plan = et.training.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+    plan = et.training.plan_vector(
+        small.STEPS,
+        epsilon=4.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.1,
+        mechanism="epoch-bands(bands=3)",
+    )
     module = small.network()
     optimizer = DPAdam(module.parameters(), lr=0.05)
     given = {"group": group} | EXTRAS[kind] | more
@@ -149,10 +156,14 @@ def texts(count: int = 120) -> Any:
     return torch.utils.data.TensorDataset(torch.randint(0, 200, (count, 5)), torch.randint(0, KINDS, (count,)))
 
 
-def with_tables(key: et.SecretKey, group: Any = None, name: str = "run", sampled: float = 0.2, **more: Any) -> Any:
+def with_tables(
+    key: et.SecretKey, group: Any = None, name: str = "run", sampled_fraction: float = 0.2, **more: Any
+) -> Any:
     torch.manual_seed(4)
     module = Words()
-    plan = et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=sampled)
+    plan = et.training.plan_vector(
+        STEPS, epsilon=4.0, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=sampled_fraction
+    )
     optimizer = torch.optim.SGD(module.out.parameters(), lr=0.1)
     given = {"tables": {module.words: 0.5, module.pairs: 0.25}, "clipping": "ghost", "microbatch": 4, "group": group}
     return et.torch.make_private(module, LOSS, optimizer, texts(), plan, key, name, **given | more)
@@ -180,11 +191,11 @@ def tabled(rank: int, folder: Path) -> None:
         module = Words()
         optimizer = torch.optim.SGD(module.out.parameters(), lr=0.1)
         both = {module.words: 0.5, module.pairs: 0.25 + rank}
-        plan = et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2)
+        plan = et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.2)
         et.torch.make_private(
             module, LOSS, optimizer, texts(), plan, key, "other", tables=both, clipping="ghost", group=world
         )
-    rare = with_tables(key, world, "rare", sampled=0.005)  # ranks without examples, and steps without any
+    rare = with_tables(key, world, "rare", sampled_fraction=0.005)  # ranks without examples, and steps without any
     train(rare)
     rare.catch_up()
     torch.save(rare.module.state_dict(), folder / f"rare {rank}")
@@ -202,7 +213,7 @@ def test_tables_on_two_ranks_are_those_of_one(tmp_path: Path) -> None:
         resumed.load_state_dict(torch.load(tmp_path / "state 1"))
         train(resumed)
         resumed.catch_up()
-        rare = with_tables(key, name="rare", sampled=0.005)
+        rare = with_tables(key, name="rare", sampled_fraction=0.005)
         train(rare)
         rare.catch_up()
     states = [of.module.state_dict() for of in (straight, resumed, rare)]

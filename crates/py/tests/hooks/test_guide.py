@@ -20,7 +20,9 @@ def names() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     inputs, targets = rng.standard_normal((EXAMPLES, 6), dtype=np.float32), rng.integers(0, 3, EXAMPLES)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
-    plan = et.training.plan_vector(6, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+    plan = et.training.plan_vector(
+        6, epsilon=4.0, delta=1e-5, sampling="cyclic-poisson", sampled_fraction=0.1, mechanism="epoch-bands(bands=3)"
+    )
     key = et.SecretKey.generate()
     return {
         "et": et,

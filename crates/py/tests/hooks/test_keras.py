@@ -24,7 +24,8 @@ INPUTS = RNG.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
 TARGETS = (INPUTS @ RNG.standard_normal((FEATURES, CLASSES), dtype=np.float32)).argmax(axis=1)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 #: Some of its batches are empty, and some are larger than their expected size.
-PLAN = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
+SAMPLING: dict[str, Any] = {"sampling": "cyclic-poisson", "sampled_fraction": 2 / EXAMPLES}
+PLAN = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, **SAMPLING, mechanism="epoch-bands(bands=3)")
 
 
 def network(*inner: Any) -> Any:
@@ -148,7 +149,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, key: et.SecretKey) -
 def test_noise_of_the_device_goes_on_from_what_it_keeps() -> None:
     # Compiling AES for a device takes long.
     mechanism = {"mechanism": "epoch-bands(bands=3)", "cipher": "chacha8"}
-    plan = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, **mechanism)
+    plan = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, **SAMPLING, **mechanism)
     options = {"key": et.SecretKey.generate(), "on": "device"}
     run = private(network(), plan, **options)
     run.step()
@@ -166,7 +167,7 @@ def test_steps_of_another_run_are_refused(tmp_path: Path) -> None:
     run.model.compile(run.optimizer)
     run.model.save(tmp_path / "run.keras")
     model = keras.models.load_model(tmp_path / "run.keras")
-    other = et.training.plan_vector(12, epsilon=3.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
+    other = et.training.plan_vector(12, epsilon=3.0, delta=1e-5, **SAMPLING, mechanism="epoch-bands(bands=3)")
     for given in ({"key": key, "name": "other"}, {}, {"key": key, "plan": other}):
         with pytest.raises(ValueError, match="has taken 2 steps, and not as the run"):
             private(model, optimizer=model.optimizer, **given)

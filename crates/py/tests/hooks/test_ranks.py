@@ -19,7 +19,14 @@ EXAMPLES, FEATURES, CLASSES, STEPS, BREAK = 90, 6, 3, 10, 4
 LOSS = torch.nn.functional.cross_entropy
 #: Fixed and sampled batches, noise without and with a memory.
 PLANS: dict[str, Any] = {
-    "lots": lambda: et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2, mechanism="epoch-bands(bands=3)"),
+    "sampled": lambda: et.training.plan_vector(
+        STEPS,
+        epsilon=4.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.2,
+        mechanism="epoch-bands(bands=3)",
+    ),
     "order": lambda: et.training.plan_vector(STEPS, rho=0.5, participations=2, separation=5, mechanism="blt"),
 }
 
@@ -145,7 +152,7 @@ class TestDataParallel:
                 assert torch.equal(torch.load(tmp_path / f"{plan} resumed {rank}"), whole[plan])
 
     def test_a_state_of_another_run_is_refused_on_any_number_of_ranks(self, folder: Path) -> None:
-        _, state = torch.load(folder / "lots samples 0")
+        _, state = torch.load(folder / "sampled samples 0")
         module = network()
         optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
         other = evertally.torch.DPFTRL(optimizer, PLANS["order"](), key(), "run", expected_batch_size=18)
@@ -159,7 +166,7 @@ class TestDataParallel:
 
 
 def refused(rank: int, folder: Path) -> None:
-    world, plan = distributed.group.WORLD, PLANS["lots"]()
+    world, plan = distributed.group.WORLD, PLANS["sampled"]()
     watched = et.SecretKey.load(folder / "own.key")
     batches = et.training.Batches(plan, watched, "run", examples=EXAMPLES)
 
@@ -293,7 +300,7 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
     mesh = init_device_mesh("cpu", (RANKS,))
-    module, plain, plan = network(), network(), PLANS["lots"]()
+    module, plain, plan = network(), network(), PLANS["sampled"]()
     for layer in (module[0], module[2], module):
         fully_shard(layer, mesh=mesh)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
@@ -333,7 +340,7 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
 @pytest.mark.parametrize("gives", ["sums", "samples"])
 def test_shards_are_those_of_one_process(gives: str, tmp_path: Path) -> None:
     together(sharded, tmp_path, gives)
-    module, plan = network(), PLANS["lots"]()
+    module, plan = network(), PLANS["sampled"]()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
     batches = et.training.Batches(plan, key(), "run", examples=EXAMPLES)
     private = evertally.torch.DPFTRL(optimizer, plan, key(), "run", batches=batches)

@@ -15,7 +15,9 @@ from .small import EXAMPLES, FEATURES, STEPS, data, key, network  # noqa: E402
 
 
 def sampled_plan(**more: Any) -> et.training.VectorPlan:
-    return et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **more)
+    sampling: dict[str, Any] = {"sampling": "cyclic-poisson", "sampled_fraction": 0.1}
+    given = sampling | {"mechanism": "epoch-bands(bands=4)"} | more
+    return et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, **given)
 
 
 def run(plan: et.training.VectorPlan, **options: Any) -> Any:
@@ -30,7 +32,7 @@ def weights(of: Any) -> Any:
 
 
 class TestMakePrivate:
-    def test_it_takes_the_lots_and_is_the_same_again(self) -> None:
+    def test_it_takes_the_batches_and_is_the_same_again(self) -> None:
         plan = sampled_plan()
         first, second = run(plan), run(plan)
         sizes = []
@@ -129,7 +131,9 @@ class TestMakePrivate:
             evertally.torch.make_private(module, loss, optimizer, data(), sampled_plan(), key(), "run")
 
     def test_empty_batches_take_their_step(self) -> None:
-        plan = et.training.plan_vector(40, epsilon=4.0, delta=1e-5, sampled=0.002, mechanism="input")
+        plan = et.training.plan_vector(
+            40, epsilon=4.0, delta=1e-5, sampling="poisson", sampled_fraction=0.002, mechanism="input"
+        )
         private, empty = run(plan), 0
         for inputs, targets, examples in private.loader:
             before = weights(private)
@@ -147,7 +151,7 @@ class TestOptimizer:
         options.setdefault("expected_batch_size", 4)
         return module, evertally.torch.DPFTRL(optimizer, plan, key(), "run", **options)
 
-    def test_other_examples_than_the_lots_are_refused(self) -> None:
+    def test_other_examples_than_the_batches_are_refused(self) -> None:
         plan = sampled_plan()
         batches = et.training.Batches(plan, key(), "run", examples=EXAMPLES)
         module, private = self.private(plan, batches=batches)

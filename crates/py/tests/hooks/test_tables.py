@@ -42,7 +42,8 @@ LOSS = torch.nn.functional.cross_entropy
 
 
 def plan(epsilon: float = 4.0, **more: Any) -> et.training.VectorPlan:
-    return et.training.plan_vector(12, **({"epsilon": epsilon, "delta": 1e-5, "sampled": 0.2} | more))
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5, "sampling": "cyclic-poisson", "sampled_fraction": 0.2}
+    return et.training.plan_vector(12, **(given | more))
 
 
 @pytest.fixture
@@ -260,7 +261,7 @@ def test_a_module_that_reads_other_rows_is_refused_before_anything_changes(key: 
 
 def test_an_empty_batch_takes_its_step(key: et.SecretKey) -> None:
     module = model()
-    rare = plan(sampled=0.002)
+    rare = plan(sampling="cyclic-poisson", sampled_fraction=0.002)
     private = run(module, key, plan=rare)
     sizes = []
     for batch in private.loader:

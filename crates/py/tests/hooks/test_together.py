@@ -19,7 +19,14 @@ LOSS = torch.nn.functional.cross_entropy
 
 
 def sampled_plan() -> et.training.VectorPlan:
-    return et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+    return et.training.plan_vector(
+        STEPS,
+        epsilon=4.0,
+        delta=1e-5,
+        sampling="cyclic-poisson",
+        sampled_fraction=0.1,
+        mechanism="epoch-bands(bands=3)",
+    )
 
 
 def network() -> Any:

@@ -185,13 +185,13 @@ fn run(threads: usize, shift: u64, restart: bool) -> Vec<f32> {
             let saved = noise.save();
             let fresh =
                 RowNoise::from_scheme(&scheme, &key(), name(), (rows, width), &[0.5], Tuning::default()).unwrap();
-            noise = fresh.standing_at(&saved).unwrap();
+            noise = fresh.with_state(&saved).unwrap();
             for place in (0..saved.len()).step_by(97) {
                 let mut damaged = saved.clone();
                 damaged[place] ^= 4;
                 let fresh =
                     RowNoise::<f32>::from_scheme(&scheme, &key(), name(), (rows, width), &[0.5], Tuning::default());
-                assert!(fresh.unwrap().standing_at(&damaged).is_err(), "byte {place}");
+                assert!(fresh.unwrap().with_state(&damaged).is_err(), "byte {place}");
             }
         }
     }

@@ -10,25 +10,25 @@
 //! There are three cases:
 //!
 //! - If a state holds no buffers (trees, independent noise), they are rebuilt from the key. They run ahead.
-//! - If all writes follow from one vector (increments of BLTs and bands), [that vector](Apart) waits.
+//! - If all writes follow from one vector (increments of BLTs and bands), [that vector](SplitProgram) is kept.
 //! - Otherwise the program is run once without its [writes](ProgramPass), and again with them: everything is drawn
 //!   twice.
 
 use super::VectorNoise;
-use super::waiting::{BufferState, Waiting};
+use super::prefetched::{BufferState, Prefetched};
 use crate::Real;
 use crate::buffer::Buffer;
 use crate::execute::{Emit, ProgramPass};
 use crate::program::Op;
-use crate::schedule::Apart;
+use crate::schedule::SplitProgram;
 
 impl<F: Real> VectorNoise<F> {
     /// Draws the noise of the next step and lets it wait for [`add_next`](Self::add_next) or
     /// [`next_into`](Self::next_into), which then only add or copy it. Their results, and the bytes of
     /// [`save`](Self::save), are the same with and without this call. Call it in another thread while the data of the
-    /// step are still being computed. It does nothing if noise is already waiting, or after the last step.
+    /// step are still being computed. It does nothing if noise was already drawn, or after the last step.
     ///
-    /// Takes one more vector of memory. The waiting noise is overwritten by the next, or when a [`seek`](Self::seek) or
+    /// Takes one more vector of memory. The drawn noise is overwritten by the next, or when a [`seek`](Self::seek) or
     /// the end of this object abandons it.
     ///
     /// ```
@@ -50,19 +50,19 @@ impl<F: Real> VectorNoise<F> {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn draw_ahead(&mut self) {
-        if self.stand == BufferState::Waiting || self.step == self.horizon {
+        if self.buffer_state == BufferState::Prefetched || self.step == self.horizon {
             return;
         }
         if self.rows.is_some() {
             self.settle(); // two steps may be of two passes, of which one is held
         }
-        let mut waiting = self.waiting.take().unwrap_or_else(|| Waiting::new(self.len));
-        let next = if self.keeps() { self.schedule.apart(self.step + 1) } else { None };
+        let mut prefetched = self.prefetched.take().unwrap_or_else(|| Prefetched::new(self.len));
+        let next = if self.keeps() { self.schedule.split_program(self.step + 1) } else { None };
         match next {
-            Some(apart) => self.draw_vector(&mut waiting, apart),
-            None => self.draw_noise(&mut waiting),
+            Some(program) => self.draw_vector(&mut prefetched, program),
+            None => self.draw_noise(&mut prefetched),
         }
-        (self.waiting, self.stand) = (Some(waiting), BufferState::Waiting);
+        (self.prefetched, self.buffer_state) = (Some(prefetched), BufferState::Prefetched);
     }
 
     /// Whether states hold buffers.
@@ -71,68 +71,69 @@ impl<F: Real> VectorNoise<F> {
     }
 
     /// The vector from which the noise of the next step and its writes follow.
-    fn draw_vector(&mut self, waiting: &mut Waiting<F>, apart: Apart) {
-        let Apart { mut vector, given, owed } = apart;
-        self.reserve(waiting.owed.iter().chain(&vector).chain(&owed));
+    fn draw_vector(&mut self, prefetched: &mut Prefetched<F>, program: SplitProgram) {
+        let SplitProgram { mut vector, noise, writes } = program;
+        self.reserve(prefetched.writes.iter().chain(&vector).chain(&writes));
         let slot = self.buffers.len();
-        let before = if self.stand == BufferState::Behind { waiting.owed(slot) } else { vec![] };
+        let before = if self.buffer_state == BufferState::Behind { prefetched.pending_writes(slot) } else { vec![] };
         vector.push(Op::Store(slot));
-        self.buffers.push(std::mem::take(&mut waiting.vector));
+        self.buffers.push(std::mem::take(&mut prefetched.vector));
         self.run(&[ProgramPass { ops: &before, writes: true }, ProgramPass { ops: &vector, writes: true }], None);
-        waiting.vector = self.buffers.pop().expect("put there");
-        (waiting.given, waiting.owed, waiting.apart) = (given, owed, true);
+        prefetched.vector = self.buffers.pop().expect("put there");
+        (prefetched.noise, prefetched.writes, prefetched.is_split) = (noise, writes, true);
     }
 
     /// The noise of the next step, by its program.
-    fn draw_noise(&mut self, waiting: &mut Waiting<F>) {
-        let before = if self.stand == BufferState::Behind { std::mem::take(&mut waiting.owed) } else { vec![] };
-        waiting.owed.clear();
-        self.schedule.program(self.step + 1, &mut waiting.owed);
-        let next = ProgramPass { ops: &waiting.owed, writes: !self.keeps() };
-        self.run(&[ProgramPass { ops: &before, writes: true }, next], Some((&mut waiting.vector, Emit::Set)));
+    fn draw_noise(&mut self, prefetched: &mut Prefetched<F>) {
+        let before =
+            if self.buffer_state == BufferState::Behind { std::mem::take(&mut prefetched.writes) } else { vec![] };
+        prefetched.writes.clear();
+        self.schedule.program(self.step + 1, &mut prefetched.writes);
+        let next = ProgramPass { ops: &prefetched.writes, writes: !self.keeps() };
+        self.run(&[ProgramPass { ops: &before, writes: true }, next], Some((&mut prefetched.vector, Emit::Set)));
     }
 
-    /// Returns the waiting noise; false if there is none.
-    pub(super) fn give_waiting(&mut self, out: &mut [F], emit: Emit) -> bool {
-        if self.stand != BufferState::Waiting {
+    /// Returns the prefetched noise; false if there is none.
+    pub(super) fn take_prefetched(&mut self, out: &mut [F], emit: Emit) -> bool {
+        if self.buffer_state != BufferState::Prefetched {
             return false;
         }
-        let mut waiting = self.waiting.take().expect("noise that waits");
-        let program: Vec<Op> = [Op::Load(0)].into_iter().chain(waiting.given.iter().cloned()).collect();
-        let mut vector = [std::mem::take(&mut waiting.vector)];
+        let mut prefetched = self.prefetched.take().expect("prefetched noise");
+        let program: Vec<Op> = [Op::Load(0)].into_iter().chain(prefetched.noise.iter().cloned()).collect();
+        let mut vector = [std::mem::take(&mut prefetched.vector)];
         self.run_on(&mut vector, &[ProgramPass { ops: &program, writes: true }], Some((out, emit)));
-        [waiting.vector] = vector;
-        self.stand = if self.keeps() { BufferState::Behind } else { BufferState::Settled };
-        self.waiting = Some(waiting);
+        [prefetched.vector] = vector;
+        self.buffer_state = if self.keeps() { BufferState::Behind } else { BufferState::Settled };
+        self.prefetched = Some(prefetched);
         self.step += 1;
         true
     }
 
     /// Brings the buffers to where the last step leaves them.
     pub(super) fn settle(&mut self) {
-        if self.stand == BufferState::Behind {
-            let mut waiting = self.waiting.take().expect("a waiting vector");
-            let owed = waiting.owed(self.buffers.len());
-            self.buffers.push(std::mem::take(&mut waiting.vector));
-            self.run(&[ProgramPass { ops: &owed, writes: true }], None);
-            waiting.vector = self.buffers.pop().expect("put there");
-            (self.waiting, self.stand) = (Some(waiting), BufferState::Settled);
+        if self.buffer_state == BufferState::Behind {
+            let mut prefetched = self.prefetched.take().expect("a prefetched vector");
+            let writes = prefetched.pending_writes(self.buffers.len());
+            self.buffers.push(std::mem::take(&mut prefetched.vector));
+            self.run(&[ProgramPass { ops: &writes, writes: true }], None);
+            prefetched.vector = self.buffers.pop().expect("put there");
+            (self.prefetched, self.buffer_state) = (Some(prefetched), BufferState::Settled);
         }
     }
 
     /// The buffers as the last step leaves them, where these are not.
     pub(super) fn settled(&self) -> Option<Vec<Buffer<F>>> {
-        let waiting = self.waiting.as_ref().filter(|_| self.stand == BufferState::Behind)?;
+        let prefetched = self.prefetched.as_ref().filter(|_| self.buffer_state == BufferState::Behind)?;
         let mut buffers = self.buffers.clone();
         let slot = buffers.len();
-        buffers.push(waiting.vector.clone());
-        self.run_on(&mut buffers, &[ProgramPass { ops: &waiting.owed(slot), writes: true }], None);
+        buffers.push(prefetched.vector.clone());
+        self.run_on(&mut buffers, &[ProgramPass { ops: &prefetched.pending_writes(slot), writes: true }], None);
         buffers.pop();
         Some(buffers)
     }
 
-    /// Moves to a step whose buffers were rebuilt: the waiting noise belongs to another step.
+    /// Moves to a step whose buffers were rebuilt: the prefetched noise belongs to another step.
     pub(super) fn abandon(&mut self) {
-        (self.waiting, self.stand) = (None, BufferState::Settled);
+        (self.prefetched, self.buffer_state) = (None, BufferState::Settled);
     }
 }

@@ -35,9 +35,9 @@ pub(crate) fn error(horizon: u64, optimizer: &Optimizer, participation: Particip
 
 fn stretch_bound(steps: &[OptimizerStep], momentum: f64, participation: Participation) -> f64 {
     let length = steps.len() as f64;
-    let apart =
+    let separation =
         participation.separation().max((steps.len() as u64).div_ceil(participation.most())).min(steps.len() as u64);
-    let spread = nuclear_norm(steps, momentum) / (length * apart as f64).sqrt();
+    let spread = nuclear_norm(steps, momentum) / (length * separation as f64).sqrt();
     let (mut m, mut u, mut square) = (0.0, 0.0, 0.0);
     for (step, t) in steps.iter().zip(0..) {
         let takes_part = t % participation.separation() == 0 && t / participation.separation() < participation.most();

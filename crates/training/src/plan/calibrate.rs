@@ -27,7 +27,7 @@ pub struct VectorGuarantee {
     rho: Rho,
     stated: Option<(Epsilon, Delta)>,
     /// If examples are sampled: the guarantee of the sampling, and the plan's noise.
-    lots: Option<(SamplingGuarantee, f64)>,
+    sampled: Option<(SamplingGuarantee, f64)>,
 }
 
 impl VectorGuarantee {
@@ -41,12 +41,12 @@ impl VectorGuarantee {
                 "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
             )),
             Budget::Zcdp(rho) => {
-                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, lots: None })
+                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, sampled: None })
             }
             Budget::Approximate(epsilon, delta) => {
                 let mu = conversions::mu_for(epsilon, delta);
                 let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-                Ok(Self { mu, rho, stated: Some((epsilon, delta)), lots: None })
+                Ok(Self { mu, rho, stated: Some((epsilon, delta)), sampled: None })
             }
         }
     }
@@ -59,8 +59,8 @@ impl VectorGuarantee {
         let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
         let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
         let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-        let lots = Some((sampling.promise(&*chosen.mechanism)?, noise));
-        Ok(Self { mu, rho, lots, ..all })
+        let sampled = Some((sampling.guarantee(&*chosen.mechanism)?, noise));
+        Ok(Self { mu, rho, sampled, ..all })
     }
 
     /// `μ` of Gaussian differential privacy: no test distinguishes two neighbouring data sets better than one
@@ -81,7 +81,8 @@ impl VectorGuarantee {
     }
 
     /// The smallest ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, or with sampling
-    /// by a bound that is within 0.1 % in the noise, or a percent with bins (then it takes seconds), rounded up.
+    /// by a bound that is within 0.1 % in the noise, or a percent with random allocation (then it takes seconds),
+    /// rounded up.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -100,10 +101,10 @@ impl VectorGuarantee {
             return epsilon.get();
         }
         let plain = conversions::epsilon_of_gaussian(self.mu, delta);
-        let of_lots = |(promise, noise): &(SamplingGuarantee, f64)| {
-            promise.epsilon(*noise, delta).map_or(plain, |own| own.min(plain))
+        let with_sampling = |(guarantee, noise): &(SamplingGuarantee, f64)| {
+            guarantee.epsilon(*noise, delta).map_or(plain, |own| own.min(plain))
         };
-        let curve = self.lots.as_ref().map_or(plain, of_lots);
+        let curve = self.sampled.as_ref().map_or(plain, with_sampling);
         match self.stated {
             // The stated pair holds by definition; the inverse conversion only adds rounding.
             Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
@@ -124,7 +125,7 @@ pub(super) fn calibrated(
     let sigma = match (request.budget, request.sampling) {
         (Budget::Approximate(epsilon, delta), Some(sampling)) => {
             // The guarantee is computed again from σ, a little below it.
-            sampling.promise(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
+            sampling.guarantee(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
         }
         (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
         (ref budget, _) => by_mu(VectorGuarantee::new(budget)?.mu),

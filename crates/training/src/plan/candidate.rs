@@ -34,11 +34,13 @@ pub struct VectorCandidate {
     pub(super) variances: Option<Arc<[f64]>>,
     /// The steps in which an example takes part: as in the request, or with sampling as follows from the bands.
     pub participation: Participation,
-    /// Number of vectors of memory or of fresh noise that a step needs; 0 if the number grows at most with the
-    /// logarithm of the horizon.
-    pub vectors: u64,
-    /// Whether a step needs at most 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold
-    /// the noise of `2 √T` steps and more (see [`Memory`](crate::Memory)), banded ones need as many vectors
-    /// as bands. Only mechanisms that stream lightly are chosen by default.
-    pub streams_lightly: bool,
+    /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows at most with the logarithm of the
+    /// horizon.
+    #[doc(alias = "vectors")]
+    pub memory: u64,
+    /// Whether that is at most 64 copies for every horizon. Square roots hold the noise of `2 √T` steps and more (see
+    /// [`Memory`](crate::Memory)), banded ones as many copies as bands. Only mechanisms with constant memory are chosen
+    /// by default.
+    #[doc(alias = "streams_lightly")]
+    pub constant_memory: bool,
 }

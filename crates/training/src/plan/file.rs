@@ -101,7 +101,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
             meaning: file.meaning,
             optimizer: file.optimizer,
             sampling: file.sampling,
-            most_vectors: evertally::mechanism::LIGHT, // the mechanism is named
+            max_memory: evertally::mechanism::MAX_CONSTANT_MEMORY, // the mechanism is named
         }
         .plan()?;
         if plan.sigma().to_bits() != file.sigma.to_bits() {

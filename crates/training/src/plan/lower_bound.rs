@@ -10,17 +10,16 @@
 //! * **Together.** For the pattern `u = 1, 1+b, …` and equal vectors, `s ≥ ‖R u‖` and `‖L‖_F ‖R u‖ ≥ ‖A u‖`:
 //!   `s² V ≥ ‖A u‖²/T`, where `‖A u‖²` is the squared sensitivity of output noise.
 
-use evertally::Result;
-use evertally::mechanism::{Mechanism, Output, Participation};
+use evertally::mechanism::Participation;
 use evertally::plan::gaussian_lower_bound;
 
 /// The larger of the two bounds of `√(s² V)`, rounded down. `O(min(T, 2^20))`.
-pub(super) fn error(horizon: u64, participation: Participation) -> Result<f64> {
+pub(super) fn error(horizon: u64, participation: Participation) -> f64 {
     let steps = horizon as f64;
-    let apart = participation.separation().max(horizon.div_ceil(participation.most())).min(horizon);
-    let spread = gaussian_lower_bound(horizon) * (steps / apart as f64).sqrt();
-    let together = (Output::new(horizon)?.participation_squared(participation) / steps).sqrt();
-    Ok(spread.max(together) * (1.0 - 1e-12))
+    let separation = participation.separation().max(horizon.div_ceil(participation.most())).min(horizon);
+    let spread = gaussian_lower_bound(horizon) * (steps / separation as f64).sqrt();
+    let together = (participation.of_running_sums(horizon) / steps).sqrt();
+    spread.max(together) * (1.0 - 1e-12)
 }
 
 #[cfg(test)]
@@ -35,7 +34,7 @@ mod tests {
         for horizon in [1u64, 2, 7, 30, 100, 700] {
             for (most, separation) in [(1, 1), (2, 1), (3, 7), (10, 10), (4, 25), (700, 1), (100, 7)] {
                 let participation = Participation::new(most, separation).unwrap();
-                let bound = error(horizon, participation).unwrap();
+                let bound = error(horizon, participation);
                 for name in MechanismName::FAMILIES {
                     let Ok(mechanism) = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean))
                     else {

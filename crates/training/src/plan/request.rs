@@ -2,7 +2,7 @@
 
 use super::Series;
 use crate::{Optimizer, Sampling};
-use evertally::mechanism::{LIGHT, MechanismName, Participation};
+use evertally::mechanism::{MAX_CONSTANT_MEMORY, MechanismName, Participation};
 use evertally::plan::Objective;
 use evertally::privacy::{Budget, Neighbours};
 use evertally_kernels::Cipher;
@@ -35,7 +35,7 @@ pub struct VectorRequest {
     pub(super) meaning: BTreeMap<String, String>,
     pub(super) optimizer: Option<Optimizer>,
     pub(super) sampling: Option<Sampling>,
-    pub(super) most_vectors: u64,
+    pub(super) max_memory: u64,
 }
 
 impl VectorRequest {
@@ -66,7 +66,7 @@ impl VectorRequest {
             meaning: BTreeMap::new(),
             optimizer: None,
             sampling: None,
-            most_vectors: LIGHT,
+            max_memory: MAX_CONSTANT_MEMORY,
         }
     }
 
@@ -106,8 +106,8 @@ impl VectorRequest {
         Self { participation, ..self }
     }
 
-    /// This factorization; if none is named, the one with the smallest error among those that [stream
-    /// lightly](super::VectorCandidate::streams_lightly).
+    /// This factorization; if none is named, the one with the smallest error among those within the
+    /// [memory limit](Self::with_max_memory).
     pub fn with_mechanism(self, mechanism: MechanismName) -> Self {
         self.with_optional_mechanism(Some(mechanism))
     }
@@ -140,10 +140,10 @@ impl VectorRequest {
         Self { sampling, ..self }
     }
 
-    /// The memory limit for choosing a mechanism, in vectors: 64 by default. (A named mechanism may need any number.
-    /// The limit is not part of the plan.)
-    pub fn with_most_vectors(self, most_vectors: u64) -> Self {
-        Self { most_vectors, ..self }
+    /// The memory limit for choosing a mechanism, in copies of the gradient: 64 by default. (A named mechanism may need
+    /// any number. The limit is not part of the plan.)
+    pub fn with_max_memory(self, max_memory: u64) -> Self {
+        Self { max_memory, ..self }
     }
 
     /// The error of the running sums, or parameters, to minimise; the largest by default.
@@ -231,9 +231,9 @@ impl VectorRequest {
         self.sampling
     }
 
-    /// The memory limit for choosing a mechanism, in vectors.
-    pub fn most_vectors(&self) -> u64 {
-        self.most_vectors
+    /// The memory limit for choosing a mechanism, in copies of the gradient.
+    pub fn max_memory(&self) -> u64 {
+        self.max_memory
     }
 
     /// The caller's description of the run.

@@ -131,7 +131,7 @@ fn participation_is_paid_for() {
     for (most, separation) in [(1, 1), (4, 250), (10, 100), (10, 1)] {
         let ranking = epochs(most, separation).candidates().unwrap();
         let plan = epochs(most, separation).plan().unwrap();
-        let first = ranking.iter().find(|candidate| candidate.streams_lightly).unwrap();
+        let first = ranking.iter().find(|candidate| candidate.constant_memory).unwrap();
         assert_eq!(plan.name(), first.name);
         assert!(plan.lower_bound_max_std_error() < ranking[0].max_std_error);
         for name in ["blt", "normalized-blt", "smooth", "subtract", "binary", "path-sum"] {
@@ -162,8 +162,8 @@ fn senseless_requests_are_refused() {
     assert!(Participation::new(3, 0).is_err() && Participation::new(0, 3).is_err());
 }
 
-/// Light mechanisms are chosen automatically, heavy ones only by name, and every family that streams is in the
-/// ranking.
+/// Mechanisms with constant memory are chosen automatically, others only by name, and every family that streams is in
+/// the ranking.
 #[test]
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
@@ -172,8 +172,8 @@ fn ranking_and_choice() {
     for family in competing {
         assert!(ranking.iter().any(|c| c.name.family().stem == family.stem), "{}", family.stem);
     }
-    let heavy: Vec<String> = ranking.iter().filter(|c| !c.streams_lightly).map(|c| c.name.to_string()).collect();
-    assert_eq!(heavy.len(), 2, "{heavy:?}");
+    let others: Vec<String> = ranking.iter().filter(|c| !c.constant_memory).map(|c| c.name.to_string()).collect();
+    assert_eq!(others.len(), 2, "{others:?}");
     assert_eq!(named("normalized-sqrt", VectorRequest::new(300, zcdp(0.5), 1.0)).name(), MechanismName::NormalizedSqrt);
     // The longest horizon has a plan.
     let longest = VectorRequest::new(1 << 62, zcdp(0.5), 1.0).plan().unwrap();

@@ -5,9 +5,9 @@
 //! an [`Optimizer`].
 
 use super::{VectorCandidate, VectorPlan, VectorRequest};
-use crate::Sampling;
-use evertally::mechanism::{MechanismName, Participation};
-use evertally::privacy::Neighbours;
+use crate::{Sampling, SamplingScheme};
+use evertally::mechanism::Participation;
+use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 
 /// A training run and its budget. Start from the request for its plans ([`VectorRequest`], whose horizon,
@@ -15,14 +15,16 @@ use evertally::{Error, Result};
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon};
-/// use evertally_training::{Order, Training, VectorRequest};
+/// use evertally_training::{SamplingScheme, Training, VectorRequest};
 /// let budget = Budget::Approximate(Epsilon::new(2.0)?, Delta::new(1e-5)?);
 /// // 6000 examples in batches of 100, two epochs.
 /// let training = Training::new(6000, 100, 2.0, VectorRequest::new(1, budget, 1.0))?;
-/// let ways = training.ways()?;
-/// assert_eq!((training.steps(), ways[0].plan.horizon()), (120, 120));
-/// assert!(ways.iter().any(|way| way.order == Order::Fixed) && ways.iter().any(|way| way.order == Order::Sampled));
-/// assert!(ways.windows(2).all(|pair| pair[0].plan.max_std_error() <= pair[1].plan.max_std_error()));
+/// let options = training.options()?;
+/// assert_eq!((training.steps(), options[0].plan.horizon()), (120, 120));
+/// for sampling in [None, Some(SamplingScheme::Poisson), Some(SamplingScheme::RandomAllocation)] {
+///     assert!(options.iter().any(|option| option.sampling == sampling));
+/// }
+/// assert!(options.windows(2).all(|pair| pair[0].plan.max_std_error() <= pair[1].plan.max_std_error()));
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -33,41 +35,25 @@ pub struct Training {
     request: VectorRequest,
 }
 
-/// Maximum number of bins that are accounted for.
-const BINS: std::ops::RangeInclusive<u64> = 2..=2048;
+/// The numbers of steps per epoch for which random allocation is accounted for.
+const STEPS_PER_EPOCH: std::ops::RangeInclusive<u64> = 2..=2048;
 
-/// Fresh bins are tried for at most this many epochs. For many short epochs they are close to Poisson sampling, and
-/// planning takes minutes.
-const MAX_FRESH_BIN_EPOCHS: u64 = 64;
+/// Per-epoch random allocation is tried for at most this many epochs. For many short epochs it is close to Poisson
+/// sampling, and planning takes minutes.
+const MAX_ALLOCATED_EPOCHS: u64 = 64;
 
-/// The order in which examples take part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// In batches of one size, which are the same, in the same order, in every epoch. Nothing is sampled, and the
-    /// batches need not be secret.
-    Fixed,
-    /// Poisson subsampling by [`Batches`](crate::Batches), for every step separately. The batches must stay
-    /// secret.
-    Sampled,
-    /// Random allocation, drawn once: every example is in one of the batches of an epoch, the same in every epoch. The
-    /// batches must stay secret.
-    Bins,
-    /// Per-epoch random allocation: in every epoch each example is put into one of its batches, at least some steps
-    /// after its previous one. The batches must stay secret.
-    FreshBins,
-}
-
-/// A training option.
+/// A training option: an order of the examples, a mechanism, and the resulting plan.
+#[doc(alias = "Way")]
 #[derive(Clone, Debug)]
-pub struct Way {
-    /// The order of the examples.
-    pub order: Order,
+pub struct TrainingOption {
+    /// How examples are sampled, by [`Batches`](crate::Batches), which must stay secret. `None` is the fixed order:
+    /// batches of one size, the same in every epoch, which need not be secret.
+    pub sampling: Option<SamplingScheme>,
     /// The plan of this option.
     pub plan: VectorPlan,
-    /// Number of vectors of memory or of fresh noise that a step needs; 0 if the number grows with the logarithm of the
-    /// horizon.
-    pub vectors: u64,
-    /// Whether that number is within the request's limit.
+    /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows with the logarithm of the horizon.
+    pub memory: u64,
+    /// Whether that is within the request's limit.
     pub fits: bool,
 }
 
@@ -95,89 +81,92 @@ impl Training {
     }
 
     /// All options, smallest error first, including those that need more memory than the request allows. Takes some
-    /// seconds; one or two minutes for thousands of steps and hundreds of bins.
+    /// seconds; one or two minutes for thousands of steps and hundreds of steps per epoch.
     ///
     /// # Errors
     /// As [`VectorRequest::plan`].
-    pub fn ways(&self) -> Result<Vec<Way>> {
-        let mut ways = self.options_for(Order::Fixed)?;
-        if self.can_be_sampled() {
-            ways.extend(self.options_for(Order::Sampled)?);
-            // The number of whole batches, if that keeps the expected batch size.
-            let (bins, batch) = (self.apart(), self.batch as f64);
-            let expected = self.examples as f64 / bins as f64;
-            if BINS.contains(&bins) && self.steps >= bins && expected - batch < 1.0 {
-                ways.extend(self.options_for(Order::Bins)?);
-                if (2..=MAX_FRESH_BIN_EPOCHS).contains(&self.steps.div_ceil(bins)) {
-                    ways.extend(self.options_for(Order::FreshBins)?);
-                }
-            }
+    pub fn options(&self) -> Result<Vec<TrainingOption>> {
+        let mut options = self.options_in_fixed_order()?;
+        for sampling in self.samplings()? {
+            options.extend(self.options_with(sampling)?);
         }
-        let error = |way: &Way| self.request.objective.of(way.plan.max_std_error(), way.plan.mean_std_error());
-        ways.sort_by(|a, b| error(a).total_cmp(&error(b)));
-        Ok(ways)
+        let error = |option: &TrainingOption| {
+            self.request.objective.of(option.plan.max_std_error(), option.plan.mean_std_error())
+        };
+        options.sort_by(|a, b| error(a).total_cmp(&error(b)));
+        Ok(options)
     }
 
     /// The best option that fits the memory.
     ///
     /// # Errors
     /// As [`VectorRequest::plan`].
-    pub fn best(&self) -> Result<Way> {
-        let best = self.ways()?.into_iter().find(|way| way.fits);
+    pub fn best(&self) -> Result<TrainingOption> {
+        let best = self.options()?.into_iter().find(|option| option.fits);
         best.ok_or_else(|| Error::invalid("no training option fits the memory limit"))
     }
 
-    /// Sampling is accounted for in (ε, δ), with examples added or removed.
-    fn can_be_sampled(&self) -> bool {
-        matches!(self.request.budget, evertally::privacy::Budget::Approximate(..))
-            && self.request.neighbours == Neighbours::AddRemove
+    /// The kinds of sampling that can be accounted for: in (ε, δ), with examples added or removed.
+    fn samplings(&self) -> Result<Vec<Sampling>> {
+        let is_approximate = matches!(self.request.budget, Budget::Approximate(..));
+        if !is_approximate || self.request.neighbours != Neighbours::AddRemove {
+            return Ok(vec![]);
+        }
+        let mut samplings = vec![Sampling::cyclic_poisson(self.batch as f64 / self.examples as f64)?];
+        // The number of whole batches, if that keeps the expected batch size.
+        let (steps, batch) = (self.steps_per_epoch(), self.batch as f64);
+        let expected = self.examples as f64 / steps as f64;
+        if STEPS_PER_EPOCH.contains(&steps) && self.steps >= steps && expected - batch < 1.0 {
+            samplings.push(Sampling::random_allocation(steps)?);
+            if (2..=MAX_ALLOCATED_EPOCHS).contains(&self.steps.div_ceil(steps)) {
+                samplings.push(Sampling::per_epoch_random_allocation(steps)?);
+            }
+        }
+        Ok(samplings)
     }
 
     /// Whole batches in an epoch.
-    fn apart(&self) -> u64 {
+    fn steps_per_epoch(&self) -> u64 {
         self.examples / self.batch
     }
 
-    fn options_for(&self, order: Order) -> Result<Vec<Way>> {
-        let open = self.request.clone().with_horizon(self.steps).with_optional_mechanism(None);
-        let request = match order {
-            Order::Fixed => {
-                let apart = self.apart();
-                let most = self.steps.div_ceil(apart);
-                open.with_optional_sampling(None).with_participation(Participation::new(most, apart)?)
-            }
-            Order::Sampled => {
-                let fraction = self.batch as f64 / self.examples as f64;
-                open.with_sampling(Sampling::new(fraction)?).with_participation(Participation::ONCE)
-            }
-            Order::Bins => open.with_sampling(Sampling::in_bins(self.apart())?).with_participation(Participation::ONCE),
-            Order::FreshBins => {
-                open.with_sampling(Sampling::in_fresh_bins(self.apart())?).with_participation(Participation::ONCE)
-            }
-        };
+    /// The request of an option, with the mechanism left open.
+    fn open_request(&self) -> VectorRequest {
+        self.request.clone().with_horizon(self.steps).with_optional_mechanism(None)
+    }
+
+    /// From the many competing candidates: the best, the best that fits, and independent noise.
+    fn options_in_fixed_order(&self) -> Result<Vec<TrainingOption>> {
+        let steps_per_epoch = self.steps_per_epoch();
+        let participation = Participation::new(self.steps.div_ceil(steps_per_epoch), steps_per_epoch)?;
+        let request = self.open_request().with_optional_sampling(None).with_participation(participation);
         let found = request.candidates()?;
-        let most = request.most_vectors;
-        let mut kept: Vec<&VectorCandidate> = match order {
-            Order::Sampled | Order::Bins | Order::FreshBins => found.iter().collect(),
-            // From the many competing candidates: the best, the best that fits, and independent noise.
-            Order::Fixed => {
-                let best = found.iter().find(|candidate| candidate.vectors <= most);
-                let input = found.iter().find(|candidate| candidate.name == MechanismName::Input);
-                found.first().into_iter().chain(best).chain(input).collect()
-            }
-        };
+        let fitting = found.iter().find(|candidate| candidate.memory <= request.max_memory);
+        let independent = found.iter().find(|candidate| candidate.name.family().is_independent);
+        let mut kept: Vec<&VectorCandidate> = found.first().into_iter().chain(fitting).chain(independent).collect();
         kept.dedup_by_key(|candidate| candidate.name);
-        let way = |candidate: &VectorCandidate| Way {
-            order,
-            vectors: candidate.vectors,
-            fits: candidate.vectors <= most,
-            plan: VectorPlan::build(request.clone(), candidate.clone()),
-        };
-        Ok(kept.into_iter().map(way).collect())
+        Ok(kept.into_iter().map(|candidate| TrainingOption::new(&request, candidate)).collect())
+    }
+
+    fn options_with(&self, sampling: Sampling) -> Result<Vec<TrainingOption>> {
+        let request = self.open_request().with_sampling(sampling).with_participation(Participation::ONCE);
+        let mut found = request.candidates()?;
+        found.dedup_by_key(|candidate| candidate.name);
+        Ok(found.iter().map(|candidate| TrainingOption::new(&request, candidate)).collect())
     }
 }
 
-impl Way {
+impl TrainingOption {
+    fn new(request: &VectorRequest, candidate: &VectorCandidate) -> Self {
+        let plan = VectorPlan::build(request.clone(), candidate.clone());
+        Self {
+            sampling: plan.sampling_scheme(),
+            memory: candidate.memory,
+            fits: candidate.memory <= request.max_memory,
+            plan,
+        }
+    }
+
     /// A short description.
     ///
     /// ```
@@ -185,22 +174,25 @@ impl Way {
     /// # use evertally_training::{Training, VectorRequest};
     /// # let budget = Budget::Approximate(Epsilon::new(0.1)?, Delta::new(1e-5)?);
     /// let training = Training::new(1000, 100, 1.0, VectorRequest::new(1, budget, 1.0))?;
-    /// let ways = training.ways()?;
-    /// assert!(ways.iter().any(|way| way.in_words() == "Poisson sampling, independent noise (DP-SGD)"));
+    /// let descriptions: Vec<String> = training.options()?.iter().map(|option| option.description()).collect();
+    /// assert!(descriptions.contains(&"Poisson sampling, independent noise (DP-SGD)".into()));
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn in_words(&self) -> String {
-        let name = self.plan.name().brief();
-        match (self.order, self.plan.groups().unwrap_or(1), name) {
-            (Order::Fixed, _, MechanismName::Input) => "fixed order, independent noise".into(),
-            (Order::Fixed, ..) => format!("fixed order, {name}"),
-            (Order::Sampled, _, MechanismName::Input) => "Poisson sampling, independent noise (DP-SGD)".into(),
-            (Order::Sampled, 1, _) => format!("Poisson sampling, {name}"),
-            (Order::Sampled, groups, _) => format!("cyclic Poisson sampling in {groups} groups, {name}"),
-            (Order::Bins, _, MechanismName::Input) => "random bins, independent noise".into(),
-            (Order::Bins, ..) => format!("random bins, {name}"),
-            (Order::FreshBins, _, MechanismName::Input) => "fresh random bins, independent noise".into(),
-            (Order::FreshBins, ..) => format!("fresh random bins, {name}"),
+    pub fn description(&self) -> String {
+        let is_independent = self.plan.name().family().is_independent;
+        let order = match self.sampling {
+            None => "fixed order".to_owned(),
+            Some(SamplingScheme::Poisson) => "Poisson sampling".into(),
+            Some(SamplingScheme::CyclicPoisson) => {
+                format!("cyclic Poisson sampling in {} groups", self.plan.groups().unwrap_or(1))
+            }
+            Some(SamplingScheme::RandomAllocation) => "random allocation".into(),
+            Some(SamplingScheme::PerEpochRandomAllocation) => "per-epoch random allocation".into(),
+        };
+        match self.sampling {
+            Some(SamplingScheme::Poisson) if is_independent => format!("{order}, independent noise (DP-SGD)"),
+            _ if is_independent => format!("{order}, independent noise"),
+            _ => format!("{order}, {}", self.plan.name().brief()),
         }
     }
 }

@@ -55,7 +55,7 @@ impl<'a> Shifted<'a> {
 
     fn weights(&self, epsilon: f64, shift: f64, count: u64, paths: &mut Paths) -> DrawnWeights {
         let mut weights = DrawnWeights::default();
-        self.look(shift, count, paths, |log_ratio, middle| {
+        self.visit_paths(shift, count, paths, |log_ratio, middle| {
             let below = epsilon + log_ratio;
             let likelihood = shift * middle + shift * shift * self.variance / 2.0;
             weights.push(if below < 0.0 { -libm::expm1(below) * libm::exp(likelihood) } else { 0.0 });
@@ -66,11 +66,11 @@ impl<'a> Shifted<'a> {
     /// By the line through two points of a concave function.
     pub(super) fn by_line(&self, epsilon: f64, surprise: f64, paths: &impl Fn(&'static str, u64) -> Paths<'a>) -> f64 {
         let mut seen = vec![];
-        self.look(0.0, PILOTS, &mut paths("added, points", 0), |log_ratio, _| seen.push(log_ratio));
+        self.visit_paths(0.0, PILOTS, &mut paths("added, points", 0), |log_ratio, _| seen.push(log_ratio));
         seen.sort_by(f64::total_cmp);
         let (first, second) = (seen[(FIRST * seen.len() as f64) as usize], seen[seen.len() / 2]);
         let (mut below_first, mut above_second, mut count) = (0u64, 0u64, 0u64);
-        self.look(0.0, COUNTED, &mut paths("added, line", 0), |log_ratio, _| {
+        self.visit_paths(0.0, COUNTED, &mut paths("added, line", 0), |log_ratio, _| {
             count += 1;
             below_first += u64::from(log_ratio <= first);
             above_second += u64::from(log_ratio > second);

@@ -1,4 +1,4 @@
-//! The case of a removed example: weights by tuples of bins; see the header of `privacy/allocated.rs`.
+//! The case of a removed example: weights by tuples of bins; see the header of `random_allocation.rs`.
 
 use super::RandomAllocation;
 use super::bets::DrawnWeights;

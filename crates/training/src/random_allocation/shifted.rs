@@ -27,7 +27,7 @@ impl<'a> Shifted<'a> {
     }
 
     /// `ln M` and `ū` of at least this many paths whose noise is shifted by this multiple of the mean of the bins.
-    pub(super) fn look(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
+    pub(super) fn visit_paths(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
         let mut seen = [(0.0, 0.0); LANES];
         paths.visit_rounds(count, self.allocation.rounds, |round, block| {
             if round == 0 {

@@ -275,7 +275,7 @@ fn slow_curves_have_their_noise_too() {
 #[test]
 fn what_is_no_gram_matrix_is_refused() {
     let words = |bins: usize, gram: Vec<f64>| RandomAllocation::new(bins, gram).unwrap_err().to_string();
-    assert!(words(0, vec![]).contains("bins must be from 1 to 2048"));
+    assert!(words(0, vec![]).contains("with 1 to 2048 steps per epoch"));
     assert!(words(2, vec![1.0; 3]).contains("symmetric table"));
     assert!(words(2, vec![1.0, 0.2, 0.3, 1.0]).contains("symmetric table"));
     assert!(words(2, vec![1.0, -0.2, -0.2, 1.0]).contains("symmetric table"));

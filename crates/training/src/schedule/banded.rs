@@ -4,7 +4,7 @@
 //! scaling). `banded-inverse-sqrt`: `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. Every
 //! sum begins with the most recent term.
 
-use super::{Apart, Schedule, ScheduleData};
+use super::{Schedule, ScheduleData, SplitProgram};
 use crate::program::{Op, Slot};
 use std::sync::Arc;
 
@@ -55,11 +55,11 @@ impl Schedule for Outputs {
         ops.extend(self.frame.sums().then_some(Op::Accumulate(0)));
     }
 
-    fn apart(&self, step: u64) -> Option<Apart> {
+    fn split_program(&self, step: u64) -> Option<SplitProgram> {
         let mut vector = vec![];
         self.vector(step, &mut vector);
-        let (given, owed) = (self.scaled(step).into_iter().collect(), self.stored(step).into_iter().collect());
-        (!self.frame.sums()).then_some(Apart { vector, given, owed })
+        let (noise, writes) = (self.scaled(step).into_iter().collect(), self.stored(step).into_iter().collect());
+        (!self.frame.sums()).then_some(SplitProgram { vector, noise, writes })
     }
 
     fn rebuild(&mut self, step: u64, given: bool, _ops: &mut Vec<Op>) -> bool {

@@ -1,7 +1,7 @@
 //! BLTs, plain and normalized: one node per step, and the recurrence of the inverse in one pass over its
 //! buffers.
 
-use super::{Apart, Schedule, ScheduleData};
+use super::{Schedule, ScheduleData, SplitProgram};
 use crate::program::Op;
 use evertally::mechanism::BufferSteps;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Schedule for BltSchedule {
     }
 
     /// The operations of [`Op::UndoBuffers`] one by one, in its order.
-    fn apart(&self, step: u64) -> Option<Apart> {
+    fn split_program(&self, step: u64) -> Option<SplitProgram> {
         if self.frame.sums() {
             return None;
         }
@@ -32,8 +32,8 @@ impl Schedule for BltSchedule {
         let mut vector = vec![self.frame.innovation(step, 1.0), Op::Save(0), Op::Clear];
         vector.extend(known.chain([Op::Save(1), Op::Restore(0), Op::Subtract(1)]));
         let into = |(slot, gap): (usize, &f64)| [Op::Restore(0), Op::Add { slot, weight: -gap }, Op::Accumulate(slot)];
-        let owed = [Op::Save(0)].into_iter().chain(self.steps.gaps.iter().enumerate().flat_map(into)).collect();
-        Some(Apart { vector, given: vec![Op::Scale(self.steps.scale(step))], owed })
+        let writes = [Op::Save(0)].into_iter().chain(self.steps.gaps.iter().enumerate().flat_map(into)).collect();
+        Some(SplitProgram { vector, noise: vec![Op::Scale(self.steps.scale(step))], writes })
     }
 
     fn kept(&self) -> usize {

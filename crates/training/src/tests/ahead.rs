@@ -57,7 +57,7 @@ fn bytes_and_states_are_those_without() {
     }
 }
 
-/// A seek abandons waiting noise, and a refused seek keeps it.
+/// A seek abandons prefetched noise, and a refused seek keeps it.
 #[test]
 fn seeking_abandons_what_waits() {
     for mechanism in mechanisms(19) {
@@ -82,7 +82,7 @@ fn seeking_abandons_what_waits() {
     }
 }
 
-/// One more vector, whatever the mechanism, and none once the waiting noise is abandoned.
+/// One more vector, whatever the mechanism, and none once the prefetched noise is abandoned.
 #[test]
 fn what_waits_takes_one_vector() {
     for mechanism in mechanisms(19) {

@@ -23,7 +23,7 @@ fn after<F: Real>(scheme: &Scheme, steps: u64, memory: Memory) -> VectorNoise<F>
 }
 
 fn resumed<F: Real>(scheme: &Scheme, bytes: &[u8], memory: Memory) -> evertally::Result<VectorNoise<F>> {
-    VectorNoise::from_scheme(scheme, &key(), &name(), 5..22, single(memory))?.standing_at(bytes)
+    VectorNoise::from_scheme(scheme, &key(), &name(), 5..22, single(memory))?.with_state(bytes)
 }
 
 pub(super) fn goes_on<F: Real>(scheme: &Scheme, step: u64) {
@@ -117,7 +117,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         let with = |key: &GuardedKey, name: &str, range| {
             let name = name.parse().unwrap();
             VectorNoise::<f32>::from_scheme(&scheme, key, &name, range, Tuning::default())?
-                .standing_at(&bytes)
+                .with_state(&bytes)
                 .map(|_| ())
         };
         assert!(with(&key(), "weights", 5..22).is_ok());

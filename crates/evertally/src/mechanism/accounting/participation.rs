@@ -164,6 +164,24 @@ impl Participation {
         Self { most: self.within(horizon), ..self }
     }
 
+    /// The squared sensitivity of the running sums `A x` themselves, that of noise on every output: `‖A u‖²` for the
+    /// worst pattern `u`, in which `j` of the unit's steps have passed during `b` steps for each `j < k`, then all.
+    ///
+    /// ```
+    /// use evertally::mechanism::Participation;
+    /// // 10 steps with one change, then 90 with two.
+    /// assert_eq!(Participation::new(2, 10)?.of_running_sums(100), 370.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn of_running_sums(self, horizon: u64) -> f64 {
+        let (times, separation) = (self.within(horizon) as f64, self.separation as f64);
+        let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
+        let rest = if times > 1.0 { horizon as f64 - separation * (times - 1.0) } else { horizon as f64 };
+        let sum = growing + times * times * rest;
+        // `growing` is a sixth of a whole number, which is exact below 2^53.
+        if sum < 1.5e15 { sum } else { rounded_up(sum, 64) }
+    }
+
     /// The bound for any mechanism, from the squared sensitivity for one step.
     pub(in crate::mechanism) fn of_any(self, horizon: u64, once: f64) -> f64 {
         let times = self.within(horizon) as f64;

@@ -17,6 +17,8 @@ macro_rules! mechanism_rows {
                 vectors: Vectors::Compete,
                 abilities: Abilities { random_windows: true, ..Abilities::IN_ORDER },
                 is_plain_noise: true,
+                is_independent: true,
+                sampled: SampledUse::Always,
                 publishes: Publishes::Workloads,
                 readings: trivial::input::readings,
                 ..Family::DEFAULT
@@ -178,6 +180,7 @@ macro_rules! mechanism_rows {
                 open: None,
                 reach: |_| Reach::gaussian(1 << 14),
                 vectors: Vectors::Named,
+                sampled: SampledUse::Banded(toeplitz::banded_sqrt::BANDED),
                 steps: |_| Linear,
                 ..Family::DEFAULT
             };
@@ -191,6 +194,8 @@ macro_rules! mechanism_rows {
                 open: None,
                 reach: |_| Reach::gaussian(1 << 12),
                 vectors: Vectors::CompeteAs(toeplitz::epoch_bands::competitors),
+                sampled: SampledUse::Banded(toeplitz::epoch_bands::BANDED),
+                for_loop: toeplitz::epoch_bands::for_loop,
                 steps: |_| Linear,
                 brief: toeplitz::epoch_bands::brief,
                 ..Family::DEFAULT
@@ -231,6 +236,7 @@ macro_rules! mechanism_rows {
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
                 abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
+                for_loop: toeplitz::blt::for_loop,
                 brief: toeplitz::blt::brief,
                 ..Family::DEFAULT
             };
@@ -245,6 +251,8 @@ macro_rules! mechanism_rows {
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
                 abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
+                sampled: SampledUse::AllocatedOnce,
+                for_loop: toeplitz::normalized_blt::for_loop,
                 brief: toeplitz::normalized_blt::brief,
                 ..Family::DEFAULT
             };

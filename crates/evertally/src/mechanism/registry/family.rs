@@ -1,8 +1,12 @@
 //! The columns of the registry.
 
+use crate::Result;
 use crate::mechanism::limits::Limits;
 use crate::mechanism::reach::{Reach, Steps};
-use crate::mechanism::{Criterion, LongSearch, MechanismName, NoiseKind, Objective, Participation};
+use crate::mechanism::{
+    BandedFamily, Criterion, LongSearch, Mechanism, MechanismName, NoiseKind, Objective, Participation, TrainingLoop,
+};
+use std::sync::Arc;
 
 /// Properties of a family of mechanisms, for searches, programs and figures: a row of the registry.
 ///
@@ -39,6 +43,10 @@ pub struct Family {
     pub readings: fn(&Criterion) -> Vec<MechanismName>,
     /// Whether it competes for vectors.
     pub vectors: Vectors,
+    /// How it competes for vectors if the examples of a step are sampled.
+    pub sampled: SampledUse,
+    /// Builds the mechanism of a name for a training loop; `None` if the loop makes no difference to it.
+    pub for_loop: LoopBuilder,
     /// The abilities of a stream of its noise.
     pub abilities: Abilities,
     /// How the cost of a step grows.
@@ -47,6 +55,8 @@ pub struct Family {
     pub long_search: Option<LongSearch>,
     /// Whether it is plain noise, whose error grows with the horizon itself and not with its logarithm.
     pub is_plain_noise: bool,
+    /// Whether the noise of a step is independent of that of all others, as in DP-SGD.
+    pub is_independent: bool,
     /// Whether results with the parameters that are best for its usual distribution are listed under the open name: the
     /// published setting, or the only one.
     pub listed_open: bool,
@@ -91,6 +101,22 @@ pub enum Vectors {
     CompeteAs(fn(u64, Participation) -> Vec<MechanismName>),
 }
 
+/// Builds the mechanism of a name for a training loop.
+pub type LoopBuilder = fn(MechanismName, &TrainingLoop<'_>) -> Option<Result<Arc<dyn Mechanism>>>;
+
+/// How a family competes for vectors if the examples of a step are sampled and no mechanism is named.
+#[derive(Clone, Copy, Debug)]
+pub enum SampledUse {
+    /// Not at all.
+    Never,
+    /// With its parameters left open.
+    Always,
+    /// Likewise, but only if every example is allocated to a step of the epoch once for the whole run.
+    AllocatedOnce,
+    /// With the best number of bands.
+    Banded(BandedFamily),
+}
+
 /// The abilities of a noise stream, in addition to advancing to the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
@@ -117,15 +143,26 @@ impl Family {
         publishes: Publishes::Sums,
         readings: no_readings,
         vectors: Vectors::No,
+        sampled: SampledUse::Never,
+        for_loop: no_loop,
         abilities: Abilities::IN_ORDER,
         steps: |_| Steps::Logarithmic,
         long_search: None,
         is_plain_noise: false,
+        is_independent: false,
         listed_open: false,
         limits: Limits::none,
         brief: unchanged,
         answers: equal,
     };
+
+    /// Its names by their number of bands, if it competes by them.
+    pub fn banded(&self) -> Option<BandedFamily> {
+        match self.sampled {
+            SampledUse::Banded(banded) => Some(banded),
+            SampledUse::Never | SampledUse::Always | SampledUse::AllocatedOnce => None,
+        }
+    }
 }
 
 impl Vectors {
@@ -146,6 +183,11 @@ impl Abilities {
 /// No names.
 fn no_readings(_: &Criterion) -> Vec<MechanismName> {
     Vec::new()
+}
+
+/// A training loop makes no difference.
+fn no_loop(_: MechanismName, _: &TrainingLoop<'_>) -> Option<Result<Arc<dyn Mechanism>>> {
+    None
 }
 
 /// For families whose names are short enough.

@@ -1,7 +1,7 @@
 //! Rows compared with the properties of the mechanisms of their families.
 
 use super::*;
-use crate::mechanism::Objective;
+use crate::mechanism::{Objective, Streaming};
 
 fn names() -> impl Iterator<Item = MechanismName> {
     MechanismName::all_families().flat_map(|family| family.examples).map(|name| name.parse().unwrap())
@@ -67,6 +67,36 @@ fn rows_say_what_mechanisms_can() {
             assert!(name.serves(name.usual_law()) && mechanism.name().serves(name.usual_law()), "{name}");
         }
     }
+}
+
+/// Columns for sampled batches: families that always compete, or by their bands, have bands to account for.
+#[test]
+fn rows_say_how_families_compete_for_sampled_batches() {
+    let built = |name: MechanismName| {
+        name.build(40, &Criterion::from_vectors(Objective::Mean, Participation::new(4, 10).unwrap())).unwrap()
+    };
+    let mut open = 0;
+    for family in MechanismName::all_families().filter(|family| family.vectors.are_streamed()) {
+        let name = family.open.unwrap_or_else(|| family.examples[0].parse().unwrap());
+        let is_independent = matches!(built(name).streaming(), Some(Streaming::Inputs));
+        assert_eq!(family.is_independent, is_independent, "{name}");
+        match family.sampled {
+            SampledUse::Never => {}
+            SampledUse::Always => assert_eq!(built(name).bands().map(|bands| bands.count), Some(1), "{name}"),
+            SampledUse::AllocatedOnce => open += u32::from(family.open.is_some() && built(name).bands().is_none()),
+            SampledUse::Banded(banded) => {
+                let name = (banded.with_bands)(7);
+                let counts = (name.bands(), built(name).bands().map(|bands| bands.count));
+                assert_eq!((name.family().stem, counts), (family.stem, (Some(7), Some(7))));
+                let sharp = name.with_sharpness(Sharpness::near(1.5));
+                assert_eq!(sharp.is_some(), banded.are_optimised, "{name}");
+                assert!(sharp.is_none_or(|sharp| sharp.with_sharpness(Sharpness::default()).is_none()));
+            }
+        }
+    }
+    assert_eq!(open, 1);
+    let unstreamed = MechanismName::all_families().filter(|family| !family.vectors.are_streamed());
+    assert!(unstreamed.into_iter().all(|family| matches!(family.sampled, SampledUse::Never) && !family.is_independent));
 }
 
 /// A search has a horizon limit exactly if a step costs more the longer the horizon is; endless families have no

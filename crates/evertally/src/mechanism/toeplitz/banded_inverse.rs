@@ -24,7 +24,7 @@ use super::{SquareRoot, bands};
 use crate::Result;
 use crate::mechanism::Exponent;
 use crate::mechanism::name::parameters::Parameters;
-use crate::mechanism::{Criterion, LIGHT, Mechanism, MechanismName, Participation};
+use crate::mechanism::{Criterion, MAX_CONSTANT_MEMORY, Mechanism, MechanismName, Participation};
 use crate::number::descent::minimise_between;
 use std::fmt;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ fn best(horizon: u64, criterion: &Criterion, bands: u64) -> Result<Exponent> {
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
     let competes = participation.within(horizon) > 1 && horizon <= MAX_BANDED;
-    let light = [2, 4, 16, LIGHT].into_iter().filter(|bands| *bands < separation);
-    let all = light.chain([separation]).filter(|bands| competes && *bands <= horizon);
+    let constant_memory = [2, 4, 16, MAX_CONSTANT_MEMORY].into_iter().filter(|bands| *bands < separation);
+    let all = constant_memory.chain([separation]).filter(|bands| competes && *bands <= horizon);
     all.map(|bands| MechanismName::BandedInverse(bands, None)).collect()
 }
 

@@ -3,10 +3,21 @@
 use super::{SquareRoot, bands};
 use crate::Result;
 use crate::mechanism::name::parameters::Parameters;
-use crate::mechanism::{Criterion, Mechanism, MechanismName};
+use crate::mechanism::{BandedFamily, Criterion, Mechanism, MechanismName};
 use std::sync::Arc;
 
 pub(in crate::mechanism) use super::bands::write;
+
+/// The family by its number of bands.
+pub(in crate::mechanism) const BANDED: BandedFamily = BandedFamily {
+    with_bands: MechanismName::BandedSqrt,
+    bands: |name| match name {
+        MechanismName::BandedSqrt(bands) => Some(bands),
+        _ => None,
+    },
+    are_optimised: false,
+    with_sharpness: |_, _| None,
+};
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
     Ok(MechanismName::BandedSqrt(bands::parse(parameters)?))

@@ -37,7 +37,7 @@ use crate::mechanism::state_space::segments::{self, WEIGHT_BITS};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     BufferChoice, BufferSteps, Buffers, ColumnNorms, ColumnScaling, Cost, Criterion, Cursor, DensePair, Lazy, LazyBlt,
-    MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, Streaming, check_horizon,
+    MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, Streaming, TrainingLoop, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -432,6 +432,24 @@ pub(in crate::mechanism) fn build(
     choice: BufferChoice,
 ) -> Result<Arc<dyn Mechanism>> {
     build_with(horizon, ColumnScaling::Plain, choice, criterion)
+}
+
+/// The mechanism of a name with open buffers, optimised for a training loop.
+pub(in crate::mechanism) fn for_loop(
+    name: MechanismName,
+    training: &TrainingLoop<'_>,
+) -> Option<Result<Arc<dyn Mechanism>>> {
+    match name {
+        MechanismName::Blt(BufferChoice::Best) => Some(best_in_loop(ColumnScaling::Plain, training)),
+        _ => None,
+    }
+}
+
+/// The best buffers for a training loop.
+pub(super) fn best_in_loop(columns: ColumnScaling, training: &TrainingLoop<'_>) -> Result<Arc<dyn Mechanism>> {
+    let (horizon, objective) = (training.horizon(), training.criterion.objective());
+    let figure = |blt: &Blt| (training.squared_error)(blt);
+    Ok(Arc::new(Blt::best_by(horizon, columns, objective, training.participation, &figure)?))
 }
 
 /// With the columns of the family; for units with events in several steps, open buffers are optimised for them.

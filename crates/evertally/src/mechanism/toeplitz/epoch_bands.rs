@@ -1,5 +1,5 @@
-//! `epoch-bands`: a banded Toeplitz matrix whose columns have individual lengths, epoch by epoch, for units that return
-//! (BandMF family).
+//! `epoch-bands`: banded matrix factorization (BandMF family) with per-epoch column scaling: a banded Toeplitz matrix
+//! whose columns have individual lengths, epoch by epoch, for units that return.
 //!
 //! `R_tj = c_(t-j) d_j` with `bands` coefficients `c_0 … c_(bands-1)`, and `L = A R⁻¹`: increments are
 //! `u_t = (1/d_t) v_t`, `v_t = z_t - Σ_(0<j<bands) c_j v_(t-j)`.
@@ -32,8 +32,6 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub use search::Loop;
-
 use super::filter::{FilterRows, TriangularCursor, WEIGHT_BITS};
 use crate::mechanism::Sharpness;
 use crate::mechanism::accounting::participation::rounded_up;
@@ -41,8 +39,9 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    BandSteps, Bands, ColumnNorms, Cost, Criterion, Cursor, DensePair, LIGHT, Matrix, MatrixDigest, Mechanism,
-    MechanismName, Objective, Participation, Streaming, check_horizon,
+    BandSteps, BandedFamily, Bands, ColumnNorms, Cost, Criterion, Cursor, DensePair, MAX_CONSTANT_MEMORY, Matrix,
+    MatrixDigest, Mechanism, MechanismName, Objective, Participation, Recursion, Streaming, TrainingLoop,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -53,7 +52,8 @@ use std::sync::Arc;
 
 /// Longest horizon: an evaluation in the search costs `O(T²)`, or `O(T)` times the bands until the inverse has faded.
 const MAX_HORIZON: u64 = 1 << 14;
-/// Longest horizons at which bands compete: up to [`LIGHT`] bands, and more; the inverse of many bands fades slowly.
+/// Longest horizons at which bands compete: up to [`MAX_CONSTANT_MEMORY`] bands, and more; the inverse of many bands
+/// fades slowly.
 const MAX_HORIZON_FEW_BANDS: u64 = 1 << 13;
 const MAX_HORIZON_MANY_BANDS: u64 = 1 << 12;
 /// Bits of the integer coefficients `F`.
@@ -65,6 +65,8 @@ const MAX_WEIGHT_RATIO: f64 = 16.0;
 
 /// Bands with columns whose lengths change from epoch to epoch; see the [module](self).
 #[doc(alias = "BandMF")]
+#[doc(alias = "banded matrix factorization")]
+#[doc(alias = "per-epoch column scaling")]
 #[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct EpochBands {
@@ -105,7 +107,7 @@ impl EpochBands {
     /// ```
     pub fn new(horizon: u64, bands: u64, runs: Participation, objective: Objective) -> Result<Self> {
         check(horizon, bands)?;
-        Self::for_loop(bands, runs, Sharpness::default(), objective, &Loop::sums(horizon))
+        Self::for_loop(bands, runs, Sharpness::default(), objective, &Recursion::sums(horizon))
     }
 
     /// The same, optimised for the output of a training loop fed with the increments; if examples are sampled, also for
@@ -115,7 +117,7 @@ impl EpochBands {
         runs: Participation,
         sharpness: Sharpness,
         objective: Objective,
-        of: &Loop,
+        of: &Recursion,
     ) -> Result<Self> {
         let horizon = of.steps.len() as u64;
         check(horizon, bands)?;
@@ -167,7 +169,7 @@ impl EpochBands {
         let inverse = search::reciprocal(&coefficients, rounded.len());
         let fades = inverse.iter().map(|r| r.abs()).sum::<f64>() < MAX_INVERSE_SUM;
         let scales: Vec<f64> = weights.iter().map(|w| f64::from(least) / f64::from(*w)).collect();
-        let variances = search::variances(&Loop::sums(rounded.len() as u64), &scales, &inverse);
+        let variances = search::variances(&Recursion::sums(rounded.len() as u64), &scales, &inverse);
         Ok(Self {
             bands,
             runs,
@@ -230,6 +232,27 @@ fn digest(rounded: &[u32], weights: &[u32]) -> MatrixDigest {
     MatrixDigest::new(&hasher.finalize())
 }
 
+/// The family by its number of bands.
+pub(in crate::mechanism) const BANDED: BandedFamily = BandedFamily {
+    with_bands: open,
+    bands: |name| match name {
+        MechanismName::EpochBands(bands, ..) => Some(bands),
+        _ => None,
+    },
+    are_optimised: true,
+    with_sharpness: |name, sharpness| match name {
+        MechanismName::EpochBands(bands, runs, open, None) if open == Sharpness::default() => {
+            Some(MechanismName::EpochBands(bands, runs, sharpness, None))
+        }
+        _ => None,
+    },
+};
+
+/// The name with this number of bands, and the rest left open.
+fn open(bands: u64) -> MechanismName {
+    MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)
+}
+
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
     let bands = super::bands::parse(parameters)?;
     let (run, gap) = (parameters.number("run")?, parameters.number("gap")?);
@@ -266,13 +289,26 @@ pub(in crate::mechanism) fn build(
     digest: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
     check(horizon, bands)?;
-    build_for(criterion, &Loop::sums(horizon), bands, runs, sharpness, digest)
+    build_for(criterion, &Recursion::sums(horizon), bands, runs, sharpness, digest)
+}
+
+/// The mechanism of a name, optimised for a training loop.
+pub(in crate::mechanism) fn for_loop(
+    name: MechanismName,
+    training: &TrainingLoop<'_>,
+) -> Option<Result<Arc<dyn Mechanism>>> {
+    match name {
+        MechanismName::EpochBands(bands, runs, sharpness, digest) => {
+            Some(build_for(training.criterion, training.recursion, bands, runs, sharpness, digest))
+        }
+        _ => None,
+    }
 }
 
 /// The mechanism of a name for a loop; if the name does not state the units, for the criterion's units.
-pub fn build_for(
+fn build_for(
     criterion: &Criterion,
-    of: &Loop,
+    of: &Recursion,
     bands: u64,
     runs: Participation,
     sharpness: Sharpness,
@@ -301,18 +337,15 @@ pub fn build_for(
 /// above that of a BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
-    let longest = if separation > LIGHT { MAX_HORIZON_MANY_BANDS } else { MAX_HORIZON_FEW_BANDS };
+    let longest = if separation > MAX_CONSTANT_MEMORY { MAX_HORIZON_MANY_BANDS } else { MAX_HORIZON_FEW_BANDS };
     let competes = participation.within(horizon) > 1 && horizon <= longest;
     let bands = Some(separation).filter(|bands| competes && *bands <= horizon);
-    let name = |bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
-    bands.map(name).into_iter().collect()
+    bands.map(open).into_iter().collect()
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
     match name {
-        MechanismName::EpochBands(bands, ..) => {
-            MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)
-        }
+        MechanismName::EpochBands(bands, ..) => open(bands),
         other => other,
     }
 }

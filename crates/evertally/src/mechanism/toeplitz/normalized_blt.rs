@@ -1,11 +1,11 @@
 //! `normalized-blt`: the buffered linear Toeplitz matrix with columns of one length.
 
-use super::blt::build_with;
+use super::blt::{best_in_loop, build_with};
 use super::{Blt, ColumnScaling};
 use crate::Result;
 use crate::mechanism::BufferChoice;
 use crate::mechanism::name::parameters::Parameters;
-use crate::mechanism::{Criterion, Mechanism, MechanismName, Participation};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, Participation, TrainingLoop};
 use std::fmt;
 use std::sync::Arc;
 
@@ -45,6 +45,19 @@ pub(in crate::mechanism) fn build(
         BufferChoice::Count(count) => {
             Ok(Arc::new(Blt::optimised_for_runs(horizon, runs, count, criterion.objective())?))
         }
+    }
+}
+
+/// The mechanism of a name with open buffers, optimised for a training loop.
+pub(in crate::mechanism) fn for_loop(
+    name: MechanismName,
+    training: &TrainingLoop<'_>,
+) -> Option<Result<Arc<dyn Mechanism>>> {
+    match name {
+        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => {
+            Some(best_in_loop(ColumnScaling::Normalized, training))
+        }
+        _ => None,
     }
 }
 

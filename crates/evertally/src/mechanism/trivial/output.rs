@@ -1,7 +1,6 @@
 //! Noise on every output.
 
 use crate::Result;
-use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName, Participation,
     Walk, check_horizon,
@@ -83,15 +82,9 @@ impl Mechanism for Output {
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
-    /// Exact: all coefficients are 1. In the worst pattern, `j` of the unit's steps have passed during `b` steps for
-    /// each `j < k`, then all.
+    /// Exact: all coefficients are 1.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        let (times, separation) = (participation.within(self.horizon) as f64, participation.separation() as f64);
-        let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
-        let rest = if times > 1.0 { self.horizon as f64 - separation * (times - 1.0) } else { self.horizon as f64 };
-        let sum = growing + times * times * rest;
-        // `growing` is a sixth of a whole number, which is exact below 2^53.
-        if sum < 1.5e15 { sum } else { rounded_up(sum, 64) }
+        participation.of_running_sums(self.horizon)
     }
     fn row_norm_squared(&self, _step: u64) -> f64 {
         1.0

@@ -1,6 +1,6 @@
 """Noise made on the device, next to the gradients.
 
-A step is a short program (`evertally::vector::Programs`): a few operations on vectors that have an element for every
+A step is a short program (`evertally_training::Programs`): a few operations on vectors that have an element for every
 coordinate. The host sends the program, together with the key of the stream's normal variables, in response to "step t,
 for these gradients": only a few hundred bytes. So the host still refuses a step that it already made for other
 gradients, and without its response there is no noise. **The key is in no program**: it is passed as an argument, and is
@@ -160,11 +160,11 @@ def noise_of(shape: Shape, order: jax.Array, vectors: Any, first: Any, count: in
             state = machine.perform(code, machine.rows[place], state)
     else:
         numbers = jnp.asarray([shape.codes.index(code) if code in shape.codes else 0 for code in range(CODES)])
-        ways = [functools.partial(machine.perform, code) for code in shape.codes]
+        branches = [functools.partial(machine.perform, code) for code in shape.codes]
 
         def instruction(place: Any, state: Any) -> Any:
             row = machine.rows[place]
-            return lax.switch(numbers[row[0]], ways, row, state)
+            return lax.switch(numbers[row[0]], branches, row, state)
 
         state = lax.fori_loop(0, order[1].astype(jnp.int32), instruction, state)
     return state[0], state[2]

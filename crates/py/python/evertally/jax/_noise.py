@@ -51,7 +51,7 @@ def correlated_noise(
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
-    Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: the transformation
+    Chain it before anything else that changes gradients. A plan with `sampling` needs its `batches`: the transformation
     cannot see which examples are in a sum, so use the batch of step t for update t. For a plan without sampling,
     `batches=evertally.training.FixedBatches(…)` checks that the run keeps the plan. With batches, a sum that is longer
     than the clipped gradients of its step allow raises an error. A number that is NaN or infinite and a step beyond the

@@ -3,11 +3,11 @@
     import os; os.environ["KERAS_BACKEND"] = "jax"     # before Keras is imported
     import evertally as et, evertally.keras, keras
 
-    ways = et.training.plan_training(len(inputs), 64, 10, epsilon=2.0, delta=1e-5)
+    options = et.training.plan_training(len(inputs), 64, 10, epsilon=2.0, delta=1e-5)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adam(1e-3)
     run = et.keras.make_private(
-        model, loss, optimizer, (inputs, targets), ways.plan, key, "run 1", batch_size=64
+        model, loss, optimizer, (inputs, targets), options.plan, key, "run 1", batch_size=64
     )
     run.fit()                                          # all steps of the plan
     model.evaluate(public_inputs, public_targets)      # the model's variables are those after the last step

@@ -155,8 +155,8 @@ def make_private(
 
     `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
     `loss` is a Keras loss, its name, or a function of targets and outputs. An example's loss is that of a batch of one,
-    including the losses that layers add. If the plan has `sampled`, `bins` or `fresh_bins`, batches are sampled with
-    the key. Otherwise they follow the order of the data, `batch_size` at a time, the same in every epoch.
+    including the losses that layers add. If the plan has `sampling`, batches are sampled with the key. Otherwise they
+    follow the order of the data, `batch_size` at a time, the same in every epoch.
 
     `microbatch` is the number of examples whose gradients are computed at a time; by default a sampled batch almost
     never has more. Batches are padded to it, so that everything is compiled once, and the time of a step does not
@@ -196,7 +196,7 @@ def make_private(
     _bind(optimizer, plan, key, name)
     state = _state(noise, model, int(optimizer.iterations.value), noise_state)
     size = order.expected_size
-    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if plan.sampled is not None else int(size)
+    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if plan.sampling is not None else int(size)
     return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of)
 
 

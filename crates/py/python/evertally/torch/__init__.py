@@ -3,8 +3,9 @@
     import evertally as et
     import evertally.torch
 
-    ways = et.training.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
-    run = et.torch.make_private(model, torch.nn.functional.cross_entropy, optimizer, dataset, ways.plan, key, "run 1")
+    options = et.training.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
+    loss = torch.nn.functional.cross_entropy
+    run = et.torch.make_private(model, loss, optimizer, dataset, options.plan, key, "run 1")
     for inputs, targets, examples in run.loader:
         run.step(inputs, targets, examples)
 
@@ -36,7 +37,7 @@ A run resumes bit for bit from its `state_dict`, or on any number of processes f
 The module refuses the following before anything changes: batches other than the plan's; a step of the wrapped optimizer
 on exact gradients; in `make_private`, batch normalization or a `collate_fn` that mixes examples; sums that are not
 finite or longer than their examples allow; noise that was already used for another sum; a loss scale that follows the
-gradients. The caller is responsible for the following: without `sampled` in the plan, `batches` or `examples`, no
+gradients. The caller is responsible for the following: without `sampling` in the plan, `batches` or `examples`, no
 example takes part in more steps than its `participations`, nor sooner than its `separation`; per-example gradients
 depend on one example each, also if batches are padded; no other optimizer moves the weights; metrics and early stopping
 do not read private data.

@@ -38,10 +38,10 @@ class DPFTRL(torch.optim.Optimizer):
     With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
     one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
 
-    A plan with `sampled` needs its `batches`: a step then refuses a number of examples that differs from the batch, and
-    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.training.FixedBatches(…)`
-    does the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
-    the plan allows.
+    A plan with `sampling` needs its `batches`: a step then refuses a number of examples that differs from the batch,
+    and other examples, if their numbers are given. For a plan without sampling,
+    `batches=evertally.training.FixedBatches(…)` does the same. Without batches, a step with `examples` refuses examples
+    that take part more often, or sooner again, than the plan allows.
 
     Impossible sums are refused before noise is added: a sum with a number that is NaN or infinite, or, if the number of
     examples is known, one that is longer than that number of gradients of the plan's norm.

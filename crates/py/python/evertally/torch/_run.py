@@ -196,8 +196,8 @@ def make_private(
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
 
-    `dataset` has a length, and pairs of an input and a target. If the plan has `sampled`, `bins` or `fresh_bins`,
-    batches are sampled with the key. Otherwise they follow the order of the data set, `batch_size` at a time, the same
+    `dataset` has a length, and pairs of an input and a target. If the plan has `sampling`, batches are sampled with the
+    key. Otherwise they follow the order of the data set, `batch_size` at a time, the same
     in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`,
     `second_moments` and `ahead` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch
     as it returns the example alone, and is refused otherwise: pad to a fixed length.

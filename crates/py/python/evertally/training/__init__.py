@@ -21,11 +21,11 @@ from .._evertally import (
     Batches,
     RowNoise,
     Training,
+    TrainingOption,
     VectorCandidate,
     VectorGuarantee,
     VectorNoise,
     VectorPlan,
-    Way,
 )
 from .._functions import plan_training, plan_vector
 from . import canaries, moments
@@ -36,11 +36,11 @@ __all__ = [
     "FixedBatches",
     "RowNoise",
     "Training",
+    "TrainingOption",
     "VectorCandidate",
     "VectorGuarantee",
     "VectorNoise",
     "VectorPlan",
-    "Way",
     "canaries",
     "moments",
     "plan_training",

@@ -35,7 +35,7 @@ class FixedBatches:
     """
 
     def __init__(self, plan: evertally.training.VectorPlan, *, examples: int, batch_size: int) -> None:
-        if plan.sampled is not None:
+        if plan.sampling is not None:
             raise evertally.InvalidError(
                 "the plan's guarantee requires sampled batches: use evertally.training.Batches(plan, key, name, "
                 "examples=…)"
@@ -44,16 +44,16 @@ class FixedBatches:
             raise evertally.InvalidError(
                 f"batch_size must be 1 to {examples}, the number of examples, got {batch_size}"
             )
-        apart = examples // batch_size
-        epochs = -(-plan.horizon // apart)
-        if epochs > plan.participations or (apart < plan.separation and epochs > 1):
+        steps_per_epoch = examples // batch_size
+        epochs = -(-plan.horizon // steps_per_epoch)
+        if epochs > plan.participations or (steps_per_epoch < plan.separation and epochs > 1):
             raise evertally.InvalidError(
-                f"{plan.horizon} steps of {batch_size} examples out of {examples} are {epochs} epochs of {apart} "
-                f"steps, but the plan allows an example at most {plan.participations} steps, at least "
-                f"{plan.separation} apart: plan with participations={epochs}, separation={apart}"
+                f"{plan.horizon} steps of {batch_size} examples out of {examples} are {epochs} epochs of "
+                f"{steps_per_epoch} steps, but the plan allows an example at most {plan.participations} steps, at "
+                f"least {plan.separation} apart: plan with participations={epochs}, separation={steps_per_epoch}"
             )
         self.plan, self.examples = plan, examples
-        self._size, self._apart = batch_size, apart
+        self._size, self._steps_per_epoch = batch_size, steps_per_epoch
 
     @property
     def expected_size(self) -> float:
@@ -64,7 +64,7 @@ class FixedBatches:
         """The numbers of the examples of a step (from 1), in order."""
         if not 1 <= step <= self.plan.horizon:
             raise evertally.InvalidError(f"step {step} is not one of the plan's {self.plan.horizon} steps")
-        first = (step - 1) % self._apart * self._size
+        first = (step - 1) % self._steps_per_epoch * self._size
         return np.arange(first, first + self._size, dtype=np.int64)
 
     def is_of(self, plan: evertally.training.VectorPlan, key: evertally.SecretKey, name: str) -> bool:
@@ -97,7 +97,7 @@ def order_of(
     plan: evertally.training.VectorPlan, key: evertally.SecretKey, name: str, examples: int, batch_size: int | None
 ) -> Order:
     """The plan's sampled batches, or batches of `batch_size` in a fixed order, if the plan allows them."""
-    if plan.sampled is not None:
+    if plan.sampling is not None:
         batches = Batches(plan, key, name, examples=examples)
         if batch_size is not None and abs(batch_size - batches.expected_size) >= 1:
             raise ValueError(
@@ -113,7 +113,7 @@ def order_of(
 def check_batches(plan: evertally.training.VectorPlan, batches: Any, key: evertally.SecretKey, name: str) -> None:
     """Refuses batches that do not belong to a plan; a plan with sampling needs its own batches."""
     if batches is None:
-        if getattr(plan, "sampled", None) is not None:
+        if getattr(plan, "sampled_fraction", None) is not None:
             raise ValueError(
                 "the plan's guarantee requires sampled batches: give batches=evertally.training.Batches(plan, key, name, "
                 "examples=…) with this plan, key and name, and train on them"
@@ -133,17 +133,17 @@ class Attendance:
     again, than the plan allows."""
 
     def __init__(self, plan: Any) -> None:
-        self._most, self._apart = plan.participations, plan.separation
+        self._most, self._separation = plan.participations, plan.separation
         self._seen: dict[int, tuple[int, int]] = {}
 
     def check(self, examples: Iterable[int], step: int) -> None:
         """Refuses a step if the plan does not allow one of its examples to take part."""
         for example in examples:
             times, last = self._seen.get(example, (0, 0))
-            if times >= self._most or (times and step - last < self._apart):
+            if times >= self._most or (times and step - last < self._separation):
                 raise evertally.InvalidError(
                     f"example {example} takes part in step {step}; it has taken part {times} times before, last in "
-                    f"step {last}: the plan allows an example at most {self._most} steps, at least {self._apart} "
+                    f"step {last}: the plan allows an example at most {self._most} steps, at least {self._separation} "
                     "apart. Keep to that order, or plan with the participations and the separation of the run"
                 )
 

@@ -1,11 +1,12 @@
 //! Plans with sampled examples.
 
 use super::*;
-use crate::{Batches, Sampling};
+use crate::{Batches, Sampling, SamplingScheme};
 use evertally::noise::{GuardedKey, TestSeed};
 
 fn sampled(horizon: u64, epsilon: f64, fraction: f64) -> VectorRequest {
-    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(Sampling::new(fraction).unwrap())
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0)
+        .with_sampling(Sampling::cyclic_poisson(fraction).unwrap())
 }
 
 fn batches(plan: &VectorPlan, seed: u64, name: &str, examples: u64) -> Batches {
@@ -109,10 +110,72 @@ fn senseless_sampling_is_refused() {
         "omit participations and separation",
     );
     for fraction in [0.0, -0.1, 1.1, f64::NAN] {
-        assert!(Sampling::new(fraction).is_err());
+        assert!(Sampling::cyclic_poisson(fraction).is_err());
     }
     // Three bands of a third each.
-    assert!(Sampling::new(1.0 / 3.0).unwrap().rate(3).is_some_and(|rate| rate <= 1.0));
+    assert!(Sampling::cyclic_poisson(1.0 / 3.0).unwrap().rate(3).is_some_and(|rate| rate <= 1.0));
+}
+
+/// Poisson sampling is cyclic Poisson sampling in one group: the same plan for one band, and no more bands.
+#[test]
+fn poisson_sampling_has_one_group() {
+    let poisson = |request: VectorRequest| request.with_sampling(Sampling::poisson(0.1).unwrap());
+    let cyclic = sampled(40, 2.0, 0.1);
+    let (own, same) = (named("input", poisson(cyclic.clone())), named("input", cyclic.clone()));
+    assert_eq!((own.sigma(), own.groups()), (same.sigma(), Some(1)));
+    assert_eq!([&own, &same].map(VectorPlan::sampling_scheme), [Some(SamplingScheme::Poisson); 2]);
+    assert_eq!((own.digest(), own.request()), (same.digest(), same.request()));
+    let banded = named("epoch-bands(bands=4)", cyclic.clone());
+    assert_eq!((banded.sampling_scheme(), banded.groups()), (Some(SamplingScheme::CyclicPoisson), Some(4)));
+    let request = poisson(cyclic.clone()).with_mechanism("epoch-bands(bands=4)".parse().unwrap());
+    let refused = request.plan().unwrap_err().to_string();
+    assert!(refused.contains("4 bands") && refused.contains("cyclic Poisson"), "{refused}");
+    let ranking = poisson(cyclic).candidates().unwrap();
+    assert!(ranking.len() > 1 && ranking.iter().all(|found| found.name.bands().unwrap_or(1) == 1), "{ranking:?}");
+    let text = serde_json::to_string(&own).unwrap();
+    assert!(text.contains(r#""sampling":{"cyclic-poisson":{"fraction":0.1}}"#), "{text}");
+    assert_eq!(serde_json::from_str::<VectorPlan>(&text).unwrap().digest(), own.digest());
+}
+
+/// Noise and batches are bound to the digests, so these must not change between versions.
+#[test]
+fn sampled_plans_and_batches_are_frozen() {
+    let (fraction, steps) = (0.1, 8);
+    for (name, sampling, digest, third) in [
+        ("input", Sampling::poisson(fraction), [83, 136, 239, 131, 255, 0, 243, 20], &[1, 5, 17, 29, 34][..]),
+        (
+            "banded-sqrt(bands=4)",
+            Sampling::cyclic_poisson(fraction),
+            [242, 65, 167, 52, 190, 53, 224, 174],
+            &[10, 14, 18, 26, 34],
+        ),
+        (
+            "banded-sqrt(bands=4)",
+            Sampling::random_allocation(steps),
+            [222, 173, 216, 203, 140, 251, 235, 183],
+            &[5, 8, 30, 32],
+        ),
+        (
+            "banded-sqrt(bands=4)",
+            Sampling::per_epoch_random_allocation(steps),
+            [179, 190, 12, 85, 151, 172, 241, 146],
+            &[25, 32],
+        ),
+    ] {
+        let request = VectorRequest::new(16, approximate(2.0, 1e-5), 1.0).with_sampling(sampling.unwrap());
+        let plan = named(name, request);
+        assert_eq!(plan.digest()[..8], digest, "{name}: {:?}", plan.digest());
+        assert_eq!(batches(&plan, 1, "a", 40).batch(3).unwrap(), third, "{name}");
+    }
+}
+
+#[test]
+fn schemes_have_names() {
+    for scheme in SamplingScheme::ALL {
+        assert_eq!(scheme.name().parse(), Ok(scheme));
+    }
+    let refused = "bins".parse::<SamplingScheme>().unwrap_err().to_string();
+    assert!(refused.contains("`per-epoch-random-allocation`") && refused.contains("`bins`"), "{refused}");
 }
 
 /// Batches depend on the key: of the right group, of the right size, and independent for another key, name, plan and
@@ -152,16 +215,17 @@ fn batches_are_sampled_from_the_key() {
     assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("no sampling"));
 }
 
-fn in_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
-    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(Sampling::in_bins(bins).unwrap())
+fn allocated(horizon: u64, epsilon: f64, steps_per_epoch: u64) -> VectorRequest {
+    let sampling = Sampling::random_allocation(steps_per_epoch).unwrap();
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(sampling)
 }
 
-/// `∫∫ (p - e^ε q)⁺` of two bins, from the exact node sums, in the plane that the bins span.
-fn delta_of_two_bins(plan: &VectorPlan, epsilon: f64) -> f64 {
+/// `∫∫ (p - e^ε q)⁺` of epochs of two steps, from the exact node sums, in the plane that the two span.
+fn delta_of_two_steps(plan: &VectorPlan, epsilon: f64) -> f64 {
     let right = plan.mechanism().dense().r;
     let rows = right.shape().0;
     let moved =
-        |bin: usize| (0..rows).map(|t| (bin..rows).step_by(2).map(|j| right.row(t)[j]).sum()).collect::<Vec<f64>>();
+        |first: usize| (0..rows).map(|t| (first..rows).step_by(2).map(|j| right.row(t)[j]).sum()).collect::<Vec<f64>>();
     let (one, other) = (moved(0), moved(1));
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / plan.sigma().powi(2);
     let root = product(&one, &one).sqrt();
@@ -181,13 +245,14 @@ fn delta_of_two_bins(plan: &VectorPlan, epsilon: f64) -> f64 {
 }
 
 #[test]
-fn bins_keep_the_promise_for_any_factorization() {
+fn random_allocation_keeps_the_promise_for_any_factorization() {
     for (name, horizon, epsilon) in
         [("input", 4, 1.0), ("epoch-bands(bands=2)", 6, 4.0), ("blt(buffers=2)", 6, 2.0), ("sqrt", 5, 3.0)]
     {
-        let plan = named(name, in_bins(horizon, epsilon, 2));
-        assert_eq!((plan.bins(), plan.groups()), (Some(2), None));
-        let truth = delta_of_two_bins(&plan, epsilon);
+        let plan = named(name, allocated(horizon, epsilon, 2));
+        assert_eq!(plan.sampling_scheme(), Some(SamplingScheme::RandomAllocation));
+        assert_eq!((plan.steps_per_epoch(), plan.groups()), (Some(2), None));
+        let truth = delta_of_two_steps(&plan, epsilon);
         assert!((0.7e-5..=1e-5 * 1.001).contains(&truth), "{name}: {truth:e}");
         let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
         let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
@@ -198,8 +263,8 @@ fn bins_keep_the_promise_for_any_factorization() {
 }
 
 #[test]
-fn plans_in_bins_are_files_and_find_their_bands() {
-    let request = in_bins(64, 8.0, 16).with_objective(Objective::Mean);
+fn plans_with_random_allocation_are_files_and_find_their_bands() {
+    let request = allocated(64, 8.0, 16).with_objective(Objective::Mean);
     let plan = request.clone().plan().unwrap();
     let input = named("input", request.clone());
     assert!(plan.mean_std_error() < 0.6 * input.mean_std_error(), "{}", plan.name());
@@ -207,21 +272,28 @@ fn plans_in_bins_are_files_and_find_their_bands() {
     assert!(plan.mean_std_error() < 0.9 * cyclic.mean_std_error(), "{} {}", plan.name(), cyclic.name());
     let text = serde_json::to_string(&plan).unwrap();
     let read: VectorPlan = serde_json::from_str(&text).unwrap();
-    assert_eq!((read.digest(), read.sigma(), read.bins()), (plan.digest(), plan.sigma(), Some(16)));
+    assert_eq!((read.digest(), read.sigma(), read.steps_per_epoch()), (plan.digest(), plan.sigma(), Some(16)));
     assert_eq!(read.guarantee(), plan.guarantee());
-    let both = text.replace("{\"bins\":16}", "{\"bins\":16,\"fraction\":0.1}");
-    assert!(both != text && serde_json::from_str::<VectorPlan>(&both).is_err());
+    let written = r#"{"random-allocation":{"steps_per_epoch":16}}"#;
+    for changed in [
+        r#"{"random-allocation":{"steps_per_epoch":16,"fraction":0.1}}"#,
+        r#"{"random-allocation":{"steps_per_epoch":16},"cyclic-poisson":{"fraction":0.1}}"#,
+        r#"{"random-allocation":{}}"#,
+    ] {
+        let changed = text.replace(written, changed);
+        assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
+    }
     let tree = request.clone().with_mechanism("binary".parse().unwrap()).plan().unwrap_err().to_string();
-    assert!(tree.contains("plan without bins"), "{tree}");
-    let few = in_bins(8, 2.0, 16).with_mechanism("input".parse().unwrap()).plan().unwrap_err().to_string();
-    assert!(few.contains("at least as many steps as bins"), "{few}");
-    assert!(Sampling::in_bins(0).is_err());
+    assert!(tree.contains("plan without sampling"), "{tree}");
+    let few = allocated(8, 2.0, 16).with_mechanism("input".parse().unwrap()).plan().unwrap_err().to_string();
+    assert!(few.contains("plan at least one epoch"), "{few}");
+    assert!(Sampling::random_allocation(0).is_err());
 }
 
-/// Every example is in one bin, the same in every epoch; bins are uniform, and determined by the key.
+/// Every example is allocated to one step, the same in every epoch; steps are uniform, and determined by the key.
 #[test]
-fn bins_are_drawn_once() {
-    let plan = named("input", in_bins(25, 8.0, 10));
+fn random_allocation_is_drawn_once() {
+    let plan = named("input", allocated(25, 8.0, 10));
     let examples = 50_000;
     let own = batches(&plan, 1, "a", examples);
     let mut seen = vec![0u8; examples as usize];
@@ -236,21 +308,21 @@ fn bins_are_drawn_once() {
     assert!(seen.iter().all(|times| *times == 1));
     // χ² with 9 degrees of freedom: above 60 with probability 10⁻⁹.
     assert!(squares < 60.0, "{squares}");
-    assert_eq!((own.expected_size(), own.bins(), own.groups()), (5000.0, Some(10), None));
+    assert_eq!((own.expected_size(), own.steps_per_epoch(), own.groups()), (5000.0, Some(10), None));
     assert_eq!(own.batch(1).unwrap(), batches(&plan, 1, "a", examples).batch(1).unwrap());
     assert_eq!(own.batch(1).unwrap()[..10], batches(&plan, 1, "a", examples + 5).batch(1).unwrap()[..10]);
     assert_ne!(own.batch(1).unwrap(), batches(&plan, 2, "a", examples).batch(1).unwrap());
     assert_ne!(own.batch(1).unwrap(), batches(&plan, 1, "b", examples).batch(1).unwrap());
-    // Examples with neighbouring numbers share a bin only by chance: a tenth of the 50 000 pairs, within 6 standard
+    // Examples with neighbouring numbers share a step only by chance: a tenth of the 50 000 pairs, within 6 standard
     // deviations.
-    let mut bins = vec![0; examples as usize];
-    (1..=10).for_each(|step| own.batch(step).unwrap().iter().for_each(|example| bins[*example as usize] = step));
-    let equal = bins.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
+    let mut steps = vec![0; examples as usize];
+    (1..=10).for_each(|step| own.batch(step).unwrap().iter().for_each(|example| steps[*example as usize] = step));
+    let equal = steps.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
     assert!((equal - 5000.0).abs() < 6.0 * (50_000.0f64 * 0.09).sqrt(), "{equal}");
 }
 
-fn in_fresh_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
-    let sampling = Sampling::in_fresh_bins(bins).unwrap();
+fn allocated_per_epoch(horizon: u64, epsilon: f64, steps_per_epoch: u64) -> VectorRequest {
+    let sampling = Sampling::per_epoch_random_allocation(steps_per_epoch).unwrap();
     VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(sampling)
 }
 
@@ -297,73 +369,78 @@ fn delta_of_rounds(one: &[(f64, f64)], other: &[(f64, f64)], epsilon: f64) -> f6
 /// The guarantee compared with the exact law of the releases, by the columns of the dense twin in the stated steps,
 /// for every phase: two rounds with two places each.
 #[test]
-fn fresh_bins_keep_the_promise_for_every_phase() {
-    for (name, horizon, bins, epsilon) in [
+fn per_epoch_random_allocation_keeps_the_promise_for_every_phase() {
+    for (name, horizon, steps, epsilon) in [
         ("input", 4, 2, 1.0),
         ("banded-sqrt(bands=2)", 6, 3, 2.0),
         ("banded-sqrt(bands=2)", 5, 3, 4.0),
         ("epoch-bands(bands=3)", 8, 4, 3.0),
     ] {
-        let plan = named(name, in_fresh_bins(horizon, epsilon, bins));
-        assert_eq!((plan.fresh_bins(), plan.bins(), plan.groups()), (Some(bins), None, None));
-        let apart = plan.request().participation().separation();
-        assert_eq!((plan.request().participation().most(), bins - apart + 1), (2, 2), "{name}");
+        let plan = named(name, allocated_per_epoch(horizon, epsilon, steps));
+        assert_eq!(plan.sampling_scheme(), Some(SamplingScheme::PerEpochRandomAllocation));
+        assert_eq!((plan.steps_per_epoch(), plan.groups()), (Some(steps), None));
+        let separation = plan.request().participation().separation();
+        assert_eq!((plan.request().participation().most(), steps - separation + 1), (2, 2), "{name}");
         let right = plan.mechanism().dense().r;
         let column = |step: u64| -> Vec<f64> {
             (0..right.shape().0).map(|t| if step < horizon { right.row(t)[step as usize] } else { 0.0 }).collect()
         };
         let truth = |phase: u64| {
             let round = |round: u64| {
-                let step = |lot: u64| (round * bins + phase + lot) % (2 * bins);
+                let step = |place: u64| (round * steps + phase + place) % (2 * steps);
                 round_of_two([column(step(0)), column(step(1))], plan.sigma())
             };
             delta_of_rounds(&round(0), &round(1), epsilon)
         };
-        let truths: Vec<f64> = (0..bins).map(truth).collect();
+        let truths: Vec<f64> = (0..steps).map(truth).collect();
         let largest = truths.iter().copied().fold(0.0, f64::max);
         assert!((0.6e-5..=1e-5 * 1.001).contains(&largest), "{name}: {truths:?}");
         let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
         let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
         assert!(stated == epsilon && elsewhere < epsilon && elsewhere > 0.6 * epsilon, "{name}: {stated} {elsewhere}");
-        let known = VectorRequest { sampling: None, ..in_fresh_bins(horizon, epsilon, bins) };
+        let known = VectorRequest { sampling: None, ..allocated_per_epoch(horizon, epsilon, steps) };
         let known = named(name, known.with_participation(plan.request().participation()));
         assert!(plan.sigma() < known.sigma() && plan.guarantee().mu() > known.guarantee().mu(), "{name}");
     }
 }
 
 #[test]
-fn plans_in_fresh_bins_are_files_and_find_their_bands() {
-    let request = in_fresh_bins(160, 2.0, 40).with_objective(Objective::Mean);
+fn plans_with_per_epoch_random_allocation_are_files_and_find_their_bands() {
+    let request = allocated_per_epoch(160, 2.0, 40).with_objective(Objective::Mean);
     let plan = request.clone().plan().unwrap();
-    let others = [in_bins(160, 2.0, 40), sampled(160, 2.0, 1.0 / 40.0)];
+    let others = [allocated(160, 2.0, 40), sampled(160, 2.0, 1.0 / 40.0)];
     for other in others.map(|request| request.with_objective(Objective::Mean).plan().unwrap()) {
         assert!(plan.mean_std_error() < 0.99 * other.mean_std_error(), "{} {}", plan.name(), other.name());
     }
     let text = serde_json::to_string(&plan).unwrap();
     let read: VectorPlan = serde_json::from_str(&text).unwrap();
-    assert_eq!((read.digest(), read.sigma(), read.fresh_bins()), (plan.digest(), plan.sigma(), Some(40)));
+    assert_eq!((read.digest(), read.sigma(), read.steps_per_epoch()), (plan.digest(), plan.sigma(), Some(40)));
     assert_eq!(read.guarantee(), plan.guarantee());
-    for changed in ["{\"fresh_bins\":40,\"bins\":40}", "{\"fresh_bins\":39}", "{\"bins\":40}"] {
-        let changed = text.replace("{\"fresh_bins\":40}", changed);
+    for changed in [
+        r#"{"per-epoch-random-allocation":{"steps_per_epoch":40},"random-allocation":{"steps_per_epoch":40}}"#,
+        r#"{"per-epoch-random-allocation":{"steps_per_epoch":39}}"#,
+        r#"{"random-allocation":{"steps_per_epoch":40}}"#,
+    ] {
+        let changed = text.replace(r#"{"per-epoch-random-allocation":{"steps_per_epoch":40}}"#, changed);
         assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
     }
-    assert!(Sampling::in_fresh_bins(0).is_err());
-    // Bands as wide as an epoch leave one place: the numbers are those of bins that are drawn once, but the plan is
-    // different.
-    let wide = named("banded-sqrt(bands=10)", in_fresh_bins(20, 1.0, 10));
+    assert!(Sampling::per_epoch_random_allocation(0).is_err());
+    // Bands as wide as an epoch leave one place: the numbers are those of an allocation that is drawn once, but the
+    // plan is different.
+    let wide = named("banded-sqrt(bands=10)", allocated_per_epoch(20, 1.0, 10));
     let text = serde_json::to_string(&wide).unwrap();
-    let changed = text.replace("{\"fresh_bins\":10}", "{\"bins\":10}");
+    let changed = text.replace("per-epoch-random-allocation", "random-allocation");
     assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
-    let one = [in_fresh_bins(5, 1.0, 1), in_bins(5, 1.0, 1)].map(|request| named("input", request));
+    let one = [allocated_per_epoch(5, 1.0, 1), allocated(5, 1.0, 1)].map(|request| named("input", request));
     assert!(one[0].sigma() == one[1].sigma() && one[0].digest() != one[1].digest());
 }
 
 /// Every example takes part once in every round, in a uniform place, and rests in between; the key determines the
 /// draws, step by step.
 #[test]
-fn fresh_bins_are_drawn_in_every_epoch() {
+fn per_epoch_random_allocation_is_drawn_in_every_epoch() {
     for (horizon, rounds) in [(30u64, 3u64), (25, 3)] {
-        let plan = named("banded-sqrt(bands=3)", in_fresh_bins(horizon, 8.0, 10));
+        let plan = named("banded-sqrt(bands=3)", allocated_per_epoch(horizon, 8.0, 10));
         let examples = 40_000u64;
         let own = batches(&plan, 1, "a", examples);
         let all: Vec<Vec<u64>> = (1..=horizon).map(|step| own.batch(step).unwrap()).collect();
@@ -378,17 +455,17 @@ fn fresh_bins_are_drawn_in_every_epoch() {
         for (steps, example) in steps.iter().zip(0u64..) {
             assert!(steps.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{steps:?}");
             // By the round of a step, and the place in it.
-            let lots: Vec<(u64, u64)> = steps
+            let placed: Vec<(u64, u64)> = steps
                 .iter()
                 .map(|step| (step + rounds * 10 - example % 10) % (rounds * 10))
                 .map(|since| (since / 10, since % 10))
                 .collect();
-            assert!(horizon < 30 || lots.len() == 3, "{example}: {lots:?}");
-            for (round, lot) in &lots {
-                assert_eq!(lots.iter().filter(|(other, _)| other == round).count(), 1, "{example}: {lots:?}");
-                places[*round as usize][*lot as usize] += 1;
+            assert!(horizon < 30 || placed.len() == 3, "{example}: {placed:?}");
+            for (round, place) in &placed {
+                assert_eq!(placed.iter().filter(|(other, _)| other == round).count(), 1, "{example}: {placed:?}");
+                places[*round as usize][*place as usize] += 1;
             }
-            repeated += u32::from(lots.len() == 3 && lots[0].1 == lots[1].1);
+            repeated += u32::from(placed.len() == 3 && placed[0].1 == placed[1].1);
         }
         if horizon == 30 {
             for places in places {
@@ -407,7 +484,8 @@ fn fresh_bins_are_drawn_in_every_epoch() {
         assert_eq!(all[4][..10], batches(&plan, 1, "a", examples + 5).batch(5).unwrap()[..10]);
         assert_ne!(all[4], batches(&plan, 2, "a", examples).batch(5).unwrap());
         assert_ne!(all[4], batches(&plan, 1, "b", examples).batch(5).unwrap());
-        assert_eq!((own.expected_size(), own.fresh_bins(), own.bins(), own.groups()), (4000.0, Some(10), None, None));
+        assert_eq!(own.scheme(), SamplingScheme::PerEpochRandomAllocation);
+        assert_eq!((own.expected_size(), own.steps_per_epoch(), own.groups()), (4000.0, Some(10), None));
         assert!(own.batch(0).is_err() && own.batch(horizon + 1).is_err());
     }
 }

@@ -3,11 +3,11 @@
 //! Variables are the coefficients `c_1 … c_(bands-1)` and the logarithms of the epochs' weights `w_2, w_3, …`
 //! (`c_0 = w_1 = 1`). The search minimises `log S + log V`: `S` is the sum of the `k` largest weights, `V` the mean of
 //! the variances of the steps, or a power mean that approaches the largest from round to round. A release is a linear
-//! recursion over the increments ([`Loop`]), so variances and their slopes take one pass forwards and one backwards
-//! over every column of the inverse. `O(T²)` per evaluation; over [many](MANY) steps a column is dropped once the
-//! inverse has faded, and from there only its energy is followed: `O(T · bands)`, times about ten.
+//! recursion over the increments ([`Recursion`]), so variances and their slopes take one pass forwards and one
+//! backwards over every column of the inverse. `O(T²)` per evaluation; over [many](MANY) steps a column is dropped once
+//! the inverse has faded, and from there only its energy is followed: `O(T · bands)`, times about ten.
 
-use crate::mechanism::{Objective, Participation};
+use crate::mechanism::{Objective, Participation, Recursion};
 use crate::number::descent::minimise;
 
 /// Maximum number of distinct weights: if there are many epochs, consecutive ones share a weight. A smooth curve loses
@@ -23,23 +23,6 @@ const MANY: usize = 1 << 12;
 const NEGLIGIBLE: f64 = 1e-9;
 const MIN_GAIN: f64 = 1e-6;
 
-/// A linear recursion over the increments `x_t`: `m_t = momentum · m_(t-1) + x_t`, `u_t = kept_t u_(t-1) + rate_t m_t`;
-/// running sums if all factors are 1 and there is no momentum.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loop {
-    /// Momentum of the loop, 0 for none.
-    pub momentum: f64,
-    /// `(kept, rate)` of every step.
-    pub steps: Vec<(f64, f64)>,
-}
-
-impl Loop {
-    /// Running sums.
-    pub(crate) fn sums(horizon: u64) -> Self {
-        Self { momentum: 0.0, steps: vec![(1.0, 1.0); horizon as usize] }
-    }
-}
-
 /// The search problem.
 pub(super) struct EpochBandsProblem<'a> {
     pub(super) bands: usize,
@@ -48,7 +31,7 @@ pub(super) struct EpochBandsProblem<'a> {
     pub(super) objective: Objective,
     /// How much more a heavy epoch costs than a light one, see [`EpochBandsProblem::cost`].
     pub(super) sharpness: f64,
-    pub(super) of: &'a Loop,
+    pub(super) of: &'a Recursion,
 }
 
 /// Coefficients `c`, and the weights of epochs.
@@ -88,7 +71,7 @@ impl EpochBandsProblem<'_> {
             Objective::Max => &POWERS.map(Some),
         };
         for power in rounds {
-            minimise(&mut point, MAX_STEPS, MIN_GAIN, &mut |point| self.look(point, *power));
+            minimise(&mut point, MAX_STEPS, MIN_GAIN, &mut |point| self.evaluate(point, *power));
         }
         self.taken_apart(&point)
     }
@@ -109,7 +92,7 @@ impl EpochBandsProblem<'_> {
     }
 
     /// `log S + log V` and its slopes.
-    fn look(&self, point: &[f64], power: Option<f64>) -> (f64, Vec<f64>) {
+    fn evaluate(&self, point: &[f64], power: Option<f64>) -> (f64, Vec<f64>) {
         let found = self.taken_apart(point);
         let (coefficients, horizon) = (&found.coefficients, self.horizon());
         let squares = squares_of_columns(coefficients, horizon);
@@ -235,7 +218,7 @@ fn padded(inverse: &[f64]) -> Vec<f64> {
 
 /// After how many steps a column is dropped: after all, or once the rest of the inverse and the momentum are
 /// negligible.
-fn reach(of: &Loop, inverse: &[f64]) -> usize {
+fn reach(of: &Recursion, inverse: &[f64]) -> usize {
     if inverse.len() <= MANY {
         return inverse.len();
     }
@@ -252,7 +235,7 @@ fn reach(of: &Loop, inverse: &[f64]) -> usize {
 
 /// The columns from `first` on: `u_t` for every step from there to before `end`, in lanes (the last column first).
 fn follow(
-    of: &Loop,
+    of: &Recursion,
     scales: &[f64],
     padded: &[f64],
     (first, end): (usize, usize),
@@ -271,7 +254,7 @@ fn follow(
 }
 
 /// The variance, after every step, of the loop's output for the increments `scale_t Σ_j r_j z_(t-j)`.
-pub(super) fn variances(of: &Loop, scales: &[f64], inverse: &[f64]) -> Vec<f64> {
+pub(super) fn variances(of: &Recursion, scales: &[f64], inverse: &[f64]) -> Vec<f64> {
     let (horizon, padded, reach) = (scales.len(), padded(inverse), reach(of, inverse));
     let mut variances = vec![0.0; horizon];
     // The energy of the columns that were dropped before a step.
@@ -299,7 +282,7 @@ struct Slopes {
     inverse: Vec<f64>,
 }
 
-fn slopes(of: &Loop, scales: &[f64], inverse: &[f64], shares: &[f64]) -> Slopes {
+fn slopes(of: &Recursion, scales: &[f64], inverse: &[f64], shares: &[f64]) -> Slopes {
     let (horizon, padded, reach) = (scales.len(), padded(inverse), reach(of, inverse));
     let (mut by_scale, mut by_inverse) = (vec![0.0; horizon], vec![0.0; padded.len()]);
     // Slopes by the energy that was dropped before a step; none at the end.

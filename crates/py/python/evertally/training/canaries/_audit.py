@@ -59,7 +59,7 @@ class TrainingAudit:
     canaries
         Number of canaries, 2 or more. The lower bounds on ε grow with it; alarms need few.
     batches
-        The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampled``. Without it, canaries
+        The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampling``. Without it, canaries
         are spread over the steps as the plan allows.
     numbers
         The numbers of canaries and decoys in these batches, an array (canaries, 2). With
@@ -206,7 +206,7 @@ class TrainingAudit:
         """The participations, an array (canaries, canary or decoy, steps)."""
         plan, takes_part = self.plan, np.zeros((canaries, 2, self.steps), dtype=bool)
         if batches is None:
-            if plan.sampled is not None:
+            if plan.sampling is not None:
                 raise ValueError("this plan samples its examples: give batches=, the batches of the run")
             period = min(plan.separation if plan.participations > 1 else self.steps, self.steps)
             for canary in range(canaries):
@@ -232,7 +232,7 @@ class TrainingAudit:
         return takes_part
 
     def _check_order(self, takes_part: npt.NDArray[np.bool_]) -> None:
-        for example in takes_part.reshape(-1, self.steps) if self.plan.sampled is None else ():
+        for example in takes_part.reshape(-1, self.steps) if self.plan.sampling is None else ():
             steps = np.flatnonzero(example) + 1
             if len(steps) > self.plan.participations or (np.diff(steps) < self.plan.separation).any():
                 raise ValueError(

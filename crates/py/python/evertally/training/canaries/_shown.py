@@ -28,7 +28,7 @@ class Shown:
     #: No smaller ε at this δ is true of the run. Without sampling, the bound is on μ of Gaussian differential privacy,
     #: as the plan's guarantee is, and this is the ε of Gaussian noise with that μ.
     epsilon: float
-    #: The plan's guarantee at this δ; with bins, against an adversary who knows them.
+    #: The plan's guarantee at this δ; with random allocation, against an adversary who knows the allocation.
     promised_epsilon: float
     #: No smaller μ is true of the run, if its canaries do not depend on one another; None with sampling.
     mu: float | None
@@ -48,7 +48,8 @@ def shown(
     bound in simulated runs of the plan, so it does not depend on the run. For each canary and round, `logs` has the
     log-likelihood ratio of the release with and without the canary, and `strengths` the shift that the canary would
     cause."""
-    rate = None if plan.sampled is None or plan.groups is None else plan.sampled * plan.groups
+    fraction, groups = plan.sampled_fraction, plan.groups
+    rate = None if fraction is None or groups is None else fraction * groups
     canaries = len(logs)
 
     def bound(guesses: int, right: int) -> float:
@@ -66,9 +67,9 @@ def shown(
         delta=delta,
         confidence=confidence,
         epsilon=bound(guesses, right),
-        # An audit knows the bins of its canaries: the guarantee is weaker then.
+        # An audit knows the allocation of its canaries: the guarantee is weaker then.
         promised_epsilon=plan.guarantee.epsilon_at(delta)
-        if plan.bins is None and plan.fresh_bins is None
+        if plan.steps_per_epoch is None
         else budget.epsilon_of_gaussian(plan.guarantee.mu, delta),
         mu=None
         if rate is not None

@@ -4,19 +4,19 @@ use super::*;
 #[test]
 fn slopes_are_those_of_differences() {
     let steps = (0..19).map(|t| (1.0 - 0.01 * f64::from(t % 3), 0.5 + 0.1 * f64::from(t % 5))).collect();
-    let decaying = Loop { momentum: 0.6, steps };
-    for of in [Loop::sums(19), decaying] {
+    let decaying = Recursion { momentum: 0.6, steps };
+    for of in [Recursion::sums(19), decaying] {
         for (objective, power) in [(Objective::Mean, None), (Objective::Max, Some(7.0))] {
             let sharpness = if power.is_none() { 0.0 } else { 1.7 };
             let runs = Participation::new(3, 5).unwrap();
             let problem = EpochBandsProblem { bands: 4, runs, objective, sharpness, of: &of };
             let point = [0.55, 0.3, 0.35, -0.2, 0.1, 0.3];
-            let (_, slopes) = problem.look(&point, power);
+            let (_, slopes) = problem.evaluate(&point, power);
             for (i, slope) in slopes.iter().enumerate() {
                 let moved = |by: f64| {
                     let mut point = point;
                     point[i] += by;
-                    problem.look(&point, power).0
+                    problem.evaluate(&point, power).0
                 };
                 let difference = (moved(1e-6) - moved(-1e-6)) / 2e-6;
                 assert!((slope - difference).abs() < 1e-6 * (1.0 + slope.abs()), "{i}: {slope} {difference}");
@@ -34,7 +34,7 @@ fn little_is_cut_off_over_long_horizons() {
     let steps = (0..horizon).map(|t| (1.0 - 1e-3 * (t % 3) as f64, 0.5 + 0.1 * (t % 5) as f64)).collect();
     let scales: Vec<f64> = (0..horizon).map(|t| 1.0 + 1e-4 * t as f64).collect();
     let shares: Vec<f64> = (0..horizon).map(|t| 1e-3 * (1 + t % 7) as f64).collect();
-    for of in [Loop::sums(horizon as u64), Loop { momentum: 0.6, steps }] {
+    for of in [Recursion::sums(horizon as u64), Recursion { momentum: 0.6, steps }] {
         let cut = reach(&of, &inverse);
         assert!(cut < 500, "{cut}");
         let (found, slopes) = (variances(&of, &scales, &inverse), slopes(&of, &scales, &inverse, &shares));

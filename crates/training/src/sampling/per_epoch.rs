@@ -1,5 +1,5 @@
-//! Fresh bins: every example takes part once in every epoch, in a newly drawn step, and always at least as many steps
-//! after its last one as the mechanism has bands.
+//! Per-epoch random allocation: every example takes part once in every epoch, in a newly drawn step, and always at
+//! least as many steps after its last one as the mechanism has bands.
 //!
 //! **Participation.** `R` has `w` bands, an epoch `b ≥ w` steps, and `E = ⌈T/b⌉` epochs cover the horizon. An example's
 //! number gives its **phase** `φ`, `0 ≤ φ < b`, and in **round** `e = 0 … E-1` it draws a uniform place `p` from
@@ -23,12 +23,12 @@
 //! and both divergences grow with every inner product: the Toeplitz matrix of the `γ_d` serves every example and round.
 //! (A matrix of such maxima may fail to be one of vectors; then its diagonal is raised until it is.)
 //!
-//! **Comparison.** With bins that are drawn once, an example is in the same place in every epoch. With `b`-min-sep
-//! sampling (arXiv 2602.09338) it waits for a geometric time after every rest: the number of its steps varies, and only
-//! a Monte Carlo estimate of the guarantee is known. Cyclic Poisson sampling excludes an example from most of the steps
-//! in advance.
+//! **Comparison.** With an allocation that is drawn once, an example is in the same place in every epoch. With
+//! `b`-min-sep sampling (arXiv 2602.09338) it waits for a geometric time after every rest: the number of its steps
+//! varies, and only a Monte Carlo estimate of the guarantee is known. Cyclic Poisson sampling excludes an example from
+//! most of the steps in advance.
 
-use super::bins::Columns;
+use super::allocation::Columns;
 use crate::random_allocation::RandomAllocation;
 use evertally::mechanism::Mechanism;
 use evertally::{Error, Result};
@@ -39,33 +39,33 @@ const RAISED: f64 = 1e-4;
 /// The rounds of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T w + b²)`.
 ///
 /// # Errors
-/// If it is not banded, has more bands than there are bins, or the horizon is too long.
-pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomAllocation> {
+/// If it is not banded, has more bands than an epoch has steps, or the horizon is too long.
+pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAllocation> {
     let (name, horizon) = (mechanism.name().brief(), mechanism.horizon());
-    let columns = Columns::for_bins(mechanism, bins)?;
+    let columns = Columns::new(mechanism, steps_per_epoch)?;
     let (Some(columns), Some(bands)) = (columns, mechanism.bands()) else {
         return Err(Error::invalid(format!(
-            "`{name}` is not banded, and bins that are drawn again in every epoch need bands; use `input` or \
-             `banded-sqrt(bands={})`, or bins that are drawn once",
-            bins.min(32)
+            "`{name}` is not banded, and per-epoch random allocation needs bands; use {}, or random allocation once \
+             for the run",
+            super::banded_names(steps_per_epoch.min(32))
         )));
     };
-    if bands.count > bins {
+    if bands.count > steps_per_epoch {
         return Err(Error::invalid(format!(
-            "`{name}` has {} bands, but an epoch has {bins} steps: an example rests for as many steps as bands; \
-             use at most {bins} bands",
+            "`{name}` has {} bands, but an epoch has {steps_per_epoch} steps: an example rests for as many steps as \
+             bands; use at most {steps_per_epoch} bands",
             bands.count
         )));
     }
     // fits: at most the horizon, which is at most 2^14
-    let places = (bins - bands.count + 1) as usize;
+    let places = (steps_per_epoch - bands.count + 1) as usize;
     let products = largest_products(&columns, horizon as usize, places);
     let between = |at: usize| products.get((at / places).abs_diff(at % places)).copied().unwrap_or(0.0);
     let mut gram: Vec<f64> = (0..places * places).map(between).collect();
     let mut raise = RAISED;
     loop {
         match RandomAllocation::new(places, gram.clone()) {
-            Ok(allocation) => return allocation.in_rounds(horizon.div_ceil(bins)),
+            Ok(allocation) => return allocation.in_rounds(horizon.div_ceil(steps_per_epoch)),
             Err(error) if raise > 1e3 => return Err(error),
             Err(_) => gram.iter_mut().step_by(places + 1).for_each(|square| *square *= 1.0 + raise),
         }

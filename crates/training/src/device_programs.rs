@@ -142,12 +142,12 @@ impl Programs {
             codes: BTreeSet::new(),
             recurrence: Default::default(),
         };
-        programs.look_through();
+        programs.survey_programs();
         Ok(programs)
     }
 
     /// The properties that all programs share.
-    fn look_through(&mut self) {
+    fn survey_programs(&mut self) {
         let (mut ops, mut shapes) = (vec![], HashSet::new());
         for step in 1..=self.horizon {
             ops.clear();

@@ -3,7 +3,7 @@
 use crate::error::invalid;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
-use evertally_training::{Cipher, Memory, Series};
+use evertally_training::{Cipher, Memory, SamplingScheme, Series};
 use pyo3::prelude::*;
 
 /// The ciphers, by their names in the literature.
@@ -12,22 +12,27 @@ const CIPHERS: [(&str, Cipher); 3] =
 const MEMORIES: [(&str, Memory); 2] = [("keep", Memory::Keep), ("recompute", Memory::Recompute)];
 
 /// Parses the name of a cipher.
-pub(crate) fn cipher(word: &str) -> PyResult<Cipher> {
-    choice("cipher", word, &CIPHERS)
+pub(crate) fn cipher(name: &str) -> PyResult<Cipher> {
+    choice("cipher", name, &CIPHERS)
 }
 
 /// The name of a cipher.
-pub(crate) fn cipher_word(cipher: Cipher) -> &'static str {
+pub(crate) fn cipher_name(cipher: Cipher) -> &'static str {
     CIPHERS.iter().find(|(_, other)| *other == cipher).expect("every cipher has a name").0
 }
 
 /// Parses the name of a memory mode.
-pub(crate) fn memory(word: &str) -> PyResult<Memory> {
-    choice("memory", word, &MEMORIES)
+pub(crate) fn memory(name: &str) -> PyResult<Memory> {
+    choice("memory", name, &MEMORIES)
+}
+
+/// Parses the name of a sampling scheme.
+pub(crate) fn sampling_scheme(name: &str) -> PyResult<SamplingScheme> {
+    choice("sampling", name, &SamplingScheme::ALL.map(|scheme| (scheme.name(), scheme)))
 }
 
 /// The name of a series.
-pub(crate) fn series_word(series: Series) -> &'static str {
+pub(crate) fn series_name(series: Series) -> &'static str {
     match series {
         Series::RunningSums => "running-sums",
         Series::Increments => "increments",
@@ -35,7 +40,7 @@ pub(crate) fn series_word(series: Series) -> &'static str {
 }
 
 /// The name of an objective.
-pub(crate) fn objective_word(objective: Objective) -> &'static str {
+pub(crate) fn objective_name(objective: Objective) -> &'static str {
     match objective {
         Objective::Max => "max",
         Objective::Mean => "mean",
@@ -43,17 +48,17 @@ pub(crate) fn objective_word(objective: Objective) -> &'static str {
 }
 
 /// The name of a neighbouring relation.
-pub(crate) fn neighbours_word(neighbours: Neighbours) -> &'static str {
+pub(crate) fn neighbours_name(neighbours: Neighbours) -> &'static str {
     match neighbours {
         Neighbours::AddRemove => "add-remove",
         Neighbours::ReplaceOne => "replace-one",
     }
 }
 
-fn choice<T: Copy>(argument: &str, word: &str, known: &[(&str, T)]) -> PyResult<T> {
-    let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+fn choice<T: Copy>(argument: &str, text: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
-        invalid(format!("{argument} must be one of {}, got {word:?}", names.join(", ")))
+        invalid(format!("{argument} must be one of {}, got {text:?}", names.join(", ")))
     })
 }

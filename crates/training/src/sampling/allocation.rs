@@ -1,8 +1,8 @@
-//! The rows that the examples of a bin move: the Gram matrix that [`RandomAllocation`] needs, for any mechanism with a
-//! row of `R` for every step.
+//! How far an example moves the rows, by the step of the epoch that it is allocated to: the Gram matrix that
+//! [`RandomAllocation`] needs, for any mechanism with a row of `R` for every step.
 //!
 //! All of these stream by a Toeplitz matrix with scaled columns, `R_tj = c_(t-j) d_j` (negative entries count as
-//! positive). Bin `i` moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
+//! positive). Step `i` of the epochs moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
 
 use crate::random_allocation::RandomAllocation;
 use evertally::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Streaming};
@@ -21,26 +21,26 @@ impl Columns {
     /// From a mechanism with a feasible horizon; `None` if it has no row of `R` for every step.
     ///
     /// # Errors
-    /// If the horizon is too long, there are too many bins, or more than steps.
-    pub(super) fn for_bins(mechanism: &dyn Mechanism, bins: u64) -> Result<Option<Self>> {
+    /// If the horizon is too long, or an epoch has too many steps, or more than the horizon.
+    pub(super) fn new(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<Option<Self>> {
         let horizon = mechanism.horizon();
         if horizon > MAX_STEPS {
             return Err(Error::invalid(format!(
-                "examples in bins are accounted for up to {MAX_STEPS} steps, got {horizon}"
+                "random allocation is accounted for up to {MAX_STEPS} steps, got {horizon}"
             )));
         }
-        RandomAllocation::check(bins)?;
-        if bins > horizon {
+        RandomAllocation::check(steps_per_epoch)?;
+        if steps_per_epoch > horizon {
             return Err(Error::invalid(format!(
-                "with {bins} bins and {horizon} steps some examples would never take part: use at least as many steps \
-                 as bins"
+                "with {steps_per_epoch} steps per epoch and {horizon} steps in all, some examples would never take \
+                 part: plan at least one epoch"
             )));
         }
-        Ok(mechanism.streaming().and_then(|streaming| Self::new(&streaming, horizon as usize)))
+        Ok(mechanism.streaming().and_then(|streaming| Self::of(&streaming, horizon as usize)))
     }
 
     /// From the way the noise streams.
-    fn new(streaming: &Streaming, horizon: usize) -> Option<Self> {
+    fn of(streaming: &Streaming, horizon: usize) -> Option<Self> {
         let banded = |past: &[f64]| std::iter::once(1.0).chain(past.iter().copied()).take(horizon).collect();
         let inverted = |values: &[f64]| values.iter().map(|value| 1.0 / value).collect();
         Some(match streaming {
@@ -62,15 +62,15 @@ impl Columns {
         })
     }
 
-    /// How far every bin moves a row, row after row.
-    fn rows(&self, horizon: usize, bins: usize, mut visit: impl FnMut(&[f64])) {
-        let mut moved = vec![0.0; bins];
+    /// How far every step of the epoch moves a row, row after row.
+    fn rows(&self, horizon: usize, steps_per_epoch: usize, mut visit: impl FnMut(&[f64])) {
+        let mut moved = vec![0.0; steps_per_epoch];
         for step in 0..horizon {
             let reach = self.coefficients.len().min(step + 1);
             for (back, coefficient) in self.coefficients[..reach].iter().enumerate() {
                 let column = step - back;
                 let scale = self.scales.as_ref().map_or(1.0, |scales| scales[column]);
-                moved[column % bins] += (coefficient * scale).abs();
+                moved[column % steps_per_epoch] += (coefficient * scale).abs();
             }
             visit(&moved);
             moved.fill(0.0);
@@ -102,22 +102,22 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
     inverse
 }
 
-/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` if a row reads `r` of
-/// `b` bins.
+/// The guarantee of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` if a row reads `r`
+/// of the `b` steps of an epoch.
 ///
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
-pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomAllocation> {
+pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAllocation> {
     let (name, horizon) = (mechanism.name(), mechanism.horizon());
-    let Some(columns) = Columns::for_bins(mechanism, bins)? else {
+    let Some(columns) = Columns::new(mechanism, steps_per_epoch)? else {
         return Err(Error::invalid(format!(
-            "`{}` adds up noise in more than one row per step, and this library has no bound on what bins add to \
-             it; use `epoch-bands(bands={})`, `blt` or `input`, or plan without bins",
+            "`{}` adds up noise in more than one row per step, and this library has no bound on its amplification by \
+             random allocation; use {}, or plan without sampling",
             name.brief(),
-            horizon.min(64)
+            super::banded_names(horizon.min(64))
         )));
     };
-    let wide = bins as usize; // fits: at most the horizon
+    let wide = steps_per_epoch as usize; // fits: at most the horizon
     let mut gram = vec![0.0; wide * wide];
     columns.rows(horizon as usize, wide, |moved| {
         for (i, one) in moved.iter().enumerate().filter(|(_, one)| **one > 0.0) {
@@ -141,7 +141,7 @@ mod tests {
 
     /// The table compared with the columns of the dense twin, for every way of streaming.
     #[test]
-    fn bins_move_the_sums_of_their_columns() {
+    fn a_step_of_the_epoch_moves_the_sum_of_its_columns() {
         let participation = Participation::new(4, 10).unwrap();
         let names = [
             "input",
@@ -157,23 +157,25 @@ mod tests {
             let criterion = Criterion::from_vectors(Objective::Mean, participation);
             let mechanism = name.parse::<MechanismName>().unwrap().build(37, &criterion).unwrap();
             let right = mechanism.dense().r;
-            let moved = |bin: usize, row: usize| (bin..37).step_by(10).map(|j| right.row(row)[j].abs()).sum::<f64>();
-            let bins = allocation(&*mechanism, 10).unwrap();
+            let moved =
+                |first: usize, row: usize| (first..37).step_by(10).map(|j| right.row(row)[j].abs()).sum::<f64>();
+            let found = guarantee(&*mechanism, 10).unwrap();
             for i in 0..10 {
                 for j in 0..10 {
                     let twin: f64 = (0..37).map(|row| moved(i, row) * moved(j, row)).sum();
-                    let own = bins.product(i, j);
+                    let own = found.product(i, j);
                     // `R` of the square roots is taken before it is rounded to 14 bits or more.
                     assert!((own / twin.max(1e-300) - 1.0).abs() < 2e-3 || twin == own, "{name}: {own} {twin}");
                 }
             }
-            // To anyone who knows the bin, the largest of them matters: that of fixed epochs.
+            // To anyone who knows the allocation, the largest of them matters: that of fixed epochs.
             let fixed = mechanism.participation_squared(participation);
-            let largest = (0..10).map(|i| bins.product(i, i)).fold(0.0, f64::max);
+            let largest = (0..10).map(|i| found.product(i, i)).fold(0.0, f64::max);
             assert!(largest <= fixed * 1.001, "{name}: {largest} {fixed}");
         }
         let tree = "binary".parse::<MechanismName>().unwrap();
         let tree = tree.build(37, &Criterion::from_vectors(Objective::Max, participation)).unwrap();
-        assert!(allocation(&*tree, 10).unwrap_err().to_string().contains("plan without bins"));
+        let refused = guarantee(&*tree, 10).unwrap_err().to_string();
+        assert!(refused.contains("plan without sampling") && refused.contains("`epoch-bands(bands=37)`"), "{refused}");
     }
 }
