@@ -29,4 +29,4 @@ pub use instruction_set::InstructionSet;
 pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher, first_blocks};
 pub use normal::{SINGLE_ROWS, normals_f32, normals_f64};
 pub use normals::Normals;
-pub use ops::Real;
+pub use ops::{FloatSlice, Real};

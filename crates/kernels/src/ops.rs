@@ -7,6 +7,15 @@
 use crate::fourier::Kernels;
 use crate::{BlockName, InstructionSet, Normals};
 
+/// The elements of a vector, in single or double precision.
+#[derive(Clone, Copy, Debug)]
+pub enum FloatSlice<'a> {
+    /// `f32`
+    Single(&'a [f32]),
+    /// `f64`
+    Double(&'a [f64]),
+}
+
 /// A floating-point number that vectors consist of: `f32` or `f64`.
 ///
 /// All slices of one call have the same length.
@@ -21,6 +30,9 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
 
     /// The number as a double.
     fn double(self) -> f64;
+
+    /// The numbers with their type.
+    fn numbers(values: &[Self]) -> FloatSlice<'_>;
 
     /// Appends the bytes of numbers, least significant byte first.
     fn append_all(values: &[Self], bytes: &mut Vec<u8>);
@@ -76,7 +88,7 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
 const TOGETHER: usize = 16;
 
 macro_rules! kernels_of {
-    ($real:ident in $module:ident, $fill:ident) => {
+    ($real:ident in $module:ident, $variant:ident, $fill:ident) => {
         mod $module {
             use super::TOGETHER;
 
@@ -215,6 +227,10 @@ macro_rules! kernels_of {
                 self.into()
             }
 
+            fn numbers(values: &[Self]) -> FloatSlice<'_> {
+                FloatSlice::$variant(values)
+            }
+
             fn append_all(values: &[Self], bytes: &mut Vec<u8>) {
                 bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             }
@@ -267,8 +283,8 @@ macro_rules! kernels_of {
     };
 }
 
-kernels_of!(f32 in single, fill_f32);
-kernels_of!(f64 in double, fill_f64);
+kernels_of!(f32 in single, Single, fill_f32);
+kernels_of!(f64 in double, Double, fill_f64);
 
 #[cfg(test)]
 mod tests;

@@ -6,24 +6,19 @@
 //! ```
 //!
 //! prints the released running sum after each value. Later runs add further values to the same stream: the state file
-//! holds the stream, and the key's ledger records that it has begun. If the state file is deleted, the program is
-//! refused, because different values under the same noise would reveal the exact difference.
-//!
-//! **An older state file is not refused**: the ledger records the streams of Rust programs, but not their steps. Never
-//! restore a copy of the state file from before a release. A program that cannot rule this out must store the number of
-//! published steps in another place and compare it.
+//! holds the stream. The log next to the key (`my.key.uses`) records for which sum each step was released. If the state
+//! file is deleted, or an older copy of it is restored, the same values give the same releases; other values are
+//! refused, because under the same noise they would reveal the exact difference.
 
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Rho};
 use evertally::stream::RunningSum;
 use evertally_ledger::disk::{Access, RealDisk, replace};
-use evertally_ledger::ledger::{Absent, OpenKey};
+use evertally_ledger::noise_log::LoggedKey;
 use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     match run() {
@@ -43,10 +38,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let values: Vec<i64> = values.iter().map(|value| value.parse()).collect::<Result<_, _>>()?;
     let plan = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
 
-    let waiting = &mut |ledger: &Path| eprintln!("another program holds {}; waiting for it", ledger.display());
-    let open =
-        OpenKey::from_file(Arc::new(RealDisk), Path::new(key), Absent::Refuse, &AtomicBool::new(false), waiting)?;
-    let key = open.guarded();
+    let key = LoggedKey::open(Path::new(key))?.guarded();
     let mut sums = match std::fs::read(state) {
         Ok(saved) => RunningSum::restore(plan, &key, name.parse()?, &saved)?,
         Err(error) if error.kind() == ErrorKind::NotFound => RunningSum::new(plan, &key, name.parse()?)?,
@@ -57,8 +49,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         sums.add_sum(value)?;
         released.push(sums.tick()?);
     }
-    // Save the state first, and durably: a step that was printed must never be released again with other data. The
-    // state holds exact sums, so only the user may read it.
+    // Saved before anyone sees the releases: a run that is interrupted here continues where this one stopped. The state
+    // holds exact sums, so only the user may read it.
     replace(&RealDisk, Path::new(state), &Access::Private, &mut &sums.save()[..])?;
     for release in released {
         println!("{}\t{}", release.step(), release.value());

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ledger`] | what a key has published, so that one key and stream name never serve two data sets |
 //! | [`source`] | the budget of a data source, which publications under all keys spend |
+//! | [`noise_log`] | for which data each step of noise was issued, so that it is never used for other data |
 //! | [`planner`] | plans; factorizations whose search takes minutes are kept on disk |
 //! | [`keyfile`], [`disk`], [`lock`] | key files, the few operations on files that must survive a crash, and locks |
 //! | [`protected`], [`protects`] | the files that no output may replace, and the unit that a budget protects |
@@ -15,6 +16,7 @@ pub mod disk;
 pub mod keyfile;
 pub mod ledger;
 pub mod lock;
+pub mod noise_log;
 pub mod planner;
 pub mod protected;
 pub mod protects;

@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The interval between attempts to take a lock that another run holds.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -24,23 +24,30 @@ pub(crate) struct LockWait<'a> {
     /// Called once, with the path that is waited for.
     waiting: Option<&'a mut dyn FnMut(&Path)>,
     waits: bool,
+    /// When to stop waiting.
+    deadline: Option<Instant>,
 }
 
 impl<'a> LockWait<'a> {
     /// Waits until `cancelled`, and calls `waiting` once.
     pub(crate) fn until(cancelled: &'a AtomicBool, waiting: &'a mut dyn FnMut(&Path)) -> Self {
-        Self { cancelled, waiting: Some(waiting), waits: true }
+        Self { cancelled, waiting: Some(waiting), waits: true, deadline: None }
+    }
+
+    /// Waits for at most this time.
+    pub(crate) fn at_most(limit: Duration) -> Self {
+        Self { waits: true, deadline: Some(Instant::now() + limit), ..Self::none() }
     }
 
     /// Does not wait.
     pub(crate) fn none() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        Self { cancelled: &NEVER, waiting: None, waits: false }
+        Self { cancelled: &NEVER, waiting: None, waits: false, deadline: None }
     }
 
     /// Pauses once, for a lock that protects `what`.
     fn pause(&mut self, what: &Path) -> Result<()> {
-        if !self.waits {
+        if !self.waits || self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(usage(format!(
                 "{} is in use by another run; try again when that run has ended",
                 what.display()
@@ -227,6 +234,24 @@ mod tests {
             }
         });
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a lock file stayed");
+    }
+
+    #[test]
+    fn a_wait_may_end_before_the_lock_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let protected = folder.path().join("a");
+        let held = NameLock::take(&protected, &protected, &mut LockWait::none()).unwrap();
+        let (begin, limit) = (Instant::now(), Duration::from_millis(120));
+        let error = NameLock::take(&protected, &protected, &mut LockWait::at_most(limit)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("in use by another run") && begin.elapsed() >= limit, "{error}");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                NameLock::take(&protected, &protected, &mut LockWait::at_most(Duration::from_secs(60))).is_ok()
+            });
+            std::thread::sleep(2 * RETRY_INTERVAL);
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
     }
 
     #[test]

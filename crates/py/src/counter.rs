@@ -8,13 +8,13 @@ use crate::plan::PyPlan;
 use crate::release::PyRelease;
 use crate::running::in_chunks;
 use crate::units::multiple;
-use crate::uses::Span;
 use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::plan::Intervals;
 use evertally::stream::{Release as Released, RunningSum};
 use evertally::{Error, ErrorKind};
+use evertally_ledger::noise_log::StepSpan;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -77,12 +77,12 @@ impl Counter {
     }
 
     /// The span issued by closing steps through this one, which all have the same sum.
-    fn span(&self, first: u64, last: u64, sum: i64) -> Option<Span> {
-        Some(Span { first, last, mark: self.watch.marker()?.sum(sum) })
+    fn span(&self, first: u64, last: u64, sum: i64) -> Option<StepSpan> {
+        Some(StepSpan { first, last, mark: self.watch.marker()?.sum(sum) })
     }
 
     /// The spans issued by closing one step for each total, as far as the sums do not overflow.
-    fn spans(&self, stream: &RunningSum, totals: &[i64]) -> Vec<Span> {
+    fn spans(&self, stream: &RunningSum, totals: &[i64]) -> Vec<StepSpan> {
         let (closed, open) = stream.exact_sums();
         let mut sum = closed + open; // fits: checked by every `add`
         let mut step = stream.step();

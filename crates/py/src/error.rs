@@ -5,6 +5,7 @@
 use evertally::ErrorKind;
 use evertally_declare::error::PipelineError;
 use evertally_declare::problem::{Problem, Wording};
+use evertally_ledger::noise_log::{LogFileError, LogFileProblem};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -80,6 +81,8 @@ fn from_program(error: &PipelineError, wording: Wording) -> PyErr {
         PyKeyboardInterrupt::new_err(message)
     } else if let Some(error) = error.library() {
         from_library(error)
+    } else if let Some(error) = error.other_as::<LogFileError>() {
+        from_noise_log(error)
     } else if error.input().is_some() {
         exception("TableError", message)
     } else if error.problem().is_some() {
@@ -88,6 +91,14 @@ fn from_program(error: &PipelineError, wording: Wording) -> PyErr {
         PyOSError::new_err(message)
     } else {
         exception("EvertallyError", message)
+    }
+}
+
+fn from_noise_log(error: &LogFileError) -> PyErr {
+    if let LogFileProblem::Unwritable(_) = error.problem {
+        PyOSError::new_err(format!("{error}: SecretKey.load(path, uses=FILE)"))
+    } else {
+        state(error.to_string())
     }
 }
 

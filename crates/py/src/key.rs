@@ -1,13 +1,13 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
-use crate::uses::Uses;
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
 use evertally_declare::error::{Result, usage};
-use evertally_ledger::disk::{RealDisk, folder_of};
+use evertally_ledger::disk::RealDisk;
 use evertally_ledger::keyfile;
 use evertally_ledger::ledger::{Absent, FileStore, Ledger, OpenKey, ledger_path};
+use evertally_ledger::noise_log::{NoiseLog, noise_log_path};
 use evertally_ledger::source::{Approval, SourceBudget};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -67,7 +67,7 @@ pub(crate) struct PySecretKey {
     inner: Arc<Inner>,
     ledger_place: Arc<Mutex<LedgerPlace>>,
     /// `None` for a key that everybody can compute.
-    uses: Option<Uses>,
+    log: Option<NoiseLog>,
 }
 
 /// The location of the key's ledger.
@@ -106,16 +106,16 @@ const FORKED: &str = "the key is kept in the memory of the parent process of thi
 impl PySecretKey {
     fn new(inner: Inner, place: LedgerPlace) -> Self {
         let inner = Arc::new(inner);
-        let uses = Some(Uses::of(&inner));
-        Self { inner, ledger_place: Arc::new(Mutex::new(place)), uses }
+        let log = Some(NoiseLog::from_key(&inner));
+        Self { inner, ledger_place: Arc::new(Mutex::new(place)), log }
     }
 
     /// A key without a file: all objects of this key in this process share a ledger.
     fn in_memory(inner: Inner) -> Self {
         let inner = Arc::new(inner);
-        let mut uses = Uses::of(&inner);
-        let ledger_place = uses.shared_place(|| LedgerPlace::in_memory(&inner));
-        Self { inner, ledger_place, uses: Some(uses) }
+        let mut log = NoiseLog::from_key(&inner);
+        let ledger_place = log.shared_ledger(|| LedgerPlace::in_memory(&inner));
+        Self { inner, ledger_place, log: Some(log) }
     }
 
     /// A key that was transferred to draw noise: another process records the releases.
@@ -151,7 +151,7 @@ impl PySecretKey {
         let done = match &mut *ledger_place {
             LedgerPlace::Memory(ledger, process) => {
                 // Another fork may publish the same, even if nothing was published before.
-                if *process != std::process::id() && self.uses.is_some() {
+                if *process != std::process::id() && self.log.is_some() {
                     return Err(usage(FORKED));
                 }
                 work(ledger)
@@ -176,15 +176,15 @@ impl PySecretKey {
             }
             LedgerPlace::Unknown => Err(usage(UNKNOWN_PAST)),
         };
-        if let (Ok(_), Some(uses)) = (&done, &self.uses) {
-            uses.note_ledger(file.as_deref());
+        if let (Ok(_), Some(log)) = (&done, &self.log) {
+            log.note_ledger(file.as_deref());
         }
         done
     }
 
     /// Refuses a key that is declared to have published nothing if this process knows better.
     fn check_published_nothing(&self, ledger: Option<&Path>) -> PyResult<()> {
-        let Some(other) = self.uses.as_ref().and_then(|uses| uses.other_ledger(ledger)) else { return Ok(()) };
+        let Some(other) = self.log.as_ref().and_then(|log| log.other_ledger(ledger)) else { return Ok(()) };
         let published = match other {
             Some(file) => format!("its ledger is {0}: SecretKey.from_bytes(data, ledger=\"{0}\")", file.display()),
             None => "its ledger is in memory: keep using that object, or save() it first".to_owned(),
@@ -192,31 +192,15 @@ impl PySecretKey {
         Err(invalid(format!("this process has published releases with the key, and {published}")))
     }
 
-    /// The record of issued noise; `None` for a key that everybody can compute.
-    pub(crate) fn uses(&self) -> Option<&Uses> {
-        self.uses.as_ref()
+    /// The log of issued noise; `None` for a key that everybody can compute.
+    pub(crate) fn noise_log(&self) -> Option<&NoiseLog> {
+        self.log.as_ref()
     }
 
-    /// Records issued noise in a file; `identity` is that of a new log.
-    fn note_in(&self, path: &Path, identity: Option<[u8; 16]>) -> PyResult<()> {
-        // An absolute path, so that one file always has one name.
-        let path = std::path::absolute(path)?;
-        let path = match (std::fs::canonicalize(&path), std::fs::canonicalize(folder_of(&path)), path.file_name()) {
-            (Ok(there), _, _) => there,
-            (_, Ok(folder), Some(name)) => folder.join(name),
-            _ => path,
-        };
-        self.uses.as_ref().map_or(Ok(()), |uses| uses.note_in(path, identity))
+    /// Logs issued noise in a file; `identity` is that of a new log.
+    fn log_to(&self, path: &Path, identity: Option<[u8; 16]>) -> PyResult<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.write_to(path, identity).or_raise())
     }
-}
-
-/// The noise record next to a key file, or next to its ledger.
-fn uses_beside(file: &Path) -> PathBuf {
-    let key =
-        if file.extension().is_some_and(|ending| ending == "ledger") { file.with_extension("") } else { file.into() };
-    let mut path = key.into_os_string();
-    path.push(".uses");
-    path.into()
 }
 
 #[pymethods]
@@ -250,9 +234,9 @@ impl PySecretKey {
     #[pyo3(signature = (path, *, uses = None))]
     fn load(path: PathBuf, uses: Option<PathBuf>) -> PyResult<Self> {
         let inner = keyfile::read(&path).or_raise()?;
-        let uses = uses.map_or_else(|| std::fs::canonicalize(&path).map(|path| uses_beside(&path)), Ok)?;
+        let uses = uses.map_or_else(|| std::fs::canonicalize(&path).map(|path| noise_log_path(&path)), Ok)?;
         let key = Self::new(inner, LedgerPlace::File(std::path::absolute(path)?));
-        key.note_in(&uses, None)?;
+        key.log_to(&uses, None)?;
         Ok(key)
     }
 
@@ -262,7 +246,7 @@ impl PySecretKey {
     /// published. Raises :class:`InvalidError` in both cases.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let path = std::path::absolute(path)?;
-        let uses = uses_beside(&path);
+        let uses = noise_log_path(&path);
         if uses.exists() && !path.exists() {
             return Err(invalid(format!(
                 "{} records which noise of another key was issued: move it to that key's folder first",
@@ -272,15 +256,15 @@ impl PySecretKey {
         let mut ledger_place = self.ledger_place.lock_py_attached(py).expect("no holder panics");
         let mut identity = None;
         match &mut *ledger_place {
-            LedgerPlace::Memory(_, process) if *process != std::process::id() && self.uses.is_some() => {
+            LedgerPlace::Memory(_, process) if *process != std::process::id() && self.log.is_some() => {
                 return Err(invalid(FORKED));
             }
             LedgerPlace::Memory(ledger, _) => {
                 // Noise issued so far is recorded next to the new file, in a log that its ledger knows.
-                if self.uses.as_ref().is_some_and(|uses| !uses.is_empty()) {
-                    let log = *Inner::generate().or_raise()?.id().as_bytes();
-                    ledger.begin_step_log(&evertally::hex(&log)).or_raise()?;
-                    identity = Some(log);
+                if self.log.as_ref().is_some_and(|log| !log.is_empty()) {
+                    let new = *Inner::generate().or_raise()?.id().as_bytes();
+                    ledger.begin_step_log(&evertally::hex(&new)).or_raise()?;
+                    identity = Some(new);
                 }
                 py.detach(|| ledger.save(&path, &self.inner)).or_raise()?;
             }
@@ -306,10 +290,10 @@ impl PySecretKey {
             }
         }
         *ledger_place = LedgerPlace::File(path);
-        if let Some(own) = &self.uses {
-            own.moved_to_file();
+        if let Some(log) = &self.log {
+            log.ledger_was_saved();
         }
-        self.note_in(&uses, identity)
+        self.log_to(&uses, identity)
     }
 
     /// The key with these 32 bytes, as :meth:`expose_bytes` returned them.
@@ -334,7 +318,7 @@ impl PySecretKey {
         let bytes = data.try_into().map_err(|_| invalid(format!("a key has 32 bytes, got {}", data.len())))?;
         let inner = Inner::from_bytes(bytes).or_raise()?;
         let absent = if published_nothing { Absent::Make } else { Absent::Refuse };
-        let uses = uses.or_else(|| ledger.as_deref().map(uses_beside));
+        let uses = uses.or_else(|| ledger.as_deref().map(noise_log_path));
         let ledger = ledger.map(std::path::absolute).transpose()?;
         if let (Some(path), false) = (&ledger, published_nothing)
             && !path.exists()
@@ -353,9 +337,9 @@ impl PySecretKey {
         if published_nothing {
             key.check_published_nothing(ledger.as_deref())?;
         }
-        match (uses, &key.uses) {
-            (Some(path), _) => key.note_in(&path, None)?,
-            (None, Some(uses)) => uses.keep(), // the key may be made from these bytes again
+        match (uses, &key.log) {
+            (Some(path), _) => key.log_to(&path, None)?,
+            (None, Some(log)) => log.keep(), // the key may be made from these bytes again
             (None, None) => {}
         }
         Ok(key)
@@ -369,7 +353,7 @@ impl PySecretKey {
     /// True
     fn expose_bytes(&self) -> Vec<u8> {
         // The key may be made from these bytes again.
-        self.uses.as_ref().inspect(|uses| uses.keep());
+        self.log.as_ref().inspect(|log| log.keep());
         self.inner.expose_bytes().to_vec()
     }
 
@@ -384,7 +368,7 @@ impl PySecretKey {
         // Its noise hides nothing, and nothing is recorded.
         let inner = Arc::new(Inner::insecure_from_test_seed(InnerSeed(seed.seed)));
         let ledger_place = Arc::new(Mutex::new(LedgerPlace::in_memory(&inner)));
-        Self { inner, ledger_place, uses: None }
+        Self { inner, ledger_place, log: None }
     }
 
     /// The public fingerprint: 32 hexadecimal digits that tell keys apart and reveal nothing.

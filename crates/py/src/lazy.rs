@@ -12,11 +12,11 @@ use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
 use crate::steps::check_step;
 use crate::units::multiple;
-use crate::uses::{Span, UNKNOWN};
 use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazySampling, LazyVector as Inner};
+use evertally_ledger::noise_log::{StepSpan, UNKNOWN};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::MutexGuard;
@@ -61,11 +61,11 @@ pub(crate) fn reading<I, T>(
     work: impl FnOnce(&mut I) -> PyResult<T>,
 ) -> PyResult<T> {
     let before = reads(inner);
-    watch.check(&[Span::of(before + 1, UNKNOWN)])?;
+    watch.check(&[StepSpan::from_step(before + 1, UNKNOWN)])?;
     let done = work(inner);
     let after = reads(inner);
     if after > before {
-        watch.give(py, &[Span { first: before + 1, last: after, mark: UNKNOWN }])?;
+        watch.give(py, &[StepSpan { first: before + 1, last: after, mark: UNKNOWN }])?;
     }
     done
 }

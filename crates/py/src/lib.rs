@@ -33,7 +33,6 @@ mod steps;
 mod sums;
 mod table;
 mod units;
-mod uses;
 mod vector;
 mod watch;
 mod whole;

@@ -5,11 +5,11 @@ use crate::key::PySecretKey;
 use crate::plan::PyPlan;
 use crate::running::cancellable;
 use crate::table::ArrowTable;
-use crate::uses::Span;
 use crate::watch::{Class, Watch};
 use arrow_array::RecordBatchReader;
 use evertally::noise::StreamName;
 use evertally_declare::error::Result;
+use evertally_ledger::noise_log::StepSpan;
 use evertally_tables::sums::{self, ReleasedSums, SumColumns, SumsStream};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatchReader;
@@ -99,14 +99,15 @@ fn released(
     let ReleasedSums { table, issued } = released.or_raise()?;
     let marked = |(group, releases): (Vec<String>, Vec<(u64, i128)>)| {
         let watch = watch(&group);
-        let mark =
-            |(step, exact): &(u64, i128)| Some(Span::of(*step, watch.marker()?.bytes(*step, &exact.to_le_bytes())));
-        let mut spans: Vec<Span> = releases.iter().map_while(mark).collect();
+        let mark = |(step, exact): &(u64, i128)| {
+            Some(StepSpan::from_step(*step, watch.marker()?.bytes(*step, &exact.to_le_bytes())))
+        };
+        let mut spans: Vec<StepSpan> = releases.iter().map_while(mark).collect();
         spans.sort_unstable_by_key(|span| span.first);
         spans.dedup();
         (watch, spans)
     };
-    let marked: Vec<(Watch, Vec<Span>)> = issued.into_iter().map(marked).collect();
+    let marked: Vec<(Watch, Vec<StepSpan>)> = issued.into_iter().map(marked).collect();
     // All or nothing, as far as this process can check.
     marked.iter().try_for_each(|(watch, spans)| watch.check(spans))?;
     marked.iter().try_for_each(|(watch, spans)| watch.give(py, spans))?;

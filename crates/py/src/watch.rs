@@ -3,10 +3,13 @@
 use crate::error::{OrRaise, invalid, state};
 use crate::key::PySecretKey;
 use crate::running::cancellable;
-use crate::uses::{Claim, Marker, Refusal, Secrets, Span, Uses, Why};
 use evertally::noise::{GuardedKey, StreamName};
+use evertally_declare::error::PipelineError;
 use evertally_declare::problem::Wording;
 use evertally_ledger::ledger::{Issuer, recorded};
+use evertally_ledger::noise_log::{
+    DataMarker, LogFileError, NoiseLog, RefusalReason, SpanClaim, StepRefusal, StepSpan, StreamSecrets,
+};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::ops::Range;
@@ -74,21 +77,22 @@ pub(crate) struct Watch {
     /// The key for the object's noise.
     guarded: GuardedKey,
     /// `None` for a key that everybody can compute.
-    of_key: Option<(Uses, Secrets)>,
+    of_key: Option<(NoiseLog, StreamSecrets)>,
     /// Whether the ledger of the key contains the name.
     is_registered: AtomicBool,
     part: Range<u64>,
-    origin: u64,
+    /// The step of the state that the object was restored from; 0 for a new object.
+    resumed_from: u64,
 }
 
 impl Watch {
     /// Watches noise that depends on a key, a name, the digest of a plan, and a purpose.
     pub(crate) fn new(class: Class, key: &PySecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
-        let secrets = || Secrets::new(key.inner(), name, digest, purpose);
-        let of_key = key.uses().map(|uses| (uses.clone(), secrets()));
+        let secrets = || StreamSecrets::new(key.inner(), name, digest, purpose);
+        let of_key = key.noise_log().map(|log| (log.clone(), secrets()));
         let guarded = recorded(key.inner(), name);
         let (name, key, is_registered) = (name.clone(), key.clone(), AtomicBool::new(false));
-        Self { class, name, key, guarded, of_key, is_registered, part: 0..1, origin: 0 }
+        Self { class, name, key, guarded, of_key, is_registered, part: 0..1, resumed_from: 0 }
     }
 
     /// The key for the noise that this watches.
@@ -102,62 +106,75 @@ impl Watch {
     }
 
     /// For a restored object: the steps up to this one were issued before.
-    pub(crate) fn since(self, origin: u64) -> Self {
-        Self { origin, ..self }
+    pub(crate) fn since(self, step: u64) -> Self {
+        Self { resumed_from: step, ..self }
     }
 
     /// Computes marks of data; `None` if nothing is watched.
-    pub(crate) fn marker(&self) -> Option<&Marker> {
+    pub(crate) fn marker(&self) -> Option<&DataMarker> {
         self.of_key.as_ref().map(|(_, secrets)| &secrets.marker)
     }
 
     /// Refuses what [`give`](Self::give) would refuse, before anything is done.
-    pub(crate) fn check(&self, spans: &[Span]) -> PyResult<()> {
-        let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
+    pub(crate) fn check(&self, spans: &[StepSpan]) -> PyResult<()> {
+        let Some((log, claim)) = self.claim(spans) else { return Ok(()) };
         if ALLOWED.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        uses.check(&claim).map_err(|refusal| self.refused(&refusal))
+        log.check(&claim).or_else(|error| self.raise(error))
     }
 
     /// Records that steps are issued, or refuses this and records nothing.
-    pub(crate) fn give(&self, py: Python<'_>, spans: &[Span]) -> PyResult<()> {
-        let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
+    pub(crate) fn give(&self, py: Python<'_>, spans: &[StepSpan]) -> PyResult<()> {
+        let Some((log, claim)) = self.claim(spans) else { return Ok(()) };
         let allowed = ALLOWED.load(Ordering::Relaxed) > 0;
-        match self.register(py, uses) {
+        match self.register(py, log) {
             // Nothing is refused here. If the record fails, the noise is not recorded. Ctrl-C is not an `Exception`,
             // and is raised.
             Err(error) if allowed && error.is_instance_of::<PyException>(py) => return Ok(()),
             registered => registered?,
         }
-        let given =
-            if uses.is_in_file() { py.detach(|| uses.give(&claim, allowed)) } else { uses.give(&claim, allowed) };
-        given?.map_err(|refusal| self.refused(&refusal))
+        let record = || if allowed { log.claim_with_reuse(&claim) } else { log.claim(&claim) };
+        let recorded = if log.is_in_file() { py.detach(record) } else { record() };
+        recorded.or_else(|error| self.raise(error))
     }
 
     /// Records in the ledger of the key, once, that this class issues the noise of this name.
-    fn register(&self, py: Python<'_>, uses: &Uses) -> PyResult<()> {
+    fn register(&self, py: Python<'_>, log: &NoiseLog) -> PyResult<()> {
         let by = self.class.issuer();
         if self.is_registered.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if !uses.is_registered(&self.name, by) {
-            let done = cancellable(py, |cancelled| {
-                self.key.with_ledger(None, cancelled, |ledger| Ok(uses.register(ledger, &self.name, by)))
+        if !log.is_registered(&self.name, by) {
+            let registered = cancellable(py, |cancelled| {
+                self.key.with_ledger(None, cancelled, |ledger| Ok(log.register(ledger, &self.name, by)))
             })?;
-            done.or_raise()??.map_err(|refused| state(format!("{}. {REUSE}", refused.worded(Wording::Keywords))))?;
+            registered.or_raise()?.or_else(|error| {
+                if error.library().is_some() || error.other_as::<LogFileError>().is_some() {
+                    return Err(error).or_raise();
+                }
+                Err(state(format!("{}. {REUSE}", error.worded(Wording::Keywords))))
+            })?;
         }
         self.is_registered.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    fn claim<'a>(&'a self, spans: &'a [Span]) -> Option<(&'a Uses, Claim<'a>)> {
-        let (uses, secrets) = self.of_key.as_ref()?;
-        let claim = Claim { identity: secrets.identity, part: &self.part, origin: self.origin, spans };
-        (!spans.is_empty()).then_some((uses, claim))
+    fn claim<'a>(&'a self, spans: &'a [StepSpan]) -> Option<(&'a NoiseLog, SpanClaim<'a>)> {
+        let (log, secrets) = self.of_key.as_ref()?;
+        let claim = SpanClaim { identity: secrets.identity, part: &self.part, resumed_from: self.resumed_from, spans };
+        (!spans.is_empty()).then_some((log, claim))
     }
 
-    fn refused(&self, Refusal { step, last, why }: &Refusal) -> PyErr {
+    /// Raises an error of the log: a refusal in the words of this object.
+    fn raise<T>(&self, error: PipelineError) -> PyResult<T> {
+        match error.other_as::<StepRefusal>() {
+            Some(refusal) => Err(self.refused(refusal)),
+            None => Err(error).or_raise(),
+        }
+    }
+
+    fn refused(&self, StepRefusal { step, last, reason }: &StepRefusal) -> PyErr {
         let (class, name) = (self.class, self.name.as_str());
         let reads = matches!(class, Class::LazyVector | Class::CountSketch);
         let shown = class.name();
@@ -183,20 +200,20 @@ impl Watch {
                  need another name"
             ),
         };
-        let said = match why {
-            Why::Other => format!(
+        let said = match reason {
+            RefusalReason::OtherData => format!(
                 "{what} {step} {of} was issued for other data; with the same noise, the two releases would show their \
                  exact difference. {remedy}"
             ),
-            Why::Unknown if reads => format!(
+            RefusalReason::UnknownData if reads => format!(
                 "read {step} {of} was made already, by another object in the same state: the same noise would hide \
                  two sums. {remedy}"
             ),
-            Why::Unknown => format!(
+            RefusalReason::UnknownData => format!(
                 "step {step} {of} was issued already, and nothing shows that it was for the same data. {remedy}{}",
                 if class == Class::VectorNoise { ", with `of=` if the noise is added elsewhere" } else { "" }
             ),
-            Why::Part(part) => format!(
+            RefusalReason::Overlap(part) => format!(
                 "step {step} {of} was issued for the coordinates {} to {}, which overlap with {} to {}. Give workers \
                  ranges that do not overlap, and keep them for the whole run",
                 part.start,
@@ -204,7 +221,7 @@ impl Watch {
                 self.part.start,
                 self.part.end - 1
             ),
-            Why::Forked => format!(
+            RefusalReason::Forked => format!(
                 "the {shown} {name:?} was used by the parent process of this fork, and neither process knows what the \
                  other issues. Use another name here, or load the key from its file: then all processes know"
             ),

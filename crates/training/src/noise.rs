@@ -11,7 +11,7 @@ use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::sums::check_sum;
 use super::{Real, Tuning, VectorPlan};
-use evertally::noise::{GuardedKey, Node, NoiseClaim, Purpose, SecretKey, StreamName, subkey};
+use evertally::noise::{GuardedKey, Node, NoiseClaim, Purpose, SecretKey, StepData, StepGuard, StreamName, subkey};
 use evertally::number::threads;
 use evertally::state::{Layout, StateId, damaged};
 use evertally::{Error, ErrorKind, Result};
@@ -76,6 +76,8 @@ pub struct VectorNoise<F: Real> {
     /// The noise of the next step, if it was drawn ahead.
     prefetched: Option<Prefetched<F>>,
     buffer_state: BufferState,
+    /// Claims each step with its data, if the record of the key knows steps.
+    guard: StepGuard,
 }
 
 /// The state that changes from step to step, except for the vectors.
@@ -123,8 +125,8 @@ impl<F: Real> VectorNoise<F> {
         tuning: Tuning,
     ) -> Result<Self> {
         let noise = Self::from_scheme(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
-        key.claim(claim::<F>(&name, &plan.digest(), coordinates, false))?;
-        Ok(noise)
+        let (_, guard) = key.claim_by_steps(claim::<F>(&name, &plan.digest(), coordinates, false))?;
+        Ok(Self { guard, ..noise })
     }
 
     pub(super) fn from_scheme(
@@ -148,27 +150,26 @@ impl<F: Real> VectorNoise<F> {
         let state = StateId::from_digest(scheme.digest, key, name.clone(), layout);
         let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(F::BITS as u8));
         let normals = Normals::new(scheme.cipher, &subkey, tuning.instructions);
-        let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
         let rows = schedule.response().map(|response| {
             let filter = Arc::new(ResponseFilter::new(response, tuning.instructions)?);
             Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.instructions)
         });
         let rows = rows.transpose()?;
-        let (buffers, ops, prefetched, buffer_state) = (vec![], vec![], None, BufferState::default());
         Ok(Self {
             schedule,
             normals,
             state,
-            threads,
-            horizon,
+            threads: tuning.threads,
+            horizon: scheme.mechanism.horizon(),
             step: 0,
             first,
             len,
-            buffers,
+            buffers: vec![],
             rows,
-            ops,
-            prefetched,
-            buffer_state,
+            ops: vec![],
+            prefetched: None,
+            buffer_state: BufferState::default(),
+            guard: StepGuard::default(),
         })
     }
 
@@ -201,10 +202,12 @@ impl<F: Real> VectorNoise<F> {
             + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
     }
 
-    /// Moves to the next step and writes its noise over `out`.
+    /// Moves to the next step and writes its noise over `out`. If the record of the key knows steps, the step is never
+    /// issued again, because nothing shows which data the noise is for: [`add_next`](Self::add_next) does.
     ///
     /// # Errors
-    /// If `out` does not have one element per coordinate, or the last step was already returned. Nothing changes then.
+    /// If `out` does not have one element per coordinate, the last step was already returned, or the record of the key
+    /// shows that this step was issued. Nothing changes then.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -221,14 +224,18 @@ impl<F: Real> VectorNoise<F> {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn next_into(&mut self, out: &mut [F]) -> Result<()> {
-        self.next(out, Emit::Set)
+        self.check_next(out)?;
+        self.guard.claim(self.step + 1..=self.step + 1, StepData::Unknown)?;
+        self.next(out, Emit::Set);
+        Ok(())
     }
 
     /// Moves to the next step and adds its noise to `out`, in one pass, after one that checks the sum.
     ///
     /// # Errors
-    /// As [`next_into`](Self::next_into), or if a number of `out` is NaN or infinite. If the number of examples in the
-    /// sum is known, call [`check_sum`](super::check_sum) first, which refuses sums that are too long.
+    /// As [`next_into`](Self::next_into), except that a step may be issued again for the same numbers; or if a number
+    /// of `out` is NaN or infinite. If the number of examples in the sum is known, call
+    /// [`check_sum`](super::check_sum) first, which refuses sums that are too long.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -245,10 +252,15 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     pub fn add_next(&mut self, out: &mut [F]) -> Result<()> {
         check_sum(out, f64::INFINITY, None, self.threads)?;
-        self.next(out, Emit::Add)
+        self.check_next(out)?;
+        let data = StepData::Vector { numbers: F::numbers(out), threads: self.threads };
+        self.guard.claim(self.step + 1..=self.step + 1, data)?;
+        self.next(out, Emit::Add);
+        Ok(())
     }
 
-    fn next(&mut self, out: &mut [F], emit: Emit) -> Result<()> {
+    /// Refuses a slice of another length, and a step beyond the last.
+    fn check_next(&self, out: &[F]) -> Result<()> {
         if out.len() != self.len {
             return Err(Error::invalid(format!(
                 "the noise has {} coordinates, but the slice has {}",
@@ -262,8 +274,13 @@ impl<F: Real> VectorNoise<F> {
                 format!("all {} steps of the plan have been returned", self.horizon),
             ));
         }
+        Ok(())
+    }
+
+    /// Issues the next step, which was checked and claimed.
+    fn next(&mut self, out: &mut [F], emit: Emit) {
         if self.take_prefetched(out, emit) {
-            return Ok(());
+            return;
         }
         self.settle();
         self.step += 1;
@@ -272,7 +289,6 @@ impl<F: Real> VectorNoise<F> {
         self.schedule.program(self.step, &mut ops);
         self.run(&[ProgramPass { ops: &ops, writes: true }], Some((out, emit)));
         self.ops = ops;
-        Ok(())
     }
 
     /// Moves to any step, forwards or backwards, so that the next returned step is the one after it. Draws the path of
@@ -418,8 +434,9 @@ impl<F: Real> VectorNoise<F> {
         state: &[u8],
     ) -> Result<Self> {
         let noise = Self::from_scheme(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
-        key.claim(claim::<F>(&name, &plan.digest(), coordinates, true))?;
-        noise.with_state(state)
+        let (_, guard) = key.claim_by_steps(claim::<F>(&name, &plan.digest(), coordinates, true))?;
+        let noise = noise.with_state(state)?;
+        Ok(Self { guard: guard.resumed_from(noise.step), ..noise })
     }
 
     pub(super) fn with_state(mut self, state: &[u8]) -> Result<Self> {

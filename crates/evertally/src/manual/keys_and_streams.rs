@@ -22,8 +22,9 @@
 //!
 //! Therefore everything that issues noise takes a [`GuardedKey`](crate::noise::GuardedKey): a key with a record of
 //! the noise issued with it. The record refuses an object that would issue the same noise again; `allow_noise_reuse`
-//! above keeps no record. The record in memory ends with the program. The ledger that `evertally-publish` keeps next
-//! to a key file persists; the program, the service and the Python package share it.
+//! above keeps no record. The record in memory ends with the program. The ledger that `evertally-ledger` keeps next
+//! to a key file persists; the program, the service and the Python package share it. Its `LoggedKey` also logs for
+//! which data each step was issued.
 //!
 //! A changed plan has independent noise: the digest of the plan is part of every name. Its budget adds to the budget
 //! already spent.

@@ -3,9 +3,10 @@
 //! Noise is a pure function of key, stream name, plan and purpose. If it is issued twice, for data that differ, it
 //! cancels: the difference of the two releases is exact. So everything that issues noise takes a [`GuardedKey`], a
 //! secret key together with the record of the noise issued with it, and first claims its noise there. A [`NoiseRecord`]
-//! decides how the record is stored and how long it lasts: this library has one in memory; `evertally-publish` keeps
+//! decides how the record is stored and how long it lasts: this library has one in memory; `evertally-ledger` keeps
 //! one next to the key file, shared by the program, the service and the Python package.
 
+use super::step_record::{StepGuard, StepRecord};
 use super::{KeyId, Purpose, SecretKey, StreamName, TestSeed};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -50,6 +51,16 @@ pub trait NoiseRecord: Send + Sync {
     /// [`ErrorKind::NoiseIssued`] if the noise may have been issued for other data; others if the record cannot be read
     /// or written.
     fn claim(&self, claim: &NoiseClaim<'_>) -> Result<()>;
+
+    /// The record of the steps of this noise, for an object that claims each step together with its data; `None` if
+    /// this record knows objects only, which is the default. The object then [claims](Self::claim) its noise as a
+    /// whole.
+    ///
+    /// # Errors
+    /// If this noise must not be issued at all.
+    fn steps(&self, _claim: &NoiseClaim<'_>) -> Result<Option<Arc<dyn StepRecord>>> {
+        Ok(None)
+    }
 }
 
 /// A secret key together with the record of the noise that was issued with it.
@@ -177,6 +188,19 @@ impl GuardedKey {
     pub fn claim(&self, claim: NoiseClaim<'_>) -> Result<&SecretKey> {
         self.record.as_ref().map_or(Ok(()), |record| record.claim(&claim))?;
         Ok(&self.key)
+    }
+
+    /// Claims noise for an object that will claim each of its steps, too, with the guard returned here. If the record
+    /// does not know steps, this is [`claim`](Self::claim).
+    pub fn claim_by_steps(&self, claim: NoiseClaim<'_>) -> Result<(&SecretKey, StepGuard)> {
+        let steps = match &self.record {
+            Some(record) => record.steps(&claim)?,
+            None => None,
+        };
+        if steps.is_none() {
+            self.claim(claim)?;
+        }
+        Ok((&self.key, StepGuard::new(steps)))
     }
 }
 

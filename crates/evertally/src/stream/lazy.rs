@@ -15,7 +15,7 @@ pub use stateless::StatelessVector;
 
 use super::Release;
 use super::series::{check_step, check_value};
-use crate::noise::{GuardedKey, SecretKey, StreamName};
+use crate::noise::{ALL, GuardedKey, NoiseClaim, SecretKey, StepData, StepGuard, StreamName};
 use crate::state::{Layout, StateId};
 use crate::{Error, Result};
 use cells::VectorCells;
@@ -76,6 +76,8 @@ pub struct LazyVector {
     open: HashMap<u64, i64>,
     step: u64,
     reads: u64,
+    /// Claims each read, if the record of the key knows steps.
+    guard: StepGuard,
 }
 
 /// The changing part of a state.
@@ -93,6 +95,11 @@ struct SavedLazy {
 struct SavedWindows {
     saved: SavedLazy,
     recent: recent::SavedRecent,
+}
+
+/// The claim of a vector on its noise.
+fn claim<'a>(plan: &LazyPlan, name: &'a StreamName, plan_digest: &'a [u8; 32], is_resumed: bool) -> NoiseClaim<'a> {
+    NoiseClaim { name, plan_digest, purpose: plan.purpose(), part: ALL, is_resumed }
 }
 
 fn check_coordinate(plan: &LazyPlan, coordinate: u64) -> Result<()> {
@@ -125,8 +132,8 @@ impl LazyVector {
     /// # Errors
     /// As [`RunningSum::new`](super::RunningSum::new).
     pub fn new(plan: LazyPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
-        let key = key.begin(&name, &plan.plan().digest(), plan.purpose())?;
-        Ok(Self::with_key(plan, key, name))
+        let (key, guard) = key.claim_by_steps(claim(&plan, &name, &plan.plan().digest(), false))?;
+        Ok(Self { guard, ..Self::with_key(plan, key, name) })
     }
 
     fn with_key(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Self {
@@ -139,7 +146,8 @@ impl LazyVector {
         let id = StateId::new(plan.plan(), key, name, layout);
         let workload = plan.plan().mechanism().workload();
         let recent = (!workload.is_sum()).then(|| Recent::new(workload.reach(plan.plan().horizon())));
-        Self { plan, id, cells, sums: HashMap::new(), recent, open: HashMap::new(), step: 0, reads: 0 }
+        let (sums, open, guard) = (HashMap::new(), HashMap::new(), StepGuard::default());
+        Self { plan, id, cells, sums, recent, open, step: 0, reads: 0, guard }
     }
 
     /// The plan.
@@ -242,15 +250,25 @@ impl LazyVector {
     /// The release of a running sum at the last closed step.
     ///
     /// # Errors
-    /// If the coordinate is beyond the vector, or no step is closed yet.
+    /// If the coordinate is beyond the vector, or no step is closed yet; or if the record of the key shows that another
+    /// object of this name has made reads from the same state. Nothing is read then.
     pub fn read(&mut self, coordinate: u64) -> Result<Release> {
         check_coordinate(&self.plan, coordinate)?;
         if self.step == 0 {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
-        self.reads += 1;
+        self.claim_reads(1)?;
         let noise = self.cells.noise(coordinate, self.step);
         Ok(self.plan.release(self.step, self.exact(coordinate), noise))
+    }
+
+    /// Counts reads, and claims them: their noise depends on all earlier reads, so they are made only once.
+    fn claim_reads(&mut self, count: u64) -> Result<()> {
+        if count > 0 {
+            self.guard.claim(self.reads + 1..=self.reads + count, StepData::Unknown)?;
+            self.reads += count;
+        }
+        Ok(())
     }
 
     /// The exact value that the release of a sum reads.
@@ -281,8 +299,8 @@ impl LazyVector {
     /// ```
     ///
     /// # Errors
-    /// If a coordinate is beyond the vector, they are not in ascending order, or no step is closed yet. Nothing is read
-    /// then.
+    /// If a coordinate is beyond the vector, they are not in ascending order, or no step is closed yet, and as
+    /// [`read`](Self::read). Nothing is read then.
     pub fn read_many(&mut self, coordinates: &[u64]) -> Result<Vec<Release>> {
         if let Some(pair) = coordinates.windows(2).find(|pair| pair[0] >= pair[1]) {
             let (first, second) = (pair[0], pair[1]);
@@ -294,7 +312,7 @@ impl LazyVector {
         if self.step == 0 {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
-        self.reads += coordinates.len() as u64;
+        self.claim_reads(coordinates.len() as u64)?;
         let noises = self.cells.noises(coordinates, self.step);
         let release = |(coordinate, noise): (&u64, i128)| self.plan.release(self.step, self.exact(*coordinate), noise);
         Ok(coordinates.iter().zip(noises).map(release).collect())
@@ -334,7 +352,7 @@ impl LazyVector {
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.
     pub fn restore(plan: LazyPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
-        let key = key.resume(&name, &plan.plan().digest(), plan.purpose())?;
+        let (key, guard) = key.claim_by_steps(claim(&plan, &name, &plan.plan().digest(), true))?;
         let mut vector = Self::with_key(plan, key, name);
         let (saved, recent) = match vector.recent {
             None => (vector.id.open::<SavedLazy>(state)?, vec![]),
@@ -351,6 +369,7 @@ impl LazyVector {
             own.restore(recent, saved.step, vector.plan.coordinates())?;
         }
         (vector.step, vector.reads) = (saved.step, saved.reads);
+        vector.guard = guard.resumed_from(saved.reads);
         (vector.sums, vector.open) = (saved.sums.into_iter().collect(), saved.open.into_iter().collect());
         Ok(vector)
     }

@@ -2,7 +2,7 @@
 
 use super::Release;
 use super::series::{SumSeries, check_step, check_sum, check_value};
-use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName};
+use crate::noise::{ALL, GuardedKey, NoiseClaim, Purpose, SecretKey, StepData, StepGuard, StreamName};
 use crate::plan::Plan;
 use crate::state::{Layout, SavedSums, StateId};
 use crate::{Error, Result};
@@ -26,6 +26,13 @@ pub struct RunningSum {
     id: StateId,
     series: SumSeries,
     step: u64,
+    /// Claims each step with its sum, if the record of the key knows steps.
+    guard: StepGuard,
+}
+
+/// The claim of a running sum on its noise.
+fn claim<'a>(name: &'a StreamName, plan_digest: &'a [u8; 32], is_resumed: bool) -> NoiseClaim<'a> {
+    NoiseClaim { name, plan_digest, purpose: Purpose::Total, part: ALL, is_resumed }
 }
 
 impl RunningSum {
@@ -34,14 +41,14 @@ impl RunningSum {
     /// # Errors
     /// If the record of the key shows that this noise was already issued.
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
-        let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
-        Ok(Self::with_key(plan, key, name))
+        let (key, guard) = key.claim_by_steps(claim(&name, &plan.digest(), false))?;
+        Ok(Self::with_key(plan, key, name, guard))
     }
 
-    fn with_key(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
+    fn with_key(plan: Plan, key: &SecretKey, name: StreamName, guard: StepGuard) -> Self {
         let series = SumSeries::new(&plan, key, &name, Purpose::Total).with_foresight();
         let id = StateId::new(&plan, key, name, Layout::Total);
-        Self { plan, id, series, step: 0 }
+        Self { plan, id, series, step: 0, guard }
     }
 
     /// The plan.
@@ -110,9 +117,11 @@ impl RunningSum {
     /// Closes the open step and releases the running sum. `O(1)` draws amortized.
     ///
     /// # Errors
-    /// After the last step of the horizon.
+    /// After the last step of the horizon, or if the record of the key shows that this step was issued for another sum.
+    /// Nothing is closed then.
     pub fn tick(&mut self) -> Result<Release> {
         check_step(&self.plan, self.step)?;
+        self.claim_through(self.step + 1)?;
         self.step += 1;
         Ok(self.series.close_through(&self.plan, self.step))
     }
@@ -123,7 +132,7 @@ impl RunningSum {
     /// else one tick after another.
     ///
     /// # Errors
-    /// If `step` is not after the last closed one or is beyond the horizon.
+    /// If `step` is not after the last closed one or is beyond the horizon, and as [`tick`](Self::tick).
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
@@ -143,8 +152,15 @@ impl RunningSum {
                 self.step
             )));
         }
+        self.claim_through(step)?;
         self.step = step;
         Ok(self.series.close_through(&self.plan, step))
+    }
+
+    /// Claims the steps that closing through `step` issues: all of them have the sum of the open step.
+    fn claim_through(&self, step: u64) -> Result<()> {
+        let (closed, open) = self.series.sums();
+        self.guard.claim(self.step + 1..=step, StepData::Sum(closed + open)) // fits: checked by every `add`
     }
 
     /// The release of the last closed step again, or `None` before the first.
@@ -167,11 +183,12 @@ impl RunningSum {
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
-        let key = key.resume(&name, &plan.digest(), Purpose::Total)?;
-        let mut stream = Self::with_key(plan, key, name);
+        let (key, guard) = key.claim_by_steps(claim(&name, &plan.digest(), true))?;
+        let mut stream = Self::with_key(plan, key, name, StepGuard::default());
         let saved = stream.id.open_sums(state, stream.plan.horizon(), 1)?;
         stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;
+        stream.guard = guard.resumed_from(saved.step);
         Ok(stream)
     }
 }

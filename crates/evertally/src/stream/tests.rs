@@ -9,6 +9,7 @@ use crate::privacy::{Budget, Epsilon, Rho};
 use proptest::prelude::*;
 
 mod endless;
+mod steps;
 
 fn key(seed: u64) -> GuardedKey {
     GuardedKey::insecure_from_test_seed(TestSeed(seed))

@@ -3,11 +3,13 @@
 use super::file_store::{Absent, FileStore};
 use super::{Ledger, LedgerStore, issuers};
 use crate::disk::{Disk, RealDisk};
+use crate::lock::LockWait;
 use evertally::noise::{GuardedKey, SecretKey};
 use evertally_declare::error::Result;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Creates a key file and its empty ledger.
 ///
@@ -47,11 +49,20 @@ impl OpenKey {
         Ok(Self { key, ledger, is_new })
     }
 
+    /// Opens an existing key file and its ledger; waits for other programs for at most this time.
+    pub(crate) fn from_file_within(key_path: &Path, limit: Duration) -> Result<Self> {
+        let mut patience = LockWait::at_most(limit);
+        let (key, store) = FileStore::open_with_patience(Arc::new(RealDisk), key_path, Absent::Refuse, &mut patience)?;
+        let ledger = Ledger::open(store, &key)?;
+        Ok(Self { key, ledger, is_new: false })
+    }
+
     /// The key for a program that embeds the library: the noise that its objects issue is recorded in this ledger,
     /// durably and before they issue it. Other programs wait for the ledger until the last clone is dropped.
     ///
     /// The ledger records that an object was created, but not its steps: save the state of the object before each
-    /// release is published, and only ever restore the last state.
+    /// release is published, and only ever restore the last state. A [`LoggedKey`](crate::noise_log::LoggedKey) also
+    /// logs the steps of the objects that claim them.
     pub fn guarded(self) -> GuardedKey {
         issuers::guarded(self.key, self.ledger)
     }

@@ -61,12 +61,21 @@ impl FileStore {
         cancelled: &AtomicBool,
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<(SecretKey, Self)> {
-        let mut patience = LockWait::until(cancelled, waiting);
+        Self::open_with_patience(disk, key_path, absent, &mut LockWait::until(cancelled, waiting))
+    }
+
+    /// Like [`open`](Self::open), with explicit patience.
+    pub(super) fn open_with_patience(
+        disk: Arc<dyn Disk>,
+        key_path: &Path,
+        absent: Absent,
+        patience: &mut LockWait<'_>,
+    ) -> Result<(SecretKey, Self)> {
         let place = LedgerLocation::from_key(key_path)?;
         if absent == Absent::Refuse && !place.has_key() && disk.len(&place.unfinished())?.is_none() {
             keyfile::read(key_path)?; // reports what is missing, and leaves no lock file
         }
-        let mut store = Self::lock(disk, key_path, place, &mut patience)?;
+        let mut store = Self::lock(disk, key_path, place, patience)?;
         if store.place.has_key() || absent == Absent::Refuse {
             let key = keyfile::read(&store.place.key)?;
             return Ok((key, store));

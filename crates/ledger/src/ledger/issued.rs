@@ -21,16 +21,26 @@ pub enum Issuer {
     CountSketch,
     /// `release_sums` and `release_steps` of Python.
     Sums,
-    /// Noise for training: `VectorNoise`, `RowNoise` and objects made from them.
+    /// Noise for training: `VectorNoise` and `RowNoise` of Python, objects made from them, and `VectorNoise` of a Rust
+    /// program that logs its steps.
     Training,
     /// A Rust program, by [`OpenKey::guarded`](super::OpenKey::guarded).
     RustProgram,
+    /// Sums and reads of a Rust program that logs its steps, by [`LoggedKey`](crate::noise_log::LoggedKey).
+    LoggedProgram,
 }
 
 impl Issuer {
     /// All issuers.
-    pub const ALL: [Self; 6] =
-        [Self::Counter, Self::LazyVector, Self::CountSketch, Self::Sums, Self::Training, Self::RustProgram];
+    pub const ALL: [Self; 7] = [
+        Self::Counter,
+        Self::LazyVector,
+        Self::CountSketch,
+        Self::Sums,
+        Self::Training,
+        Self::RustProgram,
+        Self::LoggedProgram,
+    ];
 
     /// The name in messages, with an article.
     pub fn in_words(self) -> &'static str {
@@ -41,6 +51,7 @@ impl Issuer {
             Self::Sums => "a release of sums that another engine has counted",
             Self::Training => "noise for training",
             Self::RustProgram => "a Rust program",
+            Self::LoggedProgram => "a Rust program that logs its steps",
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! One key has one record. A stream name belongs to the first that issued noise under it: a release, an object of a
 //! program, or a service, which has its own key. Others are refused, because they could combine the same noise with
-//! other data. Each issuer protects itself from doing that: a release by the ledger's digests, Python objects by the
-//! log of steps next to the ledger, a service by its store.
+//! other data. Each issuer protects itself from doing that: a release by the ledger's digests, Python objects and Rust
+//! programs with a [logged key](crate::noise_log) by the log of steps next to the ledger, a service by its store.
 
 use super::contents::{Contents, code_key, random_identity};
 use super::file_store::{Absent, FileStore};

@@ -6,11 +6,11 @@ use super::plan::PyVectorPlan;
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
-use crate::uses::Span;
 use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally_kernels::{SINGLE_ROWS, quantile};
+use evertally_ledger::noise_log::StepSpan;
 use evertally_training::Programs;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ impl _Programs {
         let mut programs = self.programs.go_on(py, "VectorNoise", &self.name)?;
         let program = programs.program(step.0).or_raise()?;
         if let Some(marker) = self.watch.marker() {
-            self.watch.give(py, &[Span::of(step.0, marker.bytes(step.0, &bytes_of(of)?))])?;
+            self.watch.give(py, &[StepSpan::from_step(step.0, marker.bytes(step.0, &bytes_of(of)?))])?;
         }
         Ok(program
             .into_iter()

@@ -9,10 +9,10 @@ use super::stream::{TypedStream, either};
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
-use crate::uses::{Span, UNKNOWN, Words};
 use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::{GuardedKey, StreamName};
+use evertally_ledger::noise_log::{StepSpan, UNKNOWN};
 use evertally_training::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
 use numpy::Element;
 use pyo3::exceptions::PyTypeError;
@@ -158,7 +158,7 @@ impl PyVectorNoise {
         either!(&mut *self.go_on(array.py())?, noise => self.give_of(noise, array, to))
     }
 
-    fn give_of<F: Words + Element>(
+    fn give_of<F: Real + Element>(
         &self,
         noise: &mut Inner<F>,
         array: &Bound<'_, PyAny>,
@@ -175,11 +175,11 @@ impl PyVectorNoise {
         // After the last step nothing is issued; the stream reports the error.
         if let Some(marker) = self.watch.marker().filter(|_| step <= noise.horizon()) {
             let mark = match &to {
-                NoiseTarget::This(_) => py.detach(|| marker.numbers(step, slice, self.threads)),
+                NoiseTarget::This(_) => py.detach(|| marker.numbers(step, F::numbers(slice), self.threads)),
                 NoiseTarget::These(bytes) => marker.bytes(step, bytes),
                 NoiseTarget::Unknown => UNKNOWN,
             };
-            self.watch.give(py, &[Span::of(step, mark)])?;
+            self.watch.give(py, &[StepSpan::from_step(step, mark)])?;
         }
         let add = matches!(to, NoiseTarget::This(_));
         py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()?;

@@ -6,10 +6,10 @@ use crate::arrays::naturals;
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
-use crate::uses::Span;
 use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
+use evertally_ledger::noise_log::StepSpan;
 use evertally_training::{RowNoise as Inner, Tuning, check_sum};
 use numpy::{PyArrayDyn, PyArrayMethods};
 use pyo3::exceptions::PyTypeError;
@@ -95,10 +95,10 @@ impl PyRowNoise {
     }
 
     /// The span of the next call, for these bytes.
-    fn span(&self, noise: &Inner<f32>, bytes: &[u8]) -> Vec<Span> {
+    fn span(&self, noise: &Inner<f32>, bytes: &[u8]) -> Vec<StepSpan> {
         let call = noise.calls() + 1;
         let marked = self.watch.marker().map(|marker| marker.bytes(call, &[&noise.digest(), bytes].concat()));
-        marked.map(|mark| Span::of(call, mark)).into_iter().collect()
+        marked.map(|mark| StepSpan::from_step(call, mark)).into_iter().collect()
     }
 
     /// Works on the table.
