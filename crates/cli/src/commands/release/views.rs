@@ -5,6 +5,7 @@ use crate::failure::usage;
 use crate::stream::Files;
 use anyhow::Result;
 use evertally_declare::declaration::Parameter::{Rebuild, View as ViewOf};
+use evertally_declare::declaration::follows_no_stream;
 use evertally_declare::error::Error;
 use evertally_declare::event::{Columns, Event};
 use evertally_declare::problem::sentence;
@@ -25,13 +26,8 @@ fn looks_back(setup: &Setup) -> bool {
 }
 
 /// Refuses a view that depends on earlier steps across streams: a band holds for the steps of one stream only.
-pub(super) fn check(setup: &Setup, files: &Files) -> Result<()> {
-    if looks_back(setup) && (setup.names.len() > 1 || files.going_on.extend) {
-        let why =
-            " non-decreasing cannot continue from one stream to the next: its band holds for the steps of one stream";
-        return Err(usage(sentence![ViewOf, why, "; declare a longer horizon"]));
-    }
-    Ok(())
+pub(super) fn check(setup: &Setup) -> Result<()> {
+    if looks_back(setup) && setup.names.len() > 1 { Err(follows_no_stream().into()) } else { Ok(()) }
 }
 
 /// Refuses rows whose columns differ from those of the table to which they are appended.
