@@ -9,13 +9,14 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import _evertally, _keywords, _tables
+from . import _evertally, _keywords, _names, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 
 __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_training", "plan_vector", "release"]
 
 
+@_names.checked
 def plan(
     horizon: int | None,
     *,
@@ -60,8 +61,8 @@ def plan(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
-            imply, or else a single event is protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, the number that other bounds imply; without any bound, a single event is protected.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
@@ -69,12 +70,14 @@ def plan(
         ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
-            Without it, the whole history.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
+        ``bounds``: Smallest and largest value of one event; values outside are clamped. Without it, events count 1
+            each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: Maximum number of running sums to which one event is added.
 
@@ -93,6 +96,7 @@ def plan(
     return _evertally._plan(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_lazy(
     horizon: int,
     *,
@@ -134,8 +138,8 @@ def plan_lazy(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
-            imply, or else a single event is protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, the number that other bounds imply; without any bound, a single event is protected.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
@@ -143,12 +147,14 @@ def plan_lazy(
         ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
-            Without it, the whole history.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
+        ``bounds``: Smallest and largest value of one event; values outside are clamped. Without it, events count 1
+            each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: Maximum number of running sums to which one event is added.
 
@@ -167,6 +173,7 @@ def plan_lazy(
     return _evertally._plan_lazy(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_sketch(
     horizon: int,
     *,
@@ -195,8 +202,8 @@ def plan_sketch(
     and the mechanism that has the least error among those that can be read lazily.
 
     Sketch:
-        ``rows``: Number of rows of the sketch: odd, up to 31.
-        ``width``: Cells per row, up to 2^32.
+        ``rows``: Number of sketch rows (odd). More rows make large errors rarer but add noise.
+        ``width``: Cells per row. More cells mean fewer collisions, at the cost of memory only.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -206,18 +213,20 @@ def plan_sketch(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
-            imply, or else a single event is protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, the number that other bounds imply; without any bound, a single event is protected.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
-            Without it, the whole history.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
+        ``bounds``: Smallest and largest value of one event; values outside are clamped. Without it, events count 1
+            each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
 
     Mechanism:
@@ -235,6 +244,7 @@ def plan_sketch(
     return _evertally._plan_sketch(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_vector(
     horizon: int,
     *,
@@ -291,7 +301,7 @@ def plan_vector(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``neighbours``: Whether an example is added or removed, or replaced by another.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
         ``participations``: Maximum number of steps in which one example takes part; the number of epochs, if batches
             come in the same order in every epoch. Defaults to 1, or with `separation` to as many as fit: ⌈horizon /
             separation⌉.
@@ -311,7 +321,7 @@ def plan_vector(
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one with the least error among those that fit `most_vectors`.
-        ``objective``: Minimise the maximum or the mean error of the running sums, or of the parameters.
+        ``objective``: Minimise the maximum or the mean error over the steps.
         ``most_vectors``: Memory limit for the automatic choice of a mechanism, in vectors. Not part of the plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
@@ -328,6 +338,7 @@ def plan_vector(
     return _evertally._plan_vector(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_training(
     examples: int, batch: int, epochs: float,
     *,
@@ -398,6 +409,7 @@ def plan_training(
     return _evertally._plan_training(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_release(
     *,
     name: str = "main",
@@ -475,8 +487,7 @@ def plan_release(
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.
-        ``groups``: The groups to release, as tuples if there are several columns. They are declared in advance, because
-            a group that appeared only when it occurs in the data would reveal that someone is in it.
+        ``groups``: Groups to release: names for one group column. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -541,6 +552,7 @@ def plan_release(
     return _tables.plan_release(locals())
 
 
+@_names.checked
 def release(
     table: Table,
     *,
@@ -630,8 +642,8 @@ def release(
         ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
             number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
             still per step. Without it, every step.
-        ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
-            Without it, the whole horizon is published, including steps that have not ended.
+        ``through``: Publish only the steps that end by this time; later steps can be published from the same data once
+            more is appended. Without it, the whole horizon is published, including steps that have not ended.
 
     Events:
         ``time``: Column with the time of each event.
@@ -652,8 +664,7 @@ def release(
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.
-        ``groups``: The groups to release, as tuples if there are several columns. They are declared in advance, because
-            a group that appeared only when it occurs in the data would reveal that someone is in it.
+        ``groups``: Groups to release: names for one group column. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
