@@ -19,6 +19,8 @@ from circles import code_only, without_tests
 
 BUDGET = ROOT / "checks/names.toml"
 TYPE = re.compile(r"^(pub(?:\([^)]*\))? +)?(?:unsafe )?(?:struct|enum|union|trait|type) +(\w+)", re.MULTILINE)
+# Every library has this alias for its own error type, as `std::io` and `std::fmt` do.
+CONVENTIONAL = {"Result"}
 LEFT_OUT = re.compile(r"/tests/|/tests\.rs$|^crates/testkit/")
 
 
@@ -29,6 +31,8 @@ def definitions():
         if LEFT_OUT.search(name):
             continue
         for visible, defined in TYPE.findall(without_tests(code_only(text))):
+            if defined in CONVENTIONAL:
+                continue
             everything[defined].add(name)
             if visible.strip() == "pub":
                 public[defined].add(name)

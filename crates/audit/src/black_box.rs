@@ -3,18 +3,18 @@
 use evertally::Result;
 use evertally::noise::{GuardedKey, StreamName, TestSeed};
 use evertally::plan::Plan;
-use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally::stream::{LazyPlan, LazySampling, LazyVector, RunningSum};
 
 use crate::promise::Promise;
 
 /// The events of every audited step, each a multiple of the grid. They include those of the steps since the preceding
 /// audited one, which have the same effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub struct AuditStream {
     steps: Vec<Vec<i64>>,
 }
 
-impl Stream {
+impl AuditStream {
     /// A stream of `steps` steps without events.
     pub fn empty(steps: usize) -> Self {
         Self { steps: vec![Vec::new(); steps] }
@@ -51,10 +51,10 @@ pub trait BlackBox {
     ///
     /// # Errors
     /// If the mechanism refuses the stream.
-    fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>>;
+    fn releases(&mut self, stream: &AuditStream, path: u64) -> Result<Vec<f64>>;
 
     /// The same, with the state saved and restored after step `after`; `None` if the box has no states.
-    fn interrupted(&mut self, _stream: &Stream, _path: u64, _after: usize) -> Option<Result<Vec<f64>>> {
+    fn interrupted(&mut self, _stream: &AuditStream, _path: u64, _after: usize) -> Option<Result<Vec<f64>>> {
         None
     }
 }
@@ -85,7 +85,8 @@ impl PlanBox {
     /// # Errors
     /// If the plan is for several sums, and its noise has no random access.
     pub fn of(plan: Plan, promise: &Promise, seed: TestSeed) -> Result<Self> {
-        let several = (promise.sums() > 1).then(|| LazyPlan::new(plan.clone(), promise.sums() as u64, Sampling::Keyed));
+        let several =
+            (promise.sums() > 1).then(|| LazyPlan::new(plan.clone(), promise.sums() as u64, LazySampling::Keyed));
         let vector = several.transpose()?;
         Ok(Self { plan, vector, steps: promise.steps().to_vec(), name: Self::name(seed) })
     }
@@ -156,13 +157,13 @@ fn by_sum(releases: &[Vec<f64>]) -> Vec<f64> {
 }
 
 impl BlackBox for PlanBox {
-    fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>> {
+    fn releases(&mut self, stream: &AuditStream, path: u64) -> Result<Vec<f64>> {
         let mut subject = self.begin(path)?;
         let steps = self.steps.iter().zip(stream.steps());
         Ok(by_sum(&steps.map(|(&step, events)| subject.step(step, events)).collect::<Result<Vec<_>>>()?))
     }
 
-    fn interrupted(&mut self, stream: &Stream, path: u64, after: usize) -> Option<Result<Vec<f64>>> {
+    fn interrupted(&mut self, stream: &AuditStream, path: u64, after: usize) -> Option<Result<Vec<f64>>> {
         let run = || {
             let mut subject = self.begin(path)?;
             let mut out = Vec::new();

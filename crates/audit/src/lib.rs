@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                 ┌ two neighbouring streams ┐
-//!  Promise ◀──────┤   with no other events   ├──▶ BlackBox ──▶ releases ──▶ checks ──▶ Report
+//!  Promise ◀──────┤   with no other events   ├──▶ BlackBox ──▶ releases ──▶ checks ──▶ AuditReport
 //!  (L, law,       │   with many others       │                (N of each stream,
 //!   guarantee)    └──────────────────────────┘                 independent noise)
 //! ```
@@ -40,24 +40,24 @@ mod report;
 mod statistic;
 mod tails;
 
-pub use black_box::{BlackBox, PlanBox, Stream};
+pub use black_box::{AuditStream, BlackBox, PlanBox};
 pub use pair::{Change, Pair, event_steps, worst_change};
 pub use promise::{MAX_RELEASES, PrivacyLimit, Promise, audited_steps};
-pub use report::{Check, Finding, Report};
+pub use report::{AuditReport, Check, Finding};
 
 use evertally::{Error, Result};
 use observations::{APPROXIMATE, Observations};
 
 /// The size of an audit, and its confidence.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct AuditSettings {
     /// Releases of every stream.
     pub paths: u64,
     /// One minus the chance of refuting a mechanism that keeps its promise, between 0 and 1.
     pub confidence: f64,
 }
 
-impl Default for Settings {
+impl Default for AuditSettings {
     fn default() -> Self {
         Self { paths: 20_000, confidence: 0.999_999 }
     }
@@ -74,9 +74,9 @@ pub fn audit(
     subject: &mut dyn BlackBox,
     promise: &Promise,
     pairs: &[Pair],
-    settings: Settings,
+    settings: AuditSettings,
     progress: &mut dyn FnMut(),
-) -> Result<Report> {
+) -> Result<AuditReport> {
     if !(settings.confidence > 0.0 && settings.confidence < 1.0) || settings.paths == 0 {
         return Err(Error::invalid("an audit needs at least one path and a confidence strictly between 0 and 1"));
     }
@@ -103,7 +103,7 @@ pub fn audit(
             .restored
             .map(|same| Check::exact("restored", "a saved and restored stream continues equally".into(), same)),
     );
-    Ok(Report::new(settings.paths * 2 * pairs.len() as u64, settings.confidence, level, checks))
+    Ok(AuditReport::new(settings.paths * 2 * pairs.len() as u64, settings.confidence, level, checks))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Neighbouring streams, and the worst pair of them.
 
-use crate::black_box::Stream;
+use crate::black_box::AuditStream;
 use crate::promise::Promise;
 use evertally::plan::Plan;
 use evertally::privacy::{Neighbours, Spread, Values};
@@ -17,9 +17,9 @@ pub struct Pair {
     /// A description of the rest of the two streams.
     pub name: &'static str,
     /// One stream.
-    pub first: Stream,
+    pub first: AuditStream,
     /// The other stream.
-    pub second: Stream,
+    pub second: AuditStream,
 }
 
 impl Pair {
@@ -31,7 +31,7 @@ impl Pair {
 
 /// Events of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Batch {
+struct ValueEvents {
     step: u64,
     value: i64,
     times: u64,
@@ -40,14 +40,14 @@ struct Batch {
 /// The difference between two neighbouring streams: events that only one of them has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    first: Vec<Batch>,
-    second: Vec<Batch>,
+    first: Vec<ValueEvents>,
+    second: Vec<ValueEvents>,
 }
 
 impl Change {
     /// The change, in streams where only these steps are audited.
-    fn pair(&self, name: &'static str, others: &Stream, steps: &[u64]) -> Pair {
-        let with = |batches: &[Batch]| {
+    fn pair(&self, name: &'static str, others: &AuditStream, steps: &[u64]) -> Pair {
+        let with = |batches: &[ValueEvents]| {
             let mut stream = others.clone();
             for batch in batches {
                 let seen = steps.partition_point(|step| *step < batch.step);
@@ -63,7 +63,7 @@ impl Change {
 
     /// The two pairs that an audit draws: without other events, and with a fixed pattern of others.
     pub fn pairs(&self, plan: &Plan, promise: &Promise) -> Vec<Pair> {
-        let (steps, empty) = (promise.steps(), Stream::empty(promise.steps().len()));
+        let (steps, empty) = (promise.steps(), AuditStream::empty(promise.steps().len()));
         let busy = busy(plan, steps.len());
         vec![self.pair("no other events", &empty, steps), self.pair("many others", &busy, steps)]
     }
@@ -71,8 +71,8 @@ impl Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |batches: &[Batch]| {
-            let one = |b: &Batch| match (b.times, b.value) {
+        let list = |batches: &[ValueEvents]| {
+            let one = |b: &ValueEvents| match (b.times, b.value) {
                 (1, 1) => format!("an event in step {}", b.step),
                 (1, value) => format!("an event of {value} in step {}", b.step),
                 (times, value) => format!("{times} events of {value} in step {}", b.step),
@@ -87,8 +87,8 @@ impl fmt::Display for Change {
 }
 
 /// Up to six events per step, in an irregular order; of all values that the plan allows.
-fn busy(plan: &Plan, steps: usize) -> Stream {
-    let mut stream = Stream::empty(steps);
+fn busy(plan: &Plan, steps: usize) -> AuditStream {
+    let mut stream = AuditStream::empty(steps);
     let (lower, upper) = plan.request().values().bounds();
     for step in 1..=steps {
         match plan.request().values() {
@@ -111,7 +111,7 @@ fn busy(plan: &Plan, steps: usize) -> Stream {
 /// # Errors
 /// If `event` is not a step or after all audited steps, or the unit has too many events to add them one by one.
 pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Result<Change> {
-    let search = Search::new(plan, promise, event)?;
+    let search = PairSearch::new(plan, promise, event)?;
     let (lower, upper) = plan.request().values().bounds();
     let mut candidates = Vec::new();
     match plan.request().neighbours() {
@@ -152,7 +152,7 @@ fn events(plan: &Plan) -> Result<(u64, Spread)> {
     Ok((events, Spread { per_step: spread.per_step.min(events), ..spread }))
 }
 
-struct Search<'a> {
+struct PairSearch<'a> {
     promise: &'a Promise,
     events: u64,
     spread: Spread,
@@ -164,7 +164,7 @@ struct Search<'a> {
     starts: Vec<u64>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PairSearch<'a> {
     fn new(plan: &Plan, promise: &'a Promise, event: Option<u64>) -> Result<Self> {
         let (events, spread) = events(plan)?;
         if events > MAX_EVENTS {
@@ -194,14 +194,16 @@ impl<'a> Search<'a> {
     }
 
     /// The unit's events from a step on, as close together as allowed.
-    fn batches(&self, (start, value): (u64, i64)) -> Vec<Batch> {
+    fn batches(&self, (start, value): (u64, i64)) -> Vec<ValueEvents> {
         let Spread { per_step, separation, .. } = self.spread;
         let value = value.signum() * value.unsigned_abs().min(self.cap) as i64;
         // The remainder of a cap below one event's value is dropped.
         let most = self.cap.checked_div(value.unsigned_abs()).unwrap_or(u64::MAX);
         let events = self.events.min(most);
         let times = |i| per_step.min(events - i * per_step);
-        (0..events.div_ceil(per_step)).map(|i| Batch { step: start + i * separation, value, times: times(i) }).collect()
+        (0..events.div_ceil(per_step))
+            .map(|i| ValueEvents { step: start + i * separation, value, times: times(i) })
+            .collect()
     }
 
     fn change(&self, first: Option<(u64, i64)>, second: Option<(u64, i64)>) -> Change {
@@ -232,7 +234,7 @@ impl<'a> Search<'a> {
     /// The visibility of a change, rounded, so that the first of equally bad positions is taken.
     fn score(&self, change: &Change) -> (f64, f64) {
         let round = |x: f64| (x * 1e9).round();
-        let pair = change.pair("", &Stream::empty(self.promise.steps().len()), self.promise.steps());
+        let pair = change.pair("", &AuditStream::empty(self.promise.steps().len()), self.promise.steps());
         let difference = self.promise.of_all_sums(&pair.difference());
         let moves = self.promise.node_moves(&difference).unwrap_or(0.0);
         (round(moves / self.promise.grid), round(self.promise.separation(&difference)))

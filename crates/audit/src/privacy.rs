@@ -16,7 +16,7 @@
 use crate::linear::{column, dot};
 use crate::pair::Pair;
 use crate::promise::Promise;
-use crate::statistic::{Counts, LinearStatistic};
+use crate::statistic::{LinearStatistic, ThresholdCounts};
 use crate::tails::{at_least, at_most, normal_quantile};
 
 /// The maximum number of weights of a likelihood ratio over all its nodes; beyond it, the nodes that differ most are
@@ -25,7 +25,7 @@ const MAX_WEIGHTS: usize = 1 << 13;
 
 /// A lower confidence bound, and the limit that it must not exceed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound {
+pub(crate) struct ConfidenceBound {
     pub(crate) bound: f64,
     pub(crate) promise: f64,
 }
@@ -38,9 +38,9 @@ pub(crate) struct NeighbourTest {
     /// The fraction of the allowed difference that they have: see [`Promise::spent`].
     spent: Option<f64>,
     linear: LinearStatistic,
-    linear_counts: [Counts; 2],
+    linear_counts: [ThresholdCounts; 2],
     ratio: Option<LikelihoodRatio>,
-    ratio_counts: [Counts; 2],
+    ratio_counts: [ThresholdCounts; 2],
 }
 
 impl NeighbourTest {
@@ -49,10 +49,10 @@ impl NeighbourTest {
         let linear = LinearStatistic::between(promise, &difference);
         let middle = linear.shift(&difference) / 2.0;
         let thresholds = (-8..=8).map(|i| middle + 0.25 * f64::from(i)).collect();
-        let linear_counts = Counts::new(thresholds);
+        let linear_counts = ThresholdCounts::new(thresholds);
         let ratio = promise.law.is_laplace().then(|| LikelihoodRatio::new(promise, &difference));
         let largest = ratio.as_ref().map_or(0.0, LikelihoodRatio::largest);
-        let ratio_counts = Counts::new((-9..=9).map(|i| 0.1 * f64::from(i) * largest).collect());
+        let ratio_counts = ThresholdCounts::new((-9..=9).map(|i| 0.1 * f64::from(i) * largest).collect());
         Self {
             spent: promise.spent(&difference),
             difference,
@@ -102,7 +102,7 @@ impl NeighbourTest {
     /// `anywhere`, or this test's value for the promised mechanism at this threshold if that is larger, as it is with
     /// coarse noise; the latter only for streams that differ no more than the budget allows. (So a mechanism that
     /// promises too narrow a noise is not compared with that noise.)
-    pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
+    pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> ConfidenceBound {
         let [first, second] = &self.linear_counts;
         let (n, m) = (first.total(), second.total());
         let each = level / (2 * first.thresholds().len()) as f64;
@@ -112,10 +112,10 @@ impl NeighbourTest {
             let (p, q) = (at_least(m - second, m, each), at_most(n - first, n, each));
             let here = normal_quantile(self.linear.below(at).1) - normal_quantile(self.linear.below(at - shift).0);
             let promise = anywhere.map_or(here, |mu| mu.max(here));
-            Bound { bound: (normal_quantile(p) - normal_quantile(q)).max(0.0), promise }
+            ConfidenceBound { bound: (normal_quantile(p) - normal_quantile(q)).max(0.0), promise }
         });
-        let bounds: Vec<Bound> = bounds.filter(|b| b.promise.is_finite()).collect();
-        let excess = |b: &Bound| b.bound - b.promise;
+        let bounds: Vec<ConfidenceBound> = bounds.filter(|b| b.promise.is_finite()).collect();
+        let excess = |b: &ConfidenceBound| b.bound - b.promise;
         bounds.into_iter().max_by(|a, b| excess(a).total_cmp(&excess(b))).expect("the middle is finite")
     }
 }

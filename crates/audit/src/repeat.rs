@@ -1,7 +1,7 @@
 //! Repeatability: a path determines the noise, other paths give other noise, and a saved state continues where it
 //! stopped.
 
-use crate::black_box::{BlackBox, Stream};
+use crate::black_box::{AuditStream, BlackBox};
 use crate::promise::Promise;
 use evertally::Result;
 
@@ -21,7 +21,7 @@ pub(crate) struct Repeats {
 
 /// Draws a few paths twice, compares them with one another, and interrupts them in the first, a middle and the last
 /// step.
-pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &Stream) -> Result<Repeats> {
+pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &AuditStream) -> Result<Repeats> {
     let mut drawn: Vec<Vec<f64>> = Vec::new();
     let mut same_again = true;
     let mut restored = None;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The findings of an audit. They never prove that a mechanism is right: a check that did not refute has found nothing.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     /// The total number of releases drawn.
     pub paths: u64,
     /// A mechanism that keeps its promise is refuted with probability at most one minus this.
@@ -84,7 +84,7 @@ impl Check {
     }
 }
 
-impl Report {
+impl AuditReport {
     pub(crate) fn new(paths: u64, confidence: f64, level: f64, checks: Vec<Check>) -> Self {
         let refuted = checks.iter().any(|check| check.refuted);
         let of_privacy = |check: &Check| matches!(check.finding, Finding::LowerBound { .. }) || check.test == "budget";

@@ -52,13 +52,13 @@ impl LinearStatistic {
 
 /// Counts the values at most, or above, each of some thresholds.
 #[derive(Clone, Debug)]
-pub(crate) struct Counts {
+pub(crate) struct ThresholdCounts {
     thresholds: Vec<f64>,
     /// The number of values above exactly 0, 1, 2, … thresholds: one entry more than thresholds.
     above: Vec<u64>,
 }
 
-impl Counts {
+impl ThresholdCounts {
     /// Thresholds in rising order.
     pub(crate) fn new(thresholds: Vec<f64>) -> Self {
         let above = vec![0; thresholds.len() + 1];
@@ -91,13 +91,13 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct LawTest {
     statistic: LinearStatistic,
-    counts: Counts,
+    counts: ThresholdCounts,
 }
 
 impl LawTest {
     pub(crate) fn new(statistic: LinearStatistic) -> Self {
         let thresholds = (-16..=16).map(|i| 0.25 * f64::from(i)).collect();
-        Self { statistic, counts: Counts::new(thresholds) }
+        Self { statistic, counts: ThresholdCounts::new(thresholds) }
     }
 
     pub(crate) fn observe(&mut self, residual: &[f64], normal: f64) {

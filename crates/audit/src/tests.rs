@@ -7,7 +7,7 @@ mod correct;
 mod path_sum;
 mod promised;
 
-use crate::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
+use crate::{AuditReport, AuditSettings, AuditStream, BlackBox, Pair, PlanBox, Promise, audit, worst_change};
 use evertally::Result;
 use evertally::noise::{DiscreteLaw, GuardedKey, KeyedNoise, Node, Purpose, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
@@ -16,8 +16,8 @@ use evertally::privacy::{Budget, Epsilon, Rho};
 /// A box made of a closure that maps a stream and a path to releases.
 struct ClosureBox<F>(F);
 
-impl<F: FnMut(&Stream, u64) -> Vec<f64>> BlackBox for ClosureBox<F> {
-    fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>> {
+impl<F: FnMut(&AuditStream, u64) -> Vec<f64>> BlackBox for ClosureBox<F> {
+    fn releases(&mut self, stream: &AuditStream, path: u64) -> Result<Vec<f64>> {
         Ok((self.0)(stream, path))
     }
 }
@@ -40,9 +40,9 @@ fn pairs(plan: &Plan, promise: &Promise) -> Vec<Pair> {
 }
 
 /// Audits a box against the promise of a plan.
-fn against(plan: &Plan, subject: &mut dyn BlackBox, paths: u64) -> Report {
+fn against(plan: &Plan, subject: &mut dyn BlackBox, paths: u64) -> AuditReport {
     let promise = Promise::of(plan).unwrap();
-    let settings = Settings { paths, ..Settings::default() };
+    let settings = AuditSettings { paths, ..AuditSettings::default() };
     audit(subject, &promise, &pairs(plan, &promise), settings, &mut || ()).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn library(plan: &Plan, seed: u64) -> PlanBox {
 }
 
 /// The names of the checks that failed.
-fn failed(report: &Report) -> Vec<&'static str> {
+fn failed(report: &AuditReport) -> Vec<&'static str> {
     report.checks.iter().filter(|check| check.refuted).map(|check| check.test).collect()
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
 use evertally_tables::input::{ReadOptions, for_each_event};
 
@@ -44,7 +44,7 @@ fn reading(c: &mut Criterion, events: &Path) {
                 let mut visit = |event: &Event<'_>| {
                     let read = [event.time(), event.person(), event.value()];
                     cells += read.iter().filter(|field| !field.is_missing()).count();
-                    Ok::<(), Error>(())
+                    Ok::<(), PipelineError>(())
                 };
                 let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
                 for_each_event(&sources, &columns, &options, &(), &running, &mut visit).expect("a readable file");

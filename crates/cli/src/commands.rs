@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 /// step under one guarantee for the whole history.
 #[derive(Parser, Debug)]
 #[command(name = "evertally", version, max_term_width = 110, mut_subcommands(hide_short_form))]
-pub struct Program {
+pub struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -65,7 +65,7 @@ fn hide_short_form(command: clap::Command) -> clap::Command {
     command.hide(is_short)
 }
 
-impl Program {
+impl CommandLine {
     /// Runs the chosen subcommand.
     pub fn run(self) -> Result<()> {
         match self.command {

@@ -1,6 +1,6 @@
 //! Error reporting: one message on standard error, and an exit status that tells who has to act.
 
-use evertally_declare::error::{Cancelled, Error, InputError};
+use evertally_declare::error::{Cancelled, InputError, PipelineError};
 use evertally_declare::problem::{Problem, Sentence};
 use evertally_tables::output::OutputError;
 
@@ -37,9 +37,11 @@ impl std::error::Error for RecordedNotWritten {}
 /// Exit status of an error: 2 for usage and bad input, 130 after Ctrl-C, 1 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> u8 {
     let library = |e: &evertally::Error| e.is_invalid() || e.is_overflow();
-    if error.downcast_ref::<Error>().is_some_and(Error::is_cancelled) || error.downcast_ref::<Cancelled>().is_some() {
+    if error.downcast_ref::<PipelineError>().is_some_and(PipelineError::is_cancelled)
+        || error.downcast_ref::<Cancelled>().is_some()
+    {
         130
-    } else if error.downcast_ref::<Error>().is_some_and(Error::is_usage)
+    } else if error.downcast_ref::<PipelineError>().is_some_and(PipelineError::is_usage)
         || error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
         || error.downcast_ref::<RecordedNotWritten>().is_some_and(|unpublished| unpublished.cause.is_usage())
         || error.downcast_ref::<Problem>().is_some()
@@ -55,7 +57,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
 /// The message of an error, followed by its causes, separated by colons.
 pub fn worded(error: &anyhow::Error) -> String {
     let one = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<evertally::Error>() {
-        Some(error) => Error::from(error.clone()).to_string(),
+        Some(error) => PipelineError::from(error.clone()).to_string(),
         None => cause.to_string(),
     };
     error.chain().map(one).collect::<Vec<_>>().join(": ")
@@ -64,11 +66,11 @@ pub fn worded(error: &anyhow::Error) -> String {
 /// Whether a write failed only because the reader closed the pipe, as `| head` does. A recorded release that nobody
 /// could see does not count.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let own = error.downcast_ref::<Error>();
+    let own = error.downcast_ref::<PipelineError>();
     error.downcast_ref::<OutputError>().or_else(|| own?.other_as()).is_some_and(OutputError::is_broken_pipe)
         || error
             .chain()
             .filter_map(|e| e.downcast_ref::<std::io::Error>())
-            .chain(own.and_then(Error::io))
+            .chain(own.and_then(PipelineError::io))
             .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -3,12 +3,12 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 use clap::Parser;
-use evertally_cli::commands::Program;
+use evertally_cli::commands::CommandLine;
 use evertally_cli::failure::{exit_status, is_broken_pipe, worded};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Program::parse().run() {
+    match CommandLine::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use evertally::mechanism::DensePure;
 use evertally::plan::{Objective, PlanRequest};
 pub(crate) use evertally_ledger::planner::LONGEST;
-use evertally_ledger::planner::{self, Progress};
+use evertally_ledger::planner::{self, SearchProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Adds the cached factorization to a request for `dense-pure`.
@@ -36,9 +36,9 @@ impl Bar {
         Self { horizon, bar: None }
     }
 
-    pub(crate) fn show(&mut self, progress: Progress) {
+    pub(crate) fn show(&mut self, progress: SearchProgress) {
         match progress {
-            Progress::Share(share) => {
+            SearchProgress::Share(share) => {
                 let bar = self.bar.get_or_insert_with(|| {
                     let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}");
                     let message = format!("searching dense-pure over {} steps", self.horizon);
@@ -46,7 +46,7 @@ impl Bar {
                 });
                 bar.set_position((1000.0 * share) as u64);
             }
-            Progress::NotKept(error) => {
+            SearchProgress::NotKept(error) => {
                 eprintln!("warning: the search result was not cached: {error}");
             }
         }

@@ -21,7 +21,7 @@ use evertally_ledger::source::{Approval, Claim, SourceBudget};
 use evertally_plot::png;
 use evertally_publish::report::Report;
 use evertally_tables::input::Events;
-use evertally_tables::output::Publication;
+use evertally_tables::output::RunOutputs;
 use evertally_tables::progress::Progress;
 use std::io::Write;
 use std::path::Path;
@@ -103,7 +103,7 @@ const PNG_SCALE: f32 = 2.0;
 pub(crate) struct SideFiles<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) files: &'a Files,
-    pub(crate) publication: &'a mut Publication,
+    pub(crate) publication: &'a mut RunOutputs,
 }
 
 impl SideFiles<'_> {

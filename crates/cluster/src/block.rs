@@ -10,9 +10,9 @@
 //!
 //! Numbers are LEB128. If the first byte is `!`, the rest is a text: why events were refused.
 
-use super::labels::Labels;
+use super::labels::LabelNumbers;
 use super::order::PersonEvent;
-use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_publish::leb128::{push_number, read_number};
 
 const VERSION: u8 = 1;
@@ -24,7 +24,7 @@ const MAX_BLOCK_BYTES: usize = 1 << 16;
 /// Writes events of persons, in their order, as blocks.
 pub(super) struct BlockWriter<'l> {
     start: i64,
-    labels: &'l Labels,
+    labels: &'l LabelNumbers,
     /// For each name, its number in this block.
     own: hashbrown::HashMap<u32, u32>,
     names: Vec<u8>,
@@ -34,7 +34,7 @@ pub(super) struct BlockWriter<'l> {
 
 impl<'l> BlockWriter<'l> {
     /// For a stream that starts at this microsecond.
-    pub(super) fn new(start: i64, labels: &'l Labels) -> Self {
+    pub(super) fn new(start: i64, labels: &'l LabelNumbers) -> Self {
         let own = hashbrown::HashMap::new();
         Self { start, labels, own, names: Vec::new(), persons: Vec::new(), blocks: Vec::new() }
     }
@@ -92,7 +92,7 @@ impl<'l> BlockWriter<'l> {
 }
 
 /// Encodes sums of steps and groups as a block.
-pub(super) fn push_sums(sums: &[(u64, u32, i64)], labels: &Labels) -> Vec<u8> {
+pub(super) fn push_sums(sums: &[(u64, u32, i64)], labels: &LabelNumbers) -> Vec<u8> {
     let mut writer = BlockWriter::new(0, labels);
     for (step, label, sum) in sums {
         push_number(&mut writer.persons, *step);
@@ -117,9 +117,9 @@ pub(super) fn refused(why: &str) -> Vec<u8> {
 }
 
 /// The contents of a block.
-pub(super) enum Opened {
+pub(super) enum BlockContents {
     /// Events of persons.
-    Persons(Block),
+    Persons(PersonBlock),
     /// Sums: step, number of the group, sum.
     Sums(Vec<(u64, u32, i64)>),
     /// Why events were refused.
@@ -127,19 +127,19 @@ pub(super) enum Opened {
 }
 
 /// A block that is read person by person.
-pub(super) struct Block {
+pub(super) struct PersonBlock {
     bytes: Vec<u8>,
     at: usize,
     /// The numbers that this process uses for the block's names.
     names: Vec<u32>,
 }
 
-impl Block {
+impl PersonBlock {
     /// Opens a block.
-    pub(super) fn open(bytes: Vec<u8>, labels: &mut Labels) -> Result<Opened> {
+    pub(super) fn open(bytes: Vec<u8>, labels: &mut LabelNumbers) -> Result<BlockContents> {
         let mut rest = bytes.get(1..).ok_or_else(damaged)?;
         match bytes[0] {
-            REFUSED => return Ok(Opened::Refused(String::from_utf8(rest.to_vec()).map_err(|_| damaged())?)),
+            REFUSED => return Ok(BlockContents::Refused(String::from_utf8(rest.to_vec()).map_err(|_| damaged())?)),
             VERSION | SUMS => {}
             _ => return Err(damaged()),
         }
@@ -158,13 +158,13 @@ impl Block {
                 let (step, label, sum) = (number()?, own(&names, number()?)?, unzigzag(number()?));
                 sums.push((step, label, sum));
             }
-            return Ok(Opened::Sums(sums));
+            return Ok(BlockContents::Sums(sums));
         }
         if !rest.is_empty() && rest.len() < 16 {
             return Err(damaged());
         }
         let at = bytes.len() - rest.len();
-        Ok(Opened::Persons(Self { bytes, at, names }))
+        Ok(BlockContents::Persons(Self { bytes, at, names }))
     }
 
     /// The person whose events come next; `None` at the end.
@@ -196,6 +196,6 @@ fn own(names: &[u32], label: u64) -> Result<u32> {
     if names.is_empty() { Ok(label) } else { names.get(label as usize).copied().ok_or_else(damaged) }
 }
 
-fn damaged() -> Error {
+fn damaged() -> PipelineError {
     usage("a block of events passed between processes is damaged")
 }

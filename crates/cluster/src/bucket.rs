@@ -1,7 +1,7 @@
 //! Releases some of the groups, from all of their sums.
 
 use super::digest::{Digest, RowHasher};
-use super::{Row, Rows, Work};
+use super::{ClusterJob, RowKind, ShuffleRow};
 use evertally_declare::error::{Result, usage};
 use evertally_ledger::ledger::StreamDigest;
 use evertally_publish::rows::ReleaseRow;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Gathers the sums of the groups of a bucket. A declared group belongs to the bucket whose number is its place modulo
 /// the number of buckets; discovered groups are accepted in any bucket.
 pub struct Bucket {
-    work: Work,
+    work: ClusterJob,
     number: u32,
     of: u32,
     sums: BTreeMap<u64, Vec<(Box<[u8]>, i64)>>,
@@ -19,7 +19,7 @@ pub struct Bucket {
     digesting: RowHasher,
 }
 
-impl Work {
+impl ClusterJob {
     /// The bucket with this number, out of `of` buckets.
     ///
     /// # Errors
@@ -39,10 +39,10 @@ impl Bucket {
     /// # Errors
     /// If the row is not a sum, its step is not released, or its group belongs to another bucket.
     pub fn add(&mut self, step: u64, label: &[u8], sum: i64) -> Result<()> {
-        let is_ours = match Row::says(label)? {
-            Rows::Place(place) | Rows::Cell(place, _) => place % self.of == self.number,
-            Rows::Name(_) => true,
-            Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => false,
+        let is_ours = match ShuffleRow::says(label)? {
+            RowKind::Place(place) | RowKind::Cell(place, _) => place % self.of == self.number,
+            RowKind::Name(_) => true,
+            RowKind::Refused(_) | RowKind::Shard(_) | RowKind::Kept(_) => false,
         };
         if !is_ours || step == 0 || step > self.work.stream.last_step {
             return Err(usage(format!(
@@ -88,7 +88,7 @@ impl Bucket {
 
 /// The releases of a bucket, step by step.
 pub struct BucketRows {
-    work: Work,
+    work: ClusterJob,
     of: u32,
     sums: BTreeMap<u64, Vec<(Box<[u8]>, i64)>>,
     /// `None` if the bucket has no groups.
@@ -109,14 +109,16 @@ impl BucketRows {
             return Ok(false);
         }
         for (label, sum) in self.sums.remove(&step).into_iter().flatten() {
-            let label = match Row::says(&label)? {
-                Rows::Place(place) => GroupRef::Place((place / self.of) as usize),
-                Rows::Name(name) => tally.label_of(name),
-                Rows::Cell(place, cell) => {
+            let label = match ShuffleRow::says(&label)? {
+                RowKind::Place(place) => GroupRef::Place((place / self.of) as usize),
+                RowKind::Name(name) => tally.label_of(name),
+                RowKind::Cell(place, cell) => {
                     tally.add_to_cell((place / self.of) as usize, cell as usize, sum)?;
                     continue;
                 }
-                Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => return Err(usage("a bucket row is not a sum")),
+                RowKind::Refused(_) | RowKind::Shard(_) | RowKind::Kept(_) => {
+                    return Err(usage("a bucket row is not a sum"));
+                }
             };
             tally.add_sum(&label, sum)?;
         }

@@ -4,8 +4,8 @@
 //! parts from different processes add up. Without the key, nobody can find two sets with the same digest, or learn
 //! anything from digests but whether they are equal. Two sets have the same digest by chance with probability 2⁻²⁵⁶.
 
-use super::Work;
-use super::row::{Row, Rows};
+use super::ClusterJob;
+use super::row::{RowKind, ShuffleRow};
 use evertally::noise::Purpose;
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ impl Digest {
     }
 
     /// The rows that carry the digest of the events that were kept in a step.
-    pub(super) fn rows(self, step: u64) -> impl Iterator<Item = Row> {
-        (0..).zip(self.lanes()).map(move |(number, lane): (u8, u32)| Row::of_kept(step, number, lane))
+    pub(super) fn rows(self, step: u64) -> impl Iterator<Item = ShuffleRow> {
+        (0..).zip(self.lanes()).map(move |(number, lane): (u8, u32)| ShuffleRow::of_kept(step, number, lane))
     }
 
     /// The number of rows.
@@ -110,7 +110,7 @@ pub struct RowHasher {
     bytes: Vec<u8>,
 }
 
-impl Work {
+impl ClusterJob {
     /// Computes digests of sums.
     pub fn digesting(&self) -> RowHasher {
         RowHasher { key: self.mac_key(Purpose::Digests), names: Arc::clone(&self.names), bytes: Vec::new() }
@@ -131,9 +131,9 @@ impl RowHasher {
     }
 
     /// The digest of a row of a step, whether it is a sum or not.
-    pub(super) fn of_row(&mut self, row: &Row) -> Digest {
-        match Row::says(&row.label) {
-            Ok(Rows::Kept(_)) => self.of(row.step, &row.label, row.sum & 0xffff_ffff),
+    pub(super) fn of_row(&mut self, row: &ShuffleRow) -> Digest {
+        match ShuffleRow::says(&row.label) {
+            Ok(RowKind::Kept(_)) => self.of(row.step, &row.label, row.sum & 0xffff_ffff),
             _ => self.of(row.step, &row.label, row.sum),
         }
     }
@@ -146,12 +146,12 @@ impl RowHasher {
         self.bytes.clear();
         self.bytes.extend_from_slice(&step.to_le_bytes());
         self.bytes.extend_from_slice(&sum.to_le_bytes());
-        match Row::says(label) {
-            Ok(Rows::Place(place)) => {
+        match ShuffleRow::says(label) {
+            Ok(RowKind::Place(place)) => {
                 self.bytes.extend_from_slice(self.names.get(place as usize).map_or(label, Vec::as_slice));
             }
             // The first byte of the label, so that it is not mistaken for a name.
-            Ok(Rows::Cell(place, cell)) => {
+            Ok(RowKind::Cell(place, cell)) => {
                 self.bytes.extend_from_slice(&[label[0]]);
                 self.bytes.extend_from_slice(&cell.to_be_bytes());
                 self.bytes.extend_from_slice(self.names.get(place as usize).map_or(label, Vec::as_slice));

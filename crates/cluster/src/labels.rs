@@ -1,22 +1,22 @@
 //! Numbers for groups, within one process.
 
-use super::Work;
-use super::row::Row;
+use super::ClusterJob;
+use super::row::ShuffleRow;
 use evertally_declare::error::{Result, usage};
 use evertally_publish::session::{GroupNumbers, GroupRef};
 use hashbrown::HashMap;
 
 /// Numbers of groups: declared ones by their place, discovered ones in the order in which they appear.
 #[derive(Default)]
-pub(super) struct Labels {
+pub(super) struct LabelNumbers {
     /// The number of sums per declared group, if several measures are released.
     cells: Option<u32>,
     numbers: HashMap<Box<[u8]>, u32>,
     names: Vec<Box<[u8]>>,
 }
 
-impl Labels {
-    pub(super) fn of(work: &Work) -> Self {
+impl LabelNumbers {
+    pub(super) fn of(work: &ClusterJob) -> Self {
         Self { cells: work.cells, ..Self::default() }
     }
 
@@ -63,11 +63,11 @@ impl Labels {
     }
 
     /// The row of a sum.
-    pub(super) fn row(&self, step: u64, number: u32, sum: i64) -> Row {
+    pub(super) fn row(&self, step: u64, number: u32, sum: i64) -> ShuffleRow {
         match (self.name(number), self.cells) {
-            (Some(name), _) => Row::of_name(step, name, sum),
-            (None, None) => Row::of_place(step, number, sum),
-            (None, Some(cells)) => Row::of_cell(step, (number / cells, number % cells), sum),
+            (Some(name), _) => ShuffleRow::of_name(step, name, sum),
+            (None, None) => ShuffleRow::of_place(step, number, sum),
+            (None, Some(cells)) => ShuffleRow::of_cell(step, (number / cells, number % cells), sum),
         }
     }
 

@@ -39,8 +39,8 @@ pub use bucket::{Bucket, BucketRows};
 pub use digest::{Digest, Digests, RowHasher};
 pub use once::{Once, WriteOnceFolder};
 pub use publisher::Publisher;
-pub use reader::{Reader, ShardBlock, Taken};
-pub use row::{Row, Rows};
+pub use reader::{Reader, ReaderOutput, ShardBlock};
+pub use row::{RowKind, ShuffleRow};
 pub use shard::Shard;
 pub use window::ShardState;
 
@@ -61,7 +61,7 @@ use zeroize::Zeroizing;
 
 /// A release that many processes compute together: the facts that all of them share.
 #[derive(Clone)]
-pub struct Work {
+pub struct ClusterJob {
     stream: Arc<Stream>,
     groups: Option<Arc<GroupTable>>,
     /// The library's names of the groups, by place.
@@ -71,7 +71,7 @@ pub struct Work {
     key: Arc<SecretKey>,
 }
 
-impl Work {
+impl ClusterJob {
     /// The work on a stream.
     ///
     /// # Errors
@@ -135,29 +135,29 @@ impl Work {
 
     /// By step, a digest in hexadecimal of the kept events of persons; steps without kept events are absent. It is
     /// stored with the sums of a step, so that a recount must count the same persons.
-    pub fn evidence(&self, rows: &[Row]) -> Vec<(u64, String)> {
+    pub fn evidence(&self, rows: &[ShuffleRow]) -> Vec<(u64, String)> {
         let (mut digests, mut digesting) = (Digests::default(), self.digesting());
-        let kept = rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Kept(_))));
+        let kept = rows.iter().filter(|row| matches!(ShuffleRow::says(&row.label), Ok(RowKind::Kept(_))));
         kept.for_each(|row| digests.add_step(row.step, digesting.of_row(row)));
         let text = |digest: Digest| hex(&digest.to_bytes());
         digests.steps().map(|(step, digest)| (step, text(digest))).collect()
     }
 
-    /// The names of a [row](Row)'s group and the grid of its sums; `None` if the row is not a sum.
+    /// The names of a [row](ShuffleRow)'s group and the grid of its sums; `None` if the row is not a sum.
     ///
     /// # Errors
     /// If the row's group does not belong to this work.
     pub fn group_of(&self, label: &[u8]) -> Result<Option<(Cow<'_, [String]>, Grid)>> {
         let grid = self.stream.plan.request().grid();
-        let found = match (Row::says(label)?, self.groups()) {
-            (Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_), _) => return Ok(None),
-            (Rows::Cell(..), _) => None,
-            (Rows::Place(0), None) => Some((Cow::Borrowed(&[][..]), grid)),
-            (Rows::Place(place), Some(table)) => {
+        let found = match (ShuffleRow::says(label)?, self.groups()) {
+            (RowKind::Refused(_) | RowKind::Shard(_) | RowKind::Kept(_), _) => return Ok(None),
+            (RowKind::Cell(..), _) => None,
+            (RowKind::Place(0), None) => Some((Cow::Borrowed(&[][..]), grid)),
+            (RowKind::Place(place), Some(table)) => {
                 let place = place as usize;
                 table.tuples().get(place).map(|names| (Cow::Borrowed(&names[..]), table.grid_of(place, grid)))
             }
-            (Rows::Name(name), None) => Some((Cow::Owned(tuple_of(name)?), grid)),
+            (RowKind::Name(name), None) => Some((Cow::Owned(tuple_of(name)?), grid)),
             _ => None,
         };
         found.map(Some).ok_or_else(|| usage("a row passed between processes belongs to another stream"))

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "creates complete files atomically, by hard links")]
 
-use evertally_declare::error::{Context, Error, Result, failure};
+use evertally_declare::error::{Context, PipelineError, Result, failure};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl WriteOnceFolder {
         Ok(())
     }
 
-    fn unwritable(&self, error: impl Into<Error>) -> Error {
+    fn unwritable(&self, error: impl Into<PipelineError>) -> PipelineError {
         error.into().context(format_args!("cannot write the ledger {}", self.shown()))
     }
 }
@@ -103,7 +103,9 @@ impl Once for WriteOnceFolder {
         match std::fs::read(self.path(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::from(error).context(format_args!("cannot read the ledger {}", self.shown()))),
+            Err(error) => {
+                Err(PipelineError::from(error).context(format_args!("cannot read the ledger {}", self.shown())))
+            }
         }
     }
 

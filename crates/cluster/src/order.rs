@@ -1,7 +1,7 @@
 //! The order of a person's events, and which of them can be dropped before all are gathered.
 
-use super::Work;
-use super::labels::Labels;
+use super::ClusterJob;
+use super::labels::LabelNumbers;
 use evertally::noise::Purpose;
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
 use evertally_declare::error::Result;
@@ -32,13 +32,13 @@ impl PersonEvent {
 
 /// Sorts a person's events: by time, and within one instant by a keyed hash of group and value. Events that agree in
 /// all of these are interchangeable, so it does not matter which of them is kept.
-pub(super) struct Order {
+pub(super) struct PersonOrder {
     key: Zeroizing<[u8; 32]>,
     bytes: Vec<u8>,
 }
 
-impl Order {
-    pub(super) fn new(work: &Work) -> Self {
+impl PersonOrder {
+    pub(super) fn new(work: &ClusterJob) -> Self {
         Self { key: work.mac_key(Purpose::Order), bytes: Vec::new() }
     }
 
@@ -48,7 +48,7 @@ impl Order {
     }
 
     /// Sorts the events of one person.
-    pub(super) fn sort(&mut self, events: &mut [PersonEvent], labels: &Labels) {
+    pub(super) fn sort(&mut self, events: &mut [PersonEvent], labels: &LabelNumbers) {
         events.sort_unstable_by(Self::by_time);
         for alike in events.chunk_by_mut(|a, b| a.time == b.time) {
             if alike.len() > 1
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    fn hash(&mut self, event: &PersonEvent, labels: &Labels) -> [u8; 32] {
+    fn hash(&mut self, event: &PersonEvent, labels: &LabelNumbers) -> [u8; 32] {
         self.bytes.clear();
         self.bytes.extend_from_slice(&event.person);
         self.bytes.extend_from_slice(&event.time.to_le_bytes());

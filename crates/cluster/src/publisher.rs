@@ -14,10 +14,10 @@
 //! early or late version of a window) is refused, whichever comes first.
 
 use super::digest::Digests;
-use super::{Digest, Once, Row, Rows, Work};
+use super::{ClusterJob, Digest, Once, RowKind, ShuffleRow};
 use evertally::hex;
 use evertally::noise::{Purpose, StreamName};
-use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_ledger::ledger::{Ledger, StreamDigest, random_identity};
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::session::{Accumulator, GroupRef, RunningSums};
@@ -29,7 +29,7 @@ const VERSION: u32 = 1;
 
 /// The driver's side of a stream.
 pub struct Publisher {
-    work: Work,
+    work: ClusterJob,
     once: Box<dyn Once>,
     key: Zeroizing<[u8; 32]>,
     folder: String,
@@ -47,7 +47,7 @@ struct Head {
 
 /// The last batch that a query has closed.
 #[derive(Serialize, Deserialize)]
-struct Run {
+struct ClosedBatch {
     version: u32,
     batch: u64,
     from: u64,
@@ -56,7 +56,7 @@ struct Run {
 
 /// The sums after a step.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct PublishedSums {
     version: u32,
     step: u64,
     chain: [u8; 32],
@@ -70,7 +70,7 @@ impl Publisher {
     /// # Errors
     /// If the store holds a stream of this name under another key or plan, or cannot be written, or the key's own
     /// ledger does not delegate the stream to it.
-    pub fn open(work: Work, once: Box<dyn Once>, ledger: &mut Ledger) -> Result<Self> {
+    pub fn open(work: ClusterJob, once: Box<dyn Once>, ledger: &mut Ledger) -> Result<Self> {
         work.check_supports_live()?;
         let key = work.mac_key(Purpose::Digests);
         let name = work.stream.name.to_string();
@@ -104,7 +104,7 @@ impl Publisher {
         Ok(there.and_then(|there| there.try_into().ok()))
     }
 
-    fn lacks(&self, step: u64) -> Error {
+    fn lacks(&self, step: u64) -> PipelineError {
         usage(format!(
             "the ledger {} lacks step {step}, which was released: it is an older copy, or a part is missing. \
              Restore all of it, or give another name, checkpoint and sink (its budget then adds to what is already \
@@ -138,7 +138,7 @@ impl Publisher {
         if blake3::keyed_hash(&self.key, bytes) == *code { Ok(bytes) } else { Err(()) }
     }
 
-    fn damaged(&self, what: &str) -> Error {
+    fn damaged(&self, what: &str) -> PipelineError {
         let place = self.once.shown();
         usage(format!(
             "{what} in the ledger {place} is damaged, or was changed by another program; restore it from a copy"
@@ -156,7 +156,7 @@ impl Publisher {
         query: &str,
         batch: u64,
         through: u64,
-        rows: &[Row],
+        rows: &[ShuffleRow],
         mut visit: impl FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
     ) -> Result<()> {
         let run = self.run_of(query)?;
@@ -176,7 +176,7 @@ impl Publisher {
         if through <= from {
             return if rows.is_empty() { Ok(()) } else { Err(self.too_early(from)) };
         }
-        let mut by_step: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
+        let mut by_step: BTreeMap<u64, Vec<&ShuffleRow>> = BTreeMap::new();
         for row in rows {
             if row.step <= from || row.step > through {
                 return Err(self.too_early(from));
@@ -194,12 +194,14 @@ impl Publisher {
             head.chain = self.link(&head.chain, step, digest);
             self.record(step, &head.chain)?;
             for row in rows {
-                let label = match Row::says(&row.label)? {
-                    Rows::Place(place) => GroupRef::Place(place as usize),
-                    Rows::Name(name) => head.sums.label_of(name),
-                    Rows::Cell(..) => return Err(usage("a sum does not belong to a stream that closes step by step")),
-                    Rows::Refused(why) => return Err(usage(why.to_owned())),
-                    Rows::Shard(_) | Rows::Kept(_) => continue,
+                let label = match ShuffleRow::says(&row.label)? {
+                    RowKind::Place(place) => GroupRef::Place(place as usize),
+                    RowKind::Name(name) => head.sums.label_of(name),
+                    RowKind::Cell(..) => {
+                        return Err(usage("a sum does not belong to a stream that closes step by step"));
+                    }
+                    RowKind::Refused(why) => return Err(usage(why.to_owned())),
+                    RowKind::Shard(_) | RowKind::Kept(_) => continue,
                 };
                 head.sums.add_sum(&label, row.sum)?;
             }
@@ -208,7 +210,7 @@ impl Publisher {
             closed.for_each_row(|_, row| visit(step, row))?;
         }
         self.put_state(&head)?;
-        let next = Run { version: VERSION, batch, from, through };
+        let next = ClosedBatch { version: VERSION, batch, from, through };
         let bytes = postcard::to_allocvec(&next).map_err(evertally_declare::error::failure)?;
         self.once.replace(&self.named(&format!("runs/{query}")), &self.sealed(&bytes))?;
         if let Some(run) = run.filter(|run| run.from < from && run.from > 0) {
@@ -219,7 +221,7 @@ impl Publisher {
         Ok(())
     }
 
-    fn too_early(&self, from: u64) -> Error {
+    fn too_early(&self, from: u64) -> PipelineError {
         usage(format!(
             "the batch has sums of steps that are already closed (through {from}) or still open; nothing is released"
         ))
@@ -249,10 +251,10 @@ impl Publisher {
         }
     }
 
-    fn run_of(&self, query: &str) -> Result<Option<Run>> {
+    fn run_of(&self, query: &str) -> Result<Option<ClosedBatch>> {
         let name = self.named(&format!("runs/{query}"));
         let Some(sealed) = self.once.read(&name)? else { return Ok(None) };
-        let run = self.opened(&sealed).ok().and_then(|bytes| postcard::from_bytes::<Run>(bytes).ok());
+        let run = self.opened(&sealed).ok().and_then(|bytes| postcard::from_bytes::<ClosedBatch>(bytes).ok());
         run.filter(|run| run.version == VERSION).map(Some).ok_or_else(|| self.damaged(&name))
     }
 
@@ -274,7 +276,7 @@ impl Publisher {
                 self.once.shown()
             )));
         };
-        let state = self.opened(&sealed).ok().and_then(|bytes| postcard::from_bytes::<State>(bytes).ok());
+        let state = self.opened(&sealed).ok().and_then(|bytes| postcard::from_bytes::<PublishedSums>(bytes).ok());
         let state =
             state.filter(|state| state.version == VERSION && state.step == step).ok_or_else(|| self.damaged(&name))?;
         let recorded = self.once.read(&self.named(&format!("steps/{step:012}")))?;
@@ -288,7 +290,8 @@ impl Publisher {
 
     fn put_state(&self, head: &Head) -> Result<()> {
         let views = head.sums.saved_views();
-        let state = State { version: VERSION, step: head.step, chain: head.chain, sums: head.sums.save(), views };
+        let state =
+            PublishedSums { version: VERSION, step: head.step, chain: head.chain, sums: head.sums.save(), views };
         let bytes = Zeroizing::new(postcard::to_allocvec(&state).map_err(evertally_declare::error::failure)?);
         self.once.replace(&self.named(&state_of(head.step)), &self.sealed(&bytes))
     }

@@ -1,14 +1,14 @@
 //! Turns events into sums, or into blocks for shards of persons.
 
-use super::Work;
+use super::ClusterJob;
 use super::block::{self, BlockWriter};
-use super::labels::Labels;
-use super::order::{Order, PersonEvent, Prefilter};
-use super::row::Row;
+use super::labels::LabelNumbers;
+use super::order::{PersonEvent, PersonOrder, Prefilter};
+use super::row::ShuffleRow;
 use super::sums::{Sums, overflow, record_refusal};
 use evertally_declare::error::{Result, usage};
-use evertally_declare::event::{Event, Field, Role};
-use evertally_declare::measures::KeptEvent;
+use evertally_declare::event::{ColumnRole, Event, Field};
+use evertally_declare::measures::MeasuredEvent;
 use evertally_declare::policy::Refusable;
 use evertally_declare::problem::Wording;
 use evertally_declare::steps::Instant;
@@ -24,9 +24,9 @@ const MAX_BUFFERED_NAMES: u32 = 1 << 20;
 
 /// The output of a reader.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ReaderOutput {
     /// Sums, and refused events.
-    Sums(Vec<Row>),
+    Sums(Vec<ShuffleRow>),
     /// Blocks with the number of their shard.
     Blocks(Vec<ShardBlock>),
 }
@@ -46,7 +46,7 @@ pub struct ShardBlock {
 pub struct Reader {
     stream: Arc<Stream>,
     placer: Placer<GroupAssigner>,
-    labels: Labels,
+    labels: LabelNumbers,
     into: Into,
     wording: Wording,
     refused: Option<String>,
@@ -60,13 +60,13 @@ enum Into {
     Waiting(Sums, u32),
     Shards {
         events: Vec<PersonEvent>,
-        order: Order,
+        order: PersonOrder,
         thinning: Prefilter,
         shards: u32,
     },
 }
 
-impl Work {
+impl ClusterJob {
     /// A reader of events; events of persons are divided among this many shards. `wording` says how refusals name
     /// parameters.
     ///
@@ -77,7 +77,7 @@ impl Work {
             if shards == 0 {
                 return Err(usage("there must be at least one shard"));
             }
-            let (order, thinning) = (Order::new(self), Prefilter::new(&self.stream)?);
+            let (order, thinning) = (PersonOrder::new(self), Prefilter::new(&self.stream)?);
             Into::Shards { events: Vec::new(), order, thinning, shards }
         } else {
             Into::Sums(Sums::new())
@@ -128,7 +128,7 @@ impl Work {
             false => GroupAssigner::from_declared(self.groups.as_deref().cloned()),
         };
         let placer = Placer::new(Arc::clone(&stream), labels, &self.key);
-        Reader { stream, placer, labels: Labels::of(self), into, wording, refused: None, latest: i64::MIN }
+        Reader { stream, placer, labels: LabelNumbers::of(self), into, wording, refused: None, latest: i64::MIN }
     }
 }
 
@@ -147,7 +147,7 @@ impl Reader {
             Field::Integer(count) => self.place(event, count),
             Field::Missing if self.stream.missing == Refusable::Skip => Ok(()),
             Field::Missing => Err(no_value(event).into()),
-            _ => Err(event.bad_cell(Role::Value, "is not a whole number").into()),
+            _ => Err(event.bad_cell(ColumnRole::Value, "is not a whole number").into()),
         };
         self.note(read);
     }
@@ -171,7 +171,7 @@ impl Reader {
         let label = self.labels.number(placed.label())?;
         match &mut self.into {
             Into::Sums(sums) if let Some(bundle) = &self.stream.measures => {
-                let counted = KeptEvent { step: placed.step(), since: 0, group: label, value: placed.value() };
+                let counted = MeasuredEvent { step: placed.step(), since: 0, group: label, value: placed.value() };
                 bundle.for_each_addition(&[counted], self.stream.last_step, |step, group, cell, sum| {
                     sums.add(step, self.labels.of_cell(group, cell), sum)
                 })
@@ -204,12 +204,12 @@ impl Reader {
     }
 
     /// Takes the output since the last call, and refused events.
-    pub fn take(&mut self) -> Taken {
+    pub fn take(&mut self) -> ReaderOutput {
         let taken = match &mut self.into {
             Into::Sums(sums) => {
                 let mut rows = sums.take(&self.labels);
-                rows.extend(self.refused.take().map(|why| Row::refused(&why)));
-                Taken::Sums(rows)
+                rows.extend(self.refused.take().map(|why| ShuffleRow::refused(&why)));
+                ReaderOutput::Sums(rows)
             }
             Into::Waiting(sums, shards) => {
                 let mut by_shard: BTreeMap<u32, Vec<(u64, u32, i64)>> = BTreeMap::new();
@@ -224,7 +224,7 @@ impl Reader {
                 };
                 let mut blocks: Vec<ShardBlock> = by_shard.into_iter().map(block).collect();
                 blocks.extend(self.refused.take().map(|why| ShardBlock::refused(&why)));
-                Taken::Blocks(blocks)
+                ReaderOutput::Blocks(blocks)
             }
             Into::Shards { events, order, thinning, shards } => {
                 events.sort_unstable_by_key(|event| event.person);
@@ -245,7 +245,7 @@ impl Reader {
                 }
                 events.clear();
                 blocks.extend(self.refused.take().map(|why| ShardBlock::refused(&why)));
-                Taken::Blocks(blocks)
+                ReaderOutput::Blocks(blocks)
             }
         };
         self.labels.clear();

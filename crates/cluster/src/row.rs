@@ -12,7 +12,7 @@ const KEPT: u8 = b'k';
 
 /// A row between processes. Rows of one step and label are added up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Row {
+pub struct ShuffleRow {
     /// The step, from 1; 0 if the row is not a sum.
     pub step: u64,
     /// The subject: a declared group by its place, another by its name, a refused event, or a shard that was read.
@@ -23,7 +23,7 @@ pub struct Row {
 
 /// The meaning of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows<'a> {
+pub enum RowKind<'a> {
     /// The sum of a declared group, by its place.
     Place(u32),
     /// The sum of a discovered group, by the library's name.
@@ -38,7 +38,7 @@ pub enum Rows<'a> {
     Kept(u8),
 }
 
-impl Row {
+impl ShuffleRow {
     pub(super) fn of_place(step: u64, place: u32, sum: i64) -> Self {
         Self { step, label: tagged(PLACE, &place.to_be_bytes()), sum }
     }
@@ -68,17 +68,17 @@ impl Row {
     ///
     /// # Errors
     /// If this program did not write it.
-    pub fn says(label: &[u8]) -> Result<Rows<'_>> {
+    pub fn says(label: &[u8]) -> Result<RowKind<'_>> {
         let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
         let says = match label.split_first() {
-            Some((&PLACE, place)) => number(place).map(Rows::Place),
-            Some((&NAME, name)) => Some(Rows::Name(name)),
+            Some((&PLACE, place)) => number(place).map(RowKind::Place),
+            Some((&NAME, name)) => Some(RowKind::Name(name)),
             Some((&CELL, both)) => both.split_at_checked(4).and_then(|(place, cell)| {
-                Some(Rows::Cell(number(place)?, number(cell)?)) // the place comes first, as in other rows
+                Some(RowKind::Cell(number(place)?, number(cell)?)) // the place comes first, as in other rows
             }),
-            Some((&REFUSED, why)) => std::str::from_utf8(why).ok().map(Rows::Refused),
-            Some((&SHARD, shard)) => number(shard).map(Rows::Shard),
-            Some((&KEPT, [lane])) => Some(Rows::Kept(*lane)),
+            Some((&REFUSED, why)) => std::str::from_utf8(why).ok().map(RowKind::Refused),
+            Some((&SHARD, shard)) => number(shard).map(RowKind::Shard),
+            Some((&KEPT, [lane])) => Some(RowKind::Kept(*lane)),
             _ => None,
         };
         says.ok_or_else(|| usage("a row passed between processes is damaged"))

@@ -1,14 +1,14 @@
 //! Bounds some of the persons, from all of their events.
 
-use super::Work;
-use super::block::{Block, Opened};
-use super::labels::Labels;
-use super::order::{Order, PersonEvent};
-use super::row::Row;
+use super::ClusterJob;
+use super::block::{BlockContents, PersonBlock};
+use super::labels::LabelNumbers;
+use super::order::{PersonEvent, PersonOrder};
+use super::row::ShuffleRow;
 use super::sums::{Sums, record_refusal};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
 use evertally_declare::error::{Result, usage};
-use evertally_declare::measures::KeptEvent;
+use evertally_declare::measures::MeasuredEvent;
 use evertally_publish::session::{GroupNumbers, bound_of_persons};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -16,17 +16,17 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// Bounds the persons of a shard, once all of its blocks have been added. Memory: the blocks, and the events of one
 /// person.
 pub struct Shard {
-    work: Work,
+    work: ClusterJob,
     bound: ContributionBound,
-    order: Order,
-    labels: Labels,
+    order: PersonOrder,
+    labels: LabelNumbers,
     numbers: GroupNumbers,
-    blocks: Vec<Block>,
+    blocks: Vec<PersonBlock>,
     seen: BTreeSet<u32>,
     refused: Option<String>,
 }
 
-impl Work {
+impl ClusterJob {
     /// A shard without blocks. Several shards in one process may share one value.
     ///
     /// # Errors
@@ -34,8 +34,8 @@ impl Work {
     pub fn shard(&self) -> Result<Shard> {
         Ok(Shard {
             bound: bound_of_persons(&self.stream)?,
-            order: Order::new(self),
-            labels: Labels::of(self),
+            order: PersonOrder::new(self),
+            labels: LabelNumbers::of(self),
             numbers: GroupNumbers::new(&self.stream, &self.key),
             blocks: Vec::new(),
             seen: BTreeSet::new(),
@@ -52,10 +52,10 @@ impl Shard {
     /// If it is damaged.
     pub fn add(&mut self, shard: u32, block: Vec<u8>) -> Result<()> {
         self.seen.insert(shard);
-        match Block::open(block, &mut self.labels)? {
-            Opened::Persons(block) => self.blocks.push(block),
-            Opened::Sums(_) => return Err(usage("a shard of persons received sums")),
-            Opened::Refused(why) => record_refusal(&mut self.refused, why),
+        match PersonBlock::open(block, &mut self.labels)? {
+            BlockContents::Persons(block) => self.blocks.push(block),
+            BlockContents::Sums(_) => return Err(usage("a shard of persons received sums")),
+            BlockContents::Refused(why) => record_refusal(&mut self.refused, why),
         }
         Ok(())
     }
@@ -65,12 +65,12 @@ impl Shard {
     ///
     /// # Errors
     /// If a block is damaged, a sum exceeds 64 bits, or `emit` fails.
-    pub fn finish<E: From<evertally_declare::error::Error>>(
+    pub fn finish<E: From<evertally_declare::error::PipelineError>>(
         mut self,
-        mut emit: impl FnMut(Vec<Row>) -> Result<(), E>,
+        mut emit: impl FnMut(Vec<ShuffleRow>) -> Result<(), E>,
     ) -> Result<(), E> {
         let start = self.work.stream.calendar.start().micros();
-        let first = |(place, block): (usize, &Block)| block.person().map(|person| Reverse((person, place)));
+        let first = |(place, block): (usize, &PersonBlock)| block.person().map(|person| Reverse((person, place)));
         let mut turns: BinaryHeap<Reverse<([u8; 16], usize)>> =
             self.blocks.iter().enumerate().filter_map(first).collect();
         let (mut events, mut sums) = (Vec::new(), Sums::new());
@@ -91,8 +91,8 @@ impl Shard {
             }
         }
         let mut rows = sums.take(&self.labels);
-        rows.extend(self.seen.iter().map(|shard| Row::of_shard(*shard)));
-        rows.extend(self.refused.as_ref().map(|why| Row::refused(why)));
+        rows.extend(self.seen.iter().map(|shard| ShuffleRow::of_shard(*shard)));
+        rows.extend(self.refused.as_ref().map(|why| ShuffleRow::refused(why)));
         emit(rows)
     }
 
@@ -112,7 +112,7 @@ impl Shard {
                 (None, _) => {}
                 (Some(value), None) => sums.add(step, event.label, value)?,
                 (Some(value), Some(_)) => {
-                    counted.push(KeptEvent { step, since: period.start, group: event.label, value });
+                    counted.push(MeasuredEvent { step, since: period.start, group: event.label, value });
                 }
             }
         }

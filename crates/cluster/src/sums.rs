@@ -1,14 +1,14 @@
 //! Sums of steps and groups.
 
-use super::labels::Labels;
-use super::row::Row;
-use evertally_declare::error::{Error, Result};
+use super::labels::LabelNumbers;
+use super::row::ShuffleRow;
+use evertally_declare::error::{PipelineError, Result};
 use hashbrown::HashMap;
 
 /// The number of sums that are kept before they must be taken.
 const MAX_BUFFERED_SUMS: usize = 1 << 20;
 
-pub(super) fn overflow() -> Error {
+pub(super) fn overflow() -> PipelineError {
     let why = "the sum of a step exceeds the range of 64-bit multiples of the grid; use a coarser grid";
     evertally::Error::overflow(why).into()
 }
@@ -50,9 +50,9 @@ impl Sums {
     }
 
     /// Takes all sums in the order of steps and labels: the same sums give the same rows.
-    pub(super) fn take(&mut self, labels: &Labels) -> Vec<Row> {
+    pub(super) fn take(&mut self, labels: &LabelNumbers) -> Vec<ShuffleRow> {
         let sums = std::mem::take(&mut self.sums).into_iter().filter(|(_, sum)| *sum != 0);
-        let mut rows: Vec<Row> = sums.map(|((step, label), sum)| labels.row(step, label, sum)).collect();
+        let mut rows: Vec<ShuffleRow> = sums.map(|((step, label), sum)| labels.row(step, label, sum)).collect();
         rows.sort_unstable();
         rows
     }

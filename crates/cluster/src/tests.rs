@@ -5,7 +5,7 @@ use evertally::noise::TestSeed;
 use evertally::privacy::contribution::Pseudonyms;
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::Place;
-use evertally_declare::event::{Cells, Event, Field, Layout, Position};
+use evertally_declare::event::{Cells, ColumnLayout, Event, Field, Position};
 use evertally_declare::problem::Wording;
 use evertally_ledger::ledger::MemoryStore;
 use evertally_publish::session::Session;
@@ -100,9 +100,9 @@ fn key() -> Arc<SecretKey> {
     Arc::new(SecretKey::insecure_from_test_seed(TestSeed(9)))
 }
 
-fn work(declared: &serde_json::Value) -> Work {
+fn work(declared: &serde_json::Value) -> ClusterJob {
     let (stream, groups) = planned(declared);
-    Work::new(stream, groups, key()).unwrap()
+    ClusterJob::new(stream, groups, key()).unwrap()
 }
 
 /// Events within few minutes, so that many share one instant; one person has a third of them.
@@ -124,7 +124,7 @@ fn show<R>(stream: &Stream, event: &Happened, show: impl FnOnce(&Event<'_>) -> R
         person: stream.columns.person.clone(),
         value: stream.columns.value.clone(),
     };
-    let layout = Layout::new(&columns);
+    let layout = ColumnLayout::new(&columns);
     let places: Vec<usize> = layout
         .names()
         .iter()
@@ -147,7 +147,7 @@ fn text(row: &ReleasedRow<'_>) -> String {
 use evertally_publish::rows::ReleaseRow as ReleasedRow;
 
 /// The rows that one process publishes, of events in the order of a cluster.
-fn alone(work: &Work, events: &[Happened]) -> Vec<String> {
+fn alone(work: &ClusterJob, events: &[Happened]) -> Vec<String> {
     let (stream, groups) = (work.stream().clone(), work.groups().cloned());
     let (key, digest) = (key(), stream.plan.digest());
     let hash_key = mac_key(&key, &stream.name, &digest, Purpose::Order);
@@ -177,7 +177,7 @@ fn alone(work: &Work, events: &[Happened]) -> Vec<String> {
     let mut rows = Vec::new();
     let mut take = |session: &mut Session<evertally_publish::session::RunningSums>| {
         while let Some(mut step) = session.next_step().unwrap() {
-            step.for_each_row(|_, row| Ok::<_, evertally_declare::error::Error>(rows.push(text(row)))).unwrap();
+            step.for_each_row(|_, row| Ok::<_, evertally_declare::error::PipelineError>(rows.push(text(row)))).unwrap();
         }
     };
     for event in &events {
@@ -192,7 +192,11 @@ fn alone(work: &Work, events: &[Happened]) -> Vec<String> {
 
 /// The sums of events that reach processes at random, each working in its own order; rows that are not sums are
 /// separate.
-fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, Box<[u8]>), i64>, Vec<Row>) {
+fn spread(
+    work: &ClusterJob,
+    dice: &mut Dice,
+    events: &[Happened],
+) -> (BTreeMap<(u64, Box<[u8]>), i64>, Vec<ShuffleRow>) {
     let mut events = events.to_vec();
     dice.shuffle(&mut events);
     let (mut rows, mut blocks) = (Vec::new(), Vec::new());
@@ -214,12 +218,12 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
         process.add(shard, block).unwrap();
     }
     for (_, process) in processes {
-        process.finish(|more| Ok::<_, evertally_declare::error::Error>(rows.extend(more))).unwrap();
+        process.finish(|more| Ok::<_, evertally_declare::error::PipelineError>(rows.extend(more))).unwrap();
     }
     let (mut sums, mut others) = (BTreeMap::new(), Vec::new());
     for row in rows {
-        match Row::says(&row.label).unwrap() {
-            Rows::Place(_) | Rows::Cell(..) | Rows::Name(_) => {
+        match ShuffleRow::says(&row.label).unwrap() {
+            RowKind::Place(_) | RowKind::Cell(..) | RowKind::Name(_) => {
                 *sums.entry((row.step, row.label)).or_insert(0) += row.sum;
             }
             _ => others.push(row),
@@ -228,21 +232,21 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     (sums, others)
 }
 
-fn taken(reader: &mut Reader, rows: &mut Vec<Row>, blocks: &mut Vec<ShardBlock>) {
+fn taken(reader: &mut Reader, rows: &mut Vec<ShuffleRow>, blocks: &mut Vec<ShardBlock>) {
     match reader.take() {
-        Taken::Sums(more) => rows.extend(more),
-        Taken::Blocks(more) => blocks.extend(more),
+        ReaderOutput::Sums(more) => rows.extend(more),
+        ReaderOutput::Blocks(more) => blocks.extend(more),
     }
 }
 
 fn bucket_of(label: &[u8], buckets: u32) -> u32 {
-    match Row::says(label).unwrap() {
-        Rows::Place(place) | Rows::Cell(place, _) => place % buckets,
+    match ShuffleRow::says(label).unwrap() {
+        RowKind::Place(place) | RowKind::Cell(place, _) => place % buckets,
         _ => u32::from(*label.last().unwrap()) % buckets,
     }
 }
 
-fn digests(work: &Work, sums: &BTreeMap<(u64, Box<[u8]>), i64>, buckets: u32) -> Digests {
+fn digests(work: &ClusterJob, sums: &BTreeMap<(u64, Box<[u8]>), i64>, buckets: u32) -> Digests {
     let (mut digests, mut digesting) = (Digests::default(), work.digesting());
     for ((step, label), sum) in sums {
         let digest = digesting.of(*step, label, *sum);
@@ -252,7 +256,7 @@ fn digests(work: &Work, sums: &BTreeMap<(u64, Box<[u8]>), i64>, buckets: u32) ->
     digests
 }
 
-fn released(work: &Work, sums: &BTreeMap<(u64, Box<[u8]>), i64>, buckets: u32, digests: &Digests) -> Vec<String> {
+fn released(work: &ClusterJob, sums: &BTreeMap<(u64, Box<[u8]>), i64>, buckets: u32, digests: &Digests) -> Vec<String> {
     let mut rows = Vec::new();
     for number in 0..buckets {
         let mut bucket = work.bucket(number, buckets).unwrap();
@@ -275,7 +279,10 @@ fn many_processes_release_what_one_does() {
             let events = events(&mut dice, count);
             let expected = alone(&work, &events);
             let (sums, others) = spread(&work, &mut dice, &events);
-            assert!(others.iter().all(|row| matches!(Row::says(&row.label), Ok(Rows::Shard(_)))), "{declared}");
+            assert!(
+                others.iter().all(|row| matches!(ShuffleRow::says(&row.label), Ok(RowKind::Shard(_)))),
+                "{declared}"
+            );
             let buckets = 1 + dice.below(4) as u32;
             let digests = digests(&work, &sums, buckets);
             work.record(&digests, &mut Ledger::in_memory(&key())).unwrap();
@@ -302,7 +309,7 @@ fn what_the_engine_has_counted_is_placed() {
         counted.columns = columns.clone();
         show(&counted, &event, |event| reader.read_count(event));
     }
-    let Taken::Sums(rows) = reader.take() else { panic!("counts have no shards") };
+    let ReaderOutput::Sums(rows) = reader.take() else { panic!("counts have no shards") };
     let sums: BTreeMap<_, _> = rows.into_iter().map(|row| ((row.step, row.label), row.sum)).collect();
     assert_eq!(sums, expected);
 }
@@ -399,8 +406,8 @@ fn refused_events_are_named_alike_however_they_are_spread() {
         let (_, others) = spread(&work, &mut Dice(seed), &events);
         let mut why: Vec<String> = others
             .iter()
-            .filter_map(|row| match Row::says(&row.label).unwrap() {
-                Rows::Refused(why) => Some(why.to_owned()),
+            .filter_map(|row| match ShuffleRow::says(&row.label).unwrap() {
+                RowKind::Refused(why) => Some(why.to_owned()),
                 _ => None,
             })
             .collect();
@@ -417,7 +424,7 @@ fn damaged_rows_are_refused() {
     let work = work(&declarations()[3]);
     let mut reader = work.reader(1, Wording::Keywords).unwrap();
     events(&mut Dice(1), 50).iter().for_each(|event| show(work.stream(), event, |event| reader.read(event)));
-    let Taken::Blocks(blocks) = reader.take() else { panic!("persons go to shards") };
+    let ReaderOutput::Blocks(blocks) = reader.take() else { panic!("persons go to shards") };
     let block = &blocks[0].block;
     let finish = |bytes: Vec<u8>| -> Result<()> {
         let mut shard = work.shard()?;
@@ -430,10 +437,10 @@ fn damaged_rows_are_refused() {
         let _ = finish(block[..cut].to_vec()); // never a panic; a cut between two persons leaves a whole block
     }
     assert!((3..block.len()).filter(|cut| finish(block[..*cut].to_vec()).is_ok()).count() < 20);
-    assert!(Row::says(b"").is_err() && Row::says(b"g12").is_err());
+    assert!(ShuffleRow::says(b"").is_err() && ShuffleRow::says(b"g12").is_err());
     let mut bucket = work.bucket(1, 2).unwrap();
-    assert!(bucket.add(1, &Row::of_place(1, 0, 1).label, 1).is_err(), "of another bucket");
-    assert!(bucket.add(13, &Row::of_place(1, 1, 1).label, 1).is_err(), "after the last step");
+    assert!(bucket.add(1, &ShuffleRow::of_place(1, 0, 1).label, 1).is_err(), "of another bucket");
+    assert!(bucket.add(13, &ShuffleRow::of_place(1, 1, 1).label, 1).is_err(), "after the last step");
     assert!(work.bucket(2, 2).is_err());
 }
 
@@ -453,21 +460,21 @@ mod live {
     const SHARDS: u32 = 3;
 
     impl Shards {
-        fn take_in(&mut self, work: &Work, dice: &mut Dice, events: &[Happened]) {
+        fn take_in(&mut self, work: &ClusterJob, dice: &mut Dice, events: &[Happened]) {
             let mut readers: Vec<Reader> =
                 (0..2).map(|_| work.waiting_reader(SHARDS, Wording::Keywords).unwrap()).collect();
             for event in events {
                 show(work.stream(), event, |event| readers[dice.below(2) as usize].read(event));
             }
             for reader in &mut readers {
-                let Taken::Blocks(blocks) = reader.take() else { panic!("all goes to shards") };
+                let ReaderOutput::Blocks(blocks) = reader.take() else { panic!("all goes to shards") };
                 blocks
                     .into_iter()
                     .for_each(|for_shard| self.waiting.entry(for_shard.shard).or_default().push(for_shard.block));
             }
         }
 
-        fn close(&mut self, work: &Work, through: u64) -> Vec<Row> {
+        fn close(&mut self, work: &ClusterJob, through: u64) -> Vec<ShuffleRow> {
             let mut rows: BTreeMap<(u64, Box<[u8]>), i64> = BTreeMap::new();
             for shard in 0..SHARDS {
                 let waiting = self.waiting.remove(&shard).unwrap_or_default();
@@ -478,11 +485,11 @@ mod live {
                 left.rows.into_iter().for_each(|row| *rows.entry((row.step, row.label)).or_insert(0) += row.sum);
             }
             self.closed = through;
-            rows.into_iter().map(|((step, label), sum)| Row { step, label, sum }).collect()
+            rows.into_iter().map(|((step, label), sum)| ShuffleRow { step, label, sum }).collect()
         }
     }
 
-    fn publisher(work: &Work, folder: &std::path::Path, ledger: &mut Ledger) -> Result<Publisher> {
+    fn publisher(work: &ClusterJob, folder: &std::path::Path, ledger: &mut Ledger) -> Result<Publisher> {
         Publisher::open(work.clone(), Box::new(WriteOnceFolder::open(folder)?), ledger)
     }
 
@@ -490,7 +497,7 @@ mod live {
         publisher: &mut Publisher,
         query: &str,
         (batch, through): (u64, u64),
-        rows: &[Row],
+        rows: &[ShuffleRow],
         shown: &mut BTreeMap<u64, Vec<String>>,
     ) -> Result<()> {
         let mut now: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -574,10 +581,10 @@ mod live {
         let refused = close(&mut publisher, "other", (0, 1), &[], &mut shown).unwrap_err().to_string();
         assert!(refused.contains("step 1 of stream `twin`"), "{refused}");
         // Sums of steps that are already closed: a window that fires twice.
-        let late = [Row { step: 2, ..rows[0].clone() }];
+        let late = [ShuffleRow { step: 2, ..rows[0].clone() }];
         let refused = close(&mut publisher, "q", (1, 6), &late, &mut shown).unwrap_err().to_string();
         assert!(refused.contains("already closed"), "{refused}");
-        let early = [Row { step: 9, ..rows[0].clone() }];
+        let early = [ShuffleRow { step: 9, ..rows[0].clone() }];
         assert!(close(&mut publisher, "q", (1, 6), &early, &mut shown).is_err(), "a window that is not over");
         let next = shards.close(&work, 6);
         close(&mut publisher, "q", (1, 6), &next, &mut shown).unwrap();
@@ -660,8 +667,8 @@ mod live {
             shards.take_in(&work, &mut Dice(1), &[Happened { minute: 10, group: 0, person, value: 1 }]);
             shards.close(&work, 1)
         };
-        let sums = |rows: &[Row]| -> Vec<Row> {
-            rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Place(_)))).cloned().collect()
+        let sums = |rows: &[ShuffleRow]| -> Vec<ShuffleRow> {
+            rows.iter().filter(|row| matches!(ShuffleRow::says(&row.label), Ok(RowKind::Place(_)))).cloned().collect()
         };
         let (one, other) = (rows(1), rows(2));
         assert_eq!(sums(&one), sums(&other));
@@ -698,10 +705,10 @@ fn groups_in_another_order_have_other_digests() {
     declared["groups"] = serde_json::json!([["a"], ["c"], ["b"], ["d"], ["e"]]);
     let other = work(&declared);
     // One key for both plans, which would normally have different ones.
-    let names = |work: &Work| work.groups().unwrap().library_names();
+    let names = |work: &ClusterJob| work.groups().unwrap().library_names();
     assert_ne!(names(&one), names(&other));
     let mut digesting = one.digesting();
-    let (b, c) = (Row::of_place(1, 1, 5).label, Row::of_place(1, 2, 5).label);
+    let (b, c) = (ShuffleRow::of_place(1, 1, 5).label, ShuffleRow::of_place(1, 2, 5).label);
     assert_ne!(digesting.of(1, &b, 5), digesting.of(1, &c, 5));
     assert_ne!(digesting.of(1, &b, 5), one.clone().digesting().of(2, &b, 5));
 }

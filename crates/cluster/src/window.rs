@@ -1,11 +1,11 @@
 //! A shard of a stream whose events keep arriving: they wait for the end of their step, and are then bounded.
 
-use super::Work;
-use super::block::{Block, BlockWriter, Opened, push_sums};
+use super::ClusterJob;
+use super::block::{BlockContents, BlockWriter, PersonBlock, push_sums};
 use super::digest::Digest;
-use super::labels::Labels;
-use super::order::{Order, PersonEvent};
-use super::row::Row;
+use super::labels::LabelNumbers;
+use super::order::{PersonEvent, PersonOrder};
+use super::row::ShuffleRow;
 use super::sums::Sums;
 use evertally::privacy::contribution::{Offer, Pseudonym};
 use evertally_declare::error::{Result, usage};
@@ -24,10 +24,10 @@ pub struct ShardState {
     pub next: Option<u64>,
     /// The sums of the closed steps, and digests of the events in them: a recount that keeps other persons' events with
     /// the same sums is detected.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ShuffleRow>,
 }
 
-impl Work {
+impl ClusterJob {
     /// The last step that has ended by a time, in microseconds since 1970; 0 before the end of the first.
     pub fn ended_by(&self, micros: i64) -> u64 {
         let calendar = &self.stream.calendar;
@@ -68,16 +68,16 @@ impl Work {
         waiting: Vec<Vec<u8>>,
     ) -> Result<ShardState> {
         let start = self.stream.calendar.start().micros();
-        let (mut labels, mut events) = (Labels::default(), Vec::new());
+        let (mut labels, mut events) = (LabelNumbers::default(), Vec::new());
         let (mut sums, mut later) = (Sums::new(), Vec::new());
         for block in waiting {
-            match Block::open(block, &mut labels)? {
-                Opened::Persons(mut block) => {
+            match PersonBlock::open(block, &mut labels)? {
+                BlockContents::Persons(mut block) => {
                     while block.person().is_some() {
                         block.read(start, &mut events)?;
                     }
                 }
-                Opened::Sums(rows) => {
+                BlockContents::Sums(rows) => {
                     for (step, label, sum) in rows {
                         match step {
                             _ if step <= from => {}
@@ -86,7 +86,7 @@ impl Work {
                         }
                     }
                 }
-                Opened::Refused(why) => return Err(usage(why)),
+                BlockContents::Refused(why) => return Err(usage(why)),
             }
         }
         let step_of = |event: &PersonEvent| event.step(&self.stream).unwrap_or(0);
@@ -115,11 +115,11 @@ impl Work {
         through: u64,
         persons: Option<&[u8]>,
         due: &mut [PersonEvent],
-        labels: &Labels,
+        labels: &LabelNumbers,
         (sums, whose): (&mut Sums, &mut BTreeMap<u64, Digest>),
     ) -> Result<Vec<u8>> {
         let (stream, bound) = (&self.stream, bound_of_persons(&self.stream)?);
-        let (mut order, mut digesting, mut group_bytes) = (Order::new(self), self.digesting(), Vec::new());
+        let (mut order, mut digesting, mut group_bytes) = (PersonOrder::new(self), self.digesting(), Vec::new());
         let numbers = GroupNumbers::new(stream, &self.key);
         let first = stream.periods.of(from + 1).start;
         let mut table = match persons {
@@ -148,7 +148,7 @@ impl Work {
     }
 
     /// Encodes events as blocks.
-    fn written(&self, events: &mut [PersonEvent], labels: &Labels) -> Vec<Vec<u8>> {
+    fn written(&self, events: &mut [PersonEvent], labels: &LabelNumbers) -> Vec<Vec<u8>> {
         let mut writer = BlockWriter::new(self.stream.calendar.start().micros(), labels);
         events.sort_unstable_by_key(|event| (event.person, event.time, event.label, event.value));
         events.chunk_by(|a, b| a.person == b.person).for_each(|person| writer.push(person));

@@ -3,7 +3,7 @@
 
 use crate::declaration::Closing;
 use crate::parameter::Parameter::{All, Through};
-use crate::problem::{Piece, Problem, sentence};
+use crate::problem::{Problem, SentencePart, sentence};
 use crate::steps::{Instant, StepCalendar};
 
 /// The last step that a run publishes. `published` is the last published step of the stream (0 before its first run),
@@ -44,7 +44,8 @@ pub fn last_step(
             let (steps, end) = (calendar.steps(), calendar.format(calendar.end()));
             let problem =
                 format!("all {steps} steps have ended, the last at {end}, and publishing them finishes the stream");
-            let remedy = sentence!["confirm with ", All, ", or set the last step with ", Piece::Example(Through)];
+            let remedy =
+                sentence!["confirm with ", All, ", or set the last step with ", SentencePart::Example(Through)];
             return Err(Problem::new(problem).remedy(remedy));
         }
     }

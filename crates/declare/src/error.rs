@@ -10,22 +10,22 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of a call of the pipeline.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = PipelineError> = std::result::Result<T, E>;
 
 /// An error in the pipeline or in the tables that feed it.
 ///
 /// Its methods tell whether the user can fix it ([`is_usage`](Self::is_usage)), where in the input it is
 /// ([`input`](Self::input): file, line or row, column, cell), and which parameters are at fault
 /// ([`problem`](Self::problem)). The front end chooses the wording ([`worded`](Self::worded)).
-pub struct Error(Box<Inner>);
+pub struct PipelineError(Box<ErrorData>);
 
-struct Inner {
-    kind: Kind,
+struct ErrorData {
+    kind: PipelineErrorKind,
     /// The operations that failed because of it, the innermost first.
     context: Vec<String>,
 }
 
-enum Kind {
+enum PipelineErrorKind {
     Problem(Problem),
     Input(InputError),
     Library(evertally::Error),
@@ -34,54 +34,54 @@ enum Kind {
     Other { error: Box<dyn std::error::Error + Send + Sync>, is_usage: bool },
 }
 
-impl Error {
+impl PipelineError {
     /// An error of another kind, which the user can fix or not.
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>, is_usage: bool) -> Self {
-        Kind::Other { error: error.into(), is_usage }.into()
+        PipelineErrorKind::Other { error: error.into(), is_usage }.into()
     }
 
     /// Whether the user can fix it: the request is impossible, or the input is not as declared.
     pub fn is_usage(&self) -> bool {
         match &self.0.kind {
-            Kind::Problem(_) | Kind::Input(_) => true,
-            Kind::Library(error) => error.is_invalid() || error.is_overflow(),
-            Kind::Cancelled | Kind::Io(_) => false,
-            Kind::Other { is_usage, .. } => *is_usage,
+            PipelineErrorKind::Problem(_) | PipelineErrorKind::Input(_) => true,
+            PipelineErrorKind::Library(error) => error.is_invalid() || error.is_overflow(),
+            PipelineErrorKind::Cancelled | PipelineErrorKind::Io(_) => false,
+            PipelineErrorKind::Other { is_usage, .. } => *is_usage,
         }
     }
 
     /// Whether the run was asked to stop.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.0.kind, Kind::Cancelled)
+        matches!(self.0.kind, PipelineErrorKind::Cancelled)
     }
 
     /// The problem with the input and its place, if this is an input error.
     pub fn input(&self) -> Option<&InputError> {
-        if let Kind::Input(error) = &self.0.kind { Some(error) } else { None }
+        if let PipelineErrorKind::Input(error) = &self.0.kind { Some(error) } else { None }
     }
 
     /// The problem with the declaration, if this is such an error.
     pub fn problem(&self) -> Option<&Problem> {
-        if let Kind::Problem(problem) = &self.0.kind { Some(problem) } else { None }
+        if let PipelineErrorKind::Problem(problem) = &self.0.kind { Some(problem) } else { None }
     }
 
     /// The library's error, if it is one.
     pub fn library(&self) -> Option<&evertally::Error> {
-        if let Kind::Library(error) = &self.0.kind { Some(error) } else { None }
+        if let PipelineErrorKind::Library(error) = &self.0.kind { Some(error) } else { None }
     }
 
     /// The system's error, if it is one.
     pub fn io(&self) -> Option<&io::Error> {
         match &self.0.kind {
-            Kind::Io(error) => Some(error),
-            Kind::Input(error) => error.io_cause(),
+            PipelineErrorKind::Io(error) => Some(error),
+            PipelineErrorKind::Input(error) => error.io_cause(),
             _ => None,
         }
     }
 
     /// An error of another kind, if it is one of this type.
     pub fn other_as<E: std::error::Error + 'static>(&self) -> Option<&E> {
-        if let Kind::Other { error, .. } = &self.0.kind { error.downcast_ref() } else { None }
+        if let PipelineErrorKind::Other { error, .. } = &self.0.kind { error.downcast_ref() } else { None }
     }
 
     /// This error preceded by the operation that failed because of it.
@@ -94,12 +94,12 @@ impl Error {
     /// The whole message in the wording of a front end: the failed operations and the cause, separated by colons.
     pub fn worded(&self, wording: Wording) -> String {
         let cause = match &self.0.kind {
-            Kind::Problem(problem) => problem.worded(wording),
-            Kind::Input(error) => error.worded(wording),
-            Kind::Library(error) => library_sentence(error).worded(wording),
-            Kind::Cancelled => Cancelled.to_string(),
-            Kind::Io(error) => error.to_string(),
-            Kind::Other { error, .. } => error.to_string(),
+            PipelineErrorKind::Problem(problem) => problem.worded(wording),
+            PipelineErrorKind::Input(error) => error.worded(wording),
+            PipelineErrorKind::Library(error) => library_sentence(error).worded(wording),
+            PipelineErrorKind::Cancelled => Cancelled.to_string(),
+            PipelineErrorKind::Io(error) => error.to_string(),
+            PipelineErrorKind::Other { error, .. } => error.to_string(),
         };
         let context = self.0.context.iter().rev().map(String::as_str);
         context.chain([cause.as_str()]).collect::<Vec<_>>().join(": ")
@@ -107,54 +107,54 @@ impl Error {
 }
 
 /// Uses the wording of the program, as its manual does.
-impl fmt::Display for Error {
+impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(Wording::Flags))
     }
 }
 
-impl fmt::Debug for Error {
+impl fmt::Debug for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({self})")
     }
 }
 
 // The causes are already in the message: a chain printer would print them twice.
-impl std::error::Error for Error {}
+impl std::error::Error for PipelineError {}
 
-impl From<Kind> for Error {
-    fn from(kind: Kind) -> Self {
-        Self(Box::new(Inner { kind, context: Vec::new() }))
+impl From<PipelineErrorKind> for PipelineError {
+    fn from(kind: PipelineErrorKind) -> Self {
+        Self(Box::new(ErrorData { kind, context: Vec::new() }))
     }
 }
 
-impl From<Problem> for Error {
+impl From<Problem> for PipelineError {
     fn from(problem: Problem) -> Self {
-        Kind::Problem(problem).into()
+        PipelineErrorKind::Problem(problem).into()
     }
 }
 
-impl From<InputError> for Error {
+impl From<InputError> for PipelineError {
     fn from(error: InputError) -> Self {
-        Kind::Input(error).into()
+        PipelineErrorKind::Input(error).into()
     }
 }
 
-impl From<evertally::Error> for Error {
+impl From<evertally::Error> for PipelineError {
     fn from(error: evertally::Error) -> Self {
-        Kind::Library(error).into()
+        PipelineErrorKind::Library(error).into()
     }
 }
 
-impl From<Cancelled> for Error {
+impl From<Cancelled> for PipelineError {
     fn from(_: Cancelled) -> Self {
-        Kind::Cancelled.into()
+        PipelineErrorKind::Cancelled.into()
     }
 }
 
-impl From<io::Error> for Error {
+impl From<io::Error> for PipelineError {
     fn from(error: io::Error) -> Self {
-        Kind::Io(error).into()
+        PipelineErrorKind::Io(error).into()
     }
 }
 
@@ -167,20 +167,20 @@ pub trait Context<T> {
     fn context(self, what: impl fmt::Display) -> Result<T>;
 }
 
-impl<T, E: Into<Error>> Context<T> for Result<T, E> {
+impl<T, E: Into<PipelineError>> Context<T> for Result<T, E> {
     fn context(self, what: impl fmt::Display) -> Result<T> {
         self.map_err(|error| error.into().context(what))
     }
 }
 
 /// A [`Problem`] as an error.
-pub fn usage(problem: impl Into<Sentence>) -> Error {
+pub fn usage(problem: impl Into<Sentence>) -> PipelineError {
     Problem::new(problem).into()
 }
 
 /// An error that no other request would avoid.
-pub fn failure(what: impl fmt::Display) -> Error {
-    Error::other(what.to_string(), false)
+pub fn failure(what: impl fmt::Display) -> PipelineError {
+    PipelineError::other(what.to_string(), false)
 }
 
 /// The run was asked to stop (Ctrl-C); the input is not at fault.

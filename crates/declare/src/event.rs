@@ -24,7 +24,7 @@ pub struct Columns {
 
 /// The use of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ColumnRole {
     /// The time of the event.
     Time,
     /// One of the label columns, by its place in [`Columns::labels`].
@@ -37,7 +37,7 @@ pub enum Role {
 
 /// The distinct columns to read, and their roles.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct ColumnLayout {
     names: Vec<String>,
     time: usize,
     labels: Vec<usize>,
@@ -45,7 +45,7 @@ pub struct Layout {
     value: Option<usize>,
 }
 
-impl Layout {
+impl ColumnLayout {
     /// Lists each used column once, however many roles it has.
     pub fn new(columns: &Columns) -> Self {
         let mut names: Vec<String> = Vec::new();
@@ -60,7 +60,7 @@ impl Layout {
         let labels = columns.labels.iter().map(&mut slot).collect();
         let person = columns.person.as_ref().map(&mut slot);
         let value = columns.value.as_ref().map(&mut slot);
-        Layout { names, time, labels, person, value }
+        ColumnLayout { names, time, labels, person, value }
     }
 
     /// The names of the columns, by slot.
@@ -68,12 +68,12 @@ impl Layout {
         &self.names
     }
 
-    fn slot(&self, role: Role) -> Option<usize> {
+    fn slot(&self, role: ColumnRole) -> Option<usize> {
         match role {
-            Role::Time => Some(self.time),
-            Role::Label(i) => self.labels.get(i).copied(),
-            Role::Person => self.person,
-            Role::Value => self.value,
+            ColumnRole::Time => Some(self.time),
+            ColumnRole::Label(i) => self.labels.get(i).copied(),
+            ColumnRole::Person => self.person,
+            ColumnRole::Value => self.value,
         }
     }
 }
@@ -93,7 +93,7 @@ impl fmt::Display for Position<'_> {
     }
 }
 
-/// The cells of one row, by slot of the [`Layout`].
+/// The cells of one row, by slot of the [`ColumnLayout`].
 pub trait Cells {
     /// The cell in a slot of the layout.
     fn cell(&self, slot: usize) -> Field<'_>;
@@ -105,13 +105,13 @@ pub struct Event<'a> {
     /// Its position in the input.
     pub position: Position<'a>,
     cells: &'a dyn Cells,
-    layout: &'a Layout,
+    layout: &'a ColumnLayout,
 }
 
 impl<'a> Event<'a> {
     /// A row at `position` with these cells, one for each name of the layout.
     #[inline]
-    pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a Layout) -> Self {
+    pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a ColumnLayout) -> Self {
         Event { position, cells, layout }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Event<'a> {
     #[inline]
     pub fn identity<'s>(
         &self,
-        role: Role,
+        role: ColumnRole,
         ids: Identities,
         scratch: &'s mut String,
     ) -> Result<Option<&'s str>, InputError>
@@ -178,7 +178,7 @@ impl<'a> Event<'a> {
     }
 
     /// An error that names this row and the column of `role`, followed by `problem`.
-    pub fn error(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
+    pub fn error(&self, role: ColumnRole, problem: impl Into<Sentence>) -> InputError {
         let error = InputError::of_file(self.position.file, problem).at(self.position.place);
         match self.layout.slot(role) {
             Some(slot) => error.in_column(self.layout.names[slot].clone()),
@@ -187,7 +187,7 @@ impl<'a> Event<'a> {
     }
 
     /// As [`error`](Self::error), with the cell's text in front of the problem: "`abc` is not a number".
-    pub fn bad_cell(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
+    pub fn bad_cell(&self, role: ColumnRole, problem: impl Into<Sentence>) -> InputError {
         let cell = self.layout.slot(role).map_or(Field::Missing, |slot| self.cells.cell(slot)).to_string();
         self.error(role, Sentence::from(format!("{} ", quoted(&cell))).then(problem)).with_cell(cell)
     }
@@ -227,12 +227,12 @@ impl<'a> Event<'a> {
         }
         let problem =
             format!("lies between two multiples of the grid ({}), so it is not a sum of values on it", grid.format(1));
-        Err(self.bad_cell(Role::Value, problem))
+        Err(self.bad_cell(ColumnRole::Value, problem))
     }
 
     /// The value as a multiple of `grid`; `Ok(None)` when missing, an error that names row and column when unreadable.
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, InputError> {
-        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(Role::Value, problem.to_string()))
+        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(ColumnRole::Value, problem.to_string()))
     }
 }
 

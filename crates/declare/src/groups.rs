@@ -1,12 +1,12 @@
 //! The declared groups of a release, and the group of each event.
 
-use crate::error::{Error, Result};
-use crate::event::{Event, Field, Role};
+use crate::error::{PipelineError, Result};
+use crate::event::{ColumnRole, Event, Field};
 use crate::identity::Identities;
 use crate::parameter::Parameter::{
     GroupBy, Groups as GroupNames, GroupsFile, Rest, RestScale, Scales as ScalesOf, UnknownGroup,
 };
-use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::problem::{Problem, Sentence, SentencePart, sentence};
 use crate::scales::{Scales, scaled};
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
@@ -58,7 +58,7 @@ impl GroupTable {
         if columns.len() != 1 {
             let there_are = format!(" column, but there are {}", columns.len());
             return Err(Problem::new(sentence![GroupNames, " lists names for one ", GroupBy, there_are])
-                .remedy(Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
+                .remedy(SentencePart::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
         }
         Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest, ids)
     }
@@ -90,7 +90,7 @@ impl GroupTable {
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
         for (place, tuple) in tuples.iter().enumerate() {
             if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
-                let remedy = Piece::Where(
+                let remedy = SentencePart::Where(
                     GroupsFile,
                     sentence!["separate names by commas alone, and put names that contain a comma into a ", GroupsFile],
                     "separate names by commas alone, and give a list of names".into(),
@@ -366,30 +366,34 @@ impl GroupTable {
         }
         self.scratch.clear();
         for column in 0..event.label_count() {
-            let name = event.identity(Role::Label(column), self.ids, &mut self.text)?;
+            let name = event.identity(ColumnRole::Label(column), self.ids, &mut self.text)?;
             push_encoded(&mut self.scratch, name.unwrap_or(""));
         }
         Ok(self.places.get(self.scratch.as_slice()).copied().or(self.rest))
     }
 
     /// The error for an event of an undeclared group.
-    pub fn unknown(&self, event: &Event<'_>) -> Error {
+    pub fn unknown(&self, event: &Event<'_>) -> PipelineError {
         let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
         let is_missing = |field| matches!(self.ids.of(field, &mut String::new()), Ok(None));
         let problem = match event.labels().any(is_missing) {
             true => "the event has no group".to_owned(),
             false => format!("{} is not a declared group", quoted(&names.join(", "))),
         };
-        let declare = Piece::Any(&[GroupNames, GroupsFile]);
+        let declare = SentencePart::Any(&[GroupNames, GroupsFile]);
         let remedy = sentence![
             "declare it with ",
             declare,
             ", or give ",
             Rest,
             " a name for all undeclared groups",
-            Piece::Where(UnknownGroup, sentence![", or skip such events with ", (UnknownGroup, "skip")], "".into())
+            SentencePart::Where(
+                UnknownGroup,
+                sentence![", or skip such events with ", (UnknownGroup, "skip")],
+                "".into()
+            )
         ];
-        event.error(Role::Label(0), problem).remedy(remedy).into()
+        event.error(ColumnRole::Label(0), problem).remedy(remedy).into()
     }
 }
 
@@ -521,7 +525,7 @@ mod tests {
             }
         }
         let columns = crate::event::Columns { labels: texts(&["g"]), time: "g".into(), ..Default::default() };
-        let layout = crate::event::Layout::new(&columns);
+        let layout = crate::event::ColumnLayout::new(&columns);
         for (count, rest) in
             [(3, None), (3, Some("other")), (MAX_LINEAR_SEARCH, Some("other")), (20, None), (20, Some("other"))]
         {

@@ -5,8 +5,9 @@
 //! 100000, pandas `True` for `true`, and a date becomes a timestamp at midnight. [`Identities::of`] returns the
 //! canonical form of each cell:
 //!
-//! - **Numbers** of every type, and texts that are decimal numbers: plain digits without needless zeros, sign or exponent
-//!   ([`number`]). Integers are exact, however long. Leading zeros stay: `007` is a text that differs from `7`.
+//! - **Numbers** of every type, and texts that are decimal numbers: plain digits without needless zeros, sign or
+//!   exponent ([`number`]). Integers are exact, however long. Leading zeros stay: `007` is a text that differs from
+//!   `7`.
 //! - **Booleans**: `true` and `false`, in any case.
 //! - **Dates and times**: `2024-01-01` at midnight, else `2024-01-01T10:30:00`; times with an offset in UTC.
 //! - **Not a number**: missing, as a double or as the text `NaN` or `nan`.
@@ -25,7 +26,7 @@ use crate::civil::Time;
 use crate::field::Field;
 use crate::problem::Sentence;
 use crate::words::quoted;
-use number::Number;
+use number::DecimalText;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -112,7 +113,7 @@ impl Identities {
                 scratch.push_str(name);
                 Ok(Some(scratch))
             }
-            Field::Decimal(text) => Ok(Some(Number::parse(text).map_or(text, |number| number.write(scratch)))),
+            Field::Decimal(text) => Ok(Some(DecimalText::parse(text).map_or(text, |number| number.write(scratch)))),
             Field::Integer(value) => Ok(Some(written(scratch, value))),
             Field::Float(value) => of_float(value, DOUBLE_BITS, scratch),
             Field::Short { value, bits } => of_float(value, bits, scratch),
@@ -184,7 +185,7 @@ fn of_digits<'s>(text: &'s str, scratch: &'s mut String) -> Result<Option<&'s st
     if number::is_plain(text) {
         return Ok(Some(text));
     }
-    if let Some(number) = Number::parse(text) {
+    if let Some(number) = DecimalText::parse(text) {
         number.check()?;
         return Ok(Some(number.write(scratch)));
     }
@@ -224,7 +225,7 @@ fn of_float(value: f64, bits: u32, scratch: &mut String) -> Result<Option<&str>,
         return Ok(Some(written(scratch, value as i64)));
     }
     let text = value.to_string();
-    Ok(Some(Number::parse(&text).expect("a finite double is a number").write(scratch)))
+    Ok(Some(DecimalText::parse(&text).expect("a finite double is a number").write(scratch)))
 }
 
 fn written(scratch: &mut String, value: impl fmt::Display) -> &str {

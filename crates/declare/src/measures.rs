@@ -36,7 +36,7 @@ mod planned;
 mod ranks;
 mod readings;
 
-pub use additions::KeptEvent;
+pub use additions::MeasuredEvent;
 pub use bundle::{Bundle, MEASURE, WORKLOAD};
 pub use measure::{Measure, Wanted};
 pub use planned::{PlannedPart, RecordedPart};

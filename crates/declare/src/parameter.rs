@@ -17,11 +17,11 @@ use std::sync::LazyLock;
 use Use::{Release, Sketch, Table, TablePlan};
 
 /// A row of the table.
-struct Row {
+struct ParameterRow {
     parameter: Parameter,
     /// As in Rust, with underscores.
     field: &'static str,
-    part: Part,
+    part: FieldOwner,
     /// The Rust type, as written in the row.
     type_name: &'static str,
     placeholder: &'static str,
@@ -36,7 +36,7 @@ struct Row {
 
 /// The struct that a parameter is a field of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum FieldOwner {
     Declaration,
     Files,
     Questions,
@@ -108,7 +108,7 @@ pub enum Use {
 }
 
 impl Parameter {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static ParameterRow {
         let row = &TABLE[self as usize];
         debug_assert_eq!(row.parameter, self);
         row
@@ -176,7 +176,7 @@ impl Parameter {
     /// Whether it is part of a stream's declaration, independent of where events come from and releases go: a field of
     /// [`Declaration`](crate::declaration::Declaration).
     pub fn is_declared(self) -> bool {
-        self.row().part == Part::Declaration
+        self.row().part == FieldOwner::Declaration
     }
 
     /// Whether a stream of a service can declare it: a service closes steps when they are due.
@@ -186,8 +186,19 @@ impl Parameter {
 
     /// Whether its value is quoted in files and in Python.
     pub(crate) fn is_quoted(self) -> bool {
-        let unquoted =
-            ["u32", "u64", "usize", "f64", "bool", "Paths", "PathBuf", "Delimiter", "Period", "Workloads", "Groups"];
+        let unquoted = [
+            "u32",
+            "u64",
+            "usize",
+            "f64",
+            "bool",
+            "PathList",
+            "PathBuf",
+            "Delimiter",
+            "Period",
+            "Workloads",
+            "DeclaredGroups",
+        ];
         // How `stringify!` puts blanks between the tokens of a type is not fixed.
         let written: String = self.row().type_name.split_whitespace().collect();
         !unquoted.contains(&written.as_str()) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
@@ -259,9 +270,9 @@ impl Parameter {
 macro_rules! table {
     (@default $default:literal $note:literal) => { ($default, $note) };
     (@default) => { ("", "") };
-    (@part declaration) => { Part::Declaration };
-    (@part files) => { Part::Files };
-    (@part questions) => { Part::Questions };
+    (@part declaration) => { FieldOwner::Declaration };
+    (@part files) => { FieldOwner::Files };
+    (@part questions) => { FieldOwner::Questions };
     ($($part:ident {
         $(#[doc = $help:literal])+
         $name:ident $field:ident: $type:ty,
@@ -272,7 +283,7 @@ macro_rules! table {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Parameter { $($(#[doc = $help])+ $name,)* }
 
-        static TABLE: &[Row] = &[$(Row {
+        static TABLE: &[ParameterRow] = &[$(ParameterRow {
             parameter: Parameter::$name,
             field: stringify!($field),
             part: table!(@part $part),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The coverage of intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Band {
+pub enum Coverage {
     /// Each interval holds with the confidence level; among many, some miss.
     #[default]
     Pointwise,

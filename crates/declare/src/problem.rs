@@ -19,7 +19,7 @@ use std::fmt::{self, Write};
 
 /// One piece of a [`Sentence`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
+pub enum SentencePart {
     /// Words that are the same everywhere.
     Words(Cow<'static, str>),
     /// The name of a parameter: `--outside`.
@@ -42,18 +42,18 @@ pub enum Piece {
 
 /// A sentence about parameters, independent of how a front end writes them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sentence(Vec<Piece>);
+pub struct Sentence(Vec<SentencePart>);
 
-/// A [`Sentence`] of texts, [`Parameter`]s, settings (a parameter and its value) and [`Piece`]s.
+/// A [`Sentence`] of texts, [`Parameter`]s, settings (a parameter and its value) and [`SentencePart`]s.
 #[macro_export]
 macro_rules! sentence {
-    ($($piece:expr),+ $(,)?) => { $crate::problem::Sentence::new([$($crate::problem::Piece::from($piece)),+]) };
+    ($($piece:expr),+ $(,)?) => { $crate::problem::Sentence::new([$($crate::problem::SentencePart::from($piece)),+]) };
 }
 pub use crate::sentence;
 
 impl Sentence {
     /// A sentence of these pieces.
-    pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Self {
+    pub fn new(pieces: impl IntoIterator<Item = SentencePart>) -> Self {
         Self(pieces.into_iter().collect())
     }
 
@@ -69,12 +69,12 @@ impl Sentence {
         self.0
             .iter()
             .flat_map(|piece| match piece {
-                Piece::Name(parameter)
-                | Piece::Noun(parameter, _)
-                | Piece::Setting(parameter, _)
-                | Piece::Example(parameter) => std::slice::from_ref(parameter),
-                Piece::Any(parameters) | Piece::All(parameters) => parameters,
-                Piece::Words(_) | Piece::Where(..) | Piece::NewKey(_) => &[],
+                SentencePart::Name(parameter)
+                | SentencePart::Noun(parameter, _)
+                | SentencePart::Setting(parameter, _)
+                | SentencePart::Example(parameter) => std::slice::from_ref(parameter),
+                SentencePart::Any(parameters) | SentencePart::All(parameters) => parameters,
+                SentencePart::Words(_) | SentencePart::Where(..) | SentencePart::NewKey(_) => &[],
             })
             .copied()
     }
@@ -87,43 +87,43 @@ impl Sentence {
     }
 }
 
-impl From<&'static str> for Piece {
+impl From<&'static str> for SentencePart {
     fn from(words: &'static str) -> Self {
         Self::Words(words.into())
     }
 }
 
-impl From<String> for Piece {
+impl From<String> for SentencePart {
     fn from(words: String) -> Self {
         Self::Words(words.into())
     }
 }
 
-impl From<fmt::Arguments<'_>> for Piece {
+impl From<fmt::Arguments<'_>> for SentencePart {
     fn from(words: fmt::Arguments<'_>) -> Self {
         Self::Words(words.to_string().into())
     }
 }
 
-impl From<Parameter> for Piece {
+impl From<Parameter> for SentencePart {
     fn from(parameter: Parameter) -> Self {
         Self::Name(parameter)
     }
 }
 
-impl From<(Parameter, &'static str)> for Piece {
+impl From<(Parameter, &'static str)> for SentencePart {
     fn from((parameter, value): (Parameter, &'static str)) -> Self {
         Self::Setting(parameter, value.into())
     }
 }
 
-impl From<(Parameter, String)> for Piece {
+impl From<(Parameter, String)> for SentencePart {
     fn from((parameter, value): (Parameter, String)) -> Self {
         Self::Setting(parameter, value.into())
     }
 }
 
-impl<P: Into<Piece>> From<P> for Sentence {
+impl<P: Into<SentencePart>> From<P> for Sentence {
     fn from(piece: P) -> Self {
         Self(vec![piece.into()])
     }
@@ -225,26 +225,26 @@ impl Wording {
         }
     }
 
-    fn put(self, piece: &Piece, text: &mut String) {
+    fn put(self, piece: &SentencePart, text: &mut String) {
         match piece {
-            Piece::Words(words) => text.push_str(words),
-            Piece::Name(parameter) => text.push_str(&self.name_or_plain(*parameter)),
-            Piece::Setting(parameter, value) => text.push_str(&self.setting(*parameter, value)),
-            Piece::Example(parameter) => text.push_str(&self.example(*parameter)),
-            Piece::Any(parameters) => text.push_str(&self.list(parameters, "or")),
-            Piece::All(parameters) => text.push_str(&self.list(parameters, "and")),
-            Piece::Noun(parameter, noun) => {
+            SentencePart::Words(words) => text.push_str(words),
+            SentencePart::Name(parameter) => text.push_str(&self.name_or_plain(*parameter)),
+            SentencePart::Setting(parameter, value) => text.push_str(&self.setting(*parameter, value)),
+            SentencePart::Example(parameter) => text.push_str(&self.example(*parameter)),
+            SentencePart::Any(parameters) => text.push_str(&self.list(parameters, "or")),
+            SentencePart::All(parameters) => text.push_str(&self.list(parameters, "and")),
+            SentencePart::Noun(parameter, noun) => {
                 let name = self.name_or_plain(*parameter);
                 text.push_str(&name);
                 if name != *noun {
                     text.extend([" ", noun]);
                 }
             }
-            Piece::Where(parameter, has, lacks) => {
+            SentencePart::Where(parameter, has, lacks) => {
                 let chosen = if self.name(*parameter).is_some() { has } else { lacks };
                 chosen.0.iter().for_each(|piece| self.put(piece, text));
             }
-            Piece::NewKey(path) => {
+            SentencePart::NewKey(path) => {
                 if matches!(self, Self::Keywords | Self::Fields) {
                     text.push_str("`SecretKey.generate().save(path)` or ");
                 }
@@ -257,7 +257,7 @@ impl Wording {
 /// A problem with a declaration: an invalid value, or a value that contradicts the rest.
 ///
 /// The front end that shows it chooses the wording with [`Problem::worded`], or with
-/// [`Error::worded`](crate::error::Error::worded) for an error that may contain a problem.
+/// [`Error::worded`](crate::error::PipelineError::worded) for an error that may contain a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     parameters: Vec<Parameter>,

@@ -14,7 +14,7 @@
 use crate::parameter::Parameter;
 use crate::problem::{Problem, sentence};
 use crate::reading::Reading;
-use crate::steps::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, Unit as Width};
+use crate::steps::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, StepUnit as Width};
 use evertally::mechanism::Workload;
 use evertally::privacy::{PersonBounds, Unit};
 

@@ -1,7 +1,7 @@
 //! Declared workloads: the quantities published at every step, with widths in steps or in time.
 
 use crate::problem::{Problem, sentence};
-use crate::steps::{Every, Unit};
+use crate::steps::{Every, StepUnit};
 use crate::words::quoted;
 use evertally::mechanism::{Mix, Workload};
 use evertally::plan::PlanRequest;
@@ -69,13 +69,13 @@ impl Reading {
 /// A width in seconds, or in months.
 fn length(every: Every) -> Option<(u64, bool)> {
     let (unit, is_elapsed) = match every.unit() {
-        Unit::Second => (1, true),
-        Unit::Minute => (60, true),
-        Unit::Hour => (3600, true),
-        Unit::Day => (86_400, true),
-        Unit::Week => (7 * 86_400, true),
-        Unit::Month => (1, false),
-        Unit::Year => (12, false),
+        StepUnit::Second => (1, true),
+        StepUnit::Minute => (60, true),
+        StepUnit::Hour => (3600, true),
+        StepUnit::Day => (86_400, true),
+        StepUnit::Week => (7 * 86_400, true),
+        StepUnit::Month => (1, false),
+        StepUnit::Year => (12, false),
     };
     u64::from(every.count()).checked_mul(unit).map(|length| (length, is_elapsed))
 }

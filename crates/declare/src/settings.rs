@@ -5,7 +5,7 @@ use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
 use crate::parameter::Parameter::{Publish, Through};
-use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
 use crate::problem::{Problem, sentence};
 use crate::publication::Publication;
 use crate::reading::Read;
@@ -64,7 +64,7 @@ pub struct Settings {
     /// The confidence level of the intervals.
     pub confidence: f64,
     /// Whether each interval holds by itself, or all steps hold at once.
-    pub band: Band,
+    pub band: Coverage,
     /// The views of the released values, in order.
     pub views: Vec<View>,
     /// The labels that distinguish events.
@@ -94,7 +94,8 @@ pub enum Closing {
     Clock,
 }
 
-/// The request for a plan: in steps, or, if only some steps are published, in the [slots](crate::publication::Slots) that make them up.
+/// The request for a plan: in steps, or, if only some steps are published, in the [slots](crate::publication::Slots)
+/// that make them up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotRequest {
     /// The number of slots; 2^62 if there is no end.

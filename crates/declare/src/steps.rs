@@ -20,7 +20,7 @@ mod zone;
 
 pub use crate::civil::TimeError;
 pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
-pub use every::{Every, EveryError, Unit};
+pub use every::{Every, EveryError, StepUnit};
 pub use instant::Instant;
 pub use parser::{TimeFormat, TimeParser, TimePattern};
 pub use period::{Period, PeriodError, Periods};

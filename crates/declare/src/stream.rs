@@ -5,7 +5,7 @@ use crate::follows::Follows;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
 use crate::parameter::Parameter;
-pub use crate::policy::{Band, Late, OutOfBounds, Refusable};
+pub use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
 use crate::problem::sentence;
 use crate::publication::Slots;
 use crate::scales::Scales;
@@ -30,8 +30,8 @@ pub struct Stream {
     pub plan: Plan,
     /// The factors by which the bounds of its groups are multiplied.
     pub scales: Scales,
-    /// The released measures, and the plans of their parts; `None` for running sums alone. If there are measures, `plan`
-    /// is for the whole budget, and nothing is released under it.
+    /// The released measures, and the plans of their parts; `None` for running sums alone. If there are measures,
+    /// `plan` is for the whole budget, and nothing is released under it.
     pub measures: Option<Arc<Bundle>>,
     /// What its rows continue, if it began where another ended.
     pub follows: Option<Follows>,
@@ -111,8 +111,8 @@ impl Stream {
     /// If the confidence is out of range.
     pub fn intervals(&self, confidence: f64) -> evertally::Result<Intervals> {
         match self.band {
-            Band::Pointwise => self.plan.intervals(confidence),
-            Band::Simultaneous => self.plan.simultaneous_intervals(confidence),
+            Coverage::Pointwise => self.plan.intervals(confidence),
+            Coverage::Simultaneous => self.plan.simultaneous_intervals(confidence),
         }
     }
 

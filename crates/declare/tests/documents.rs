@@ -1,6 +1,6 @@
 //! The documents that are written from the table of parameters: the schema of declarations, and the reference page.
 
-use evertally_declare::declaration::{Declaration, Kind, Parameter, Written, reference, schema};
+use evertally_declare::declaration::{Declaration, Parameter, ValueKind, Written, reference, schema};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
@@ -30,11 +30,11 @@ fn the_examples_of_the_reference_are_read() {
     let mut of_flags = Written::default();
     for parameter in Parameter::all().filter(|parameter| *parameter != Parameter::Config) {
         let example = match parameter.kind() {
-            Kind::Switch => "true",
+            ValueKind::Switch => "true",
             _ => parameter.example().expect("every value has an example"),
         };
         let texts: Vec<&OsStr> = match parameter.kind() {
-            Kind::Texts | Kind::Groups | Kind::Decimals | Kind::Scales => {
+            ValueKind::Texts | ValueKind::Groups | ValueKind::Decimals | ValueKind::Scales => {
                 example.split(',').map(AsRef::as_ref).collect()
             }
             _ => vec![example.as_ref()],

@@ -1,18 +1,19 @@
 //! Cost of a lazy read, in time and memory: flat in the number of running sums, the horizon and the gap between reads.
 //!
-//! `cargo bench --bench lazy -- [READS [ROW]]` makes READS reads (10^7 where left out) for every row, or for one, from 0. Times are for one read of a vector
-//! through its public interface, hash tables and ChaCha20 included: the median over chunks of 1000 reads.
+//! `cargo bench --bench lazy -- [READS [ROW]]` makes READS reads (10^7 where left out) for every row, or for one, from
+//! 0. Times are for one read of a vector through its public interface, hash tables and ChaCha20 included: the median
+//!    over chunks of 1000 reads.
 
 use evertally::noise::{GuardedKey, KeyedNoise, Purpose, RandomBits, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Rho};
-use evertally::stream::{LazyPlan, LazyVector, Sampling};
+use evertally::stream::{LazyPlan, LazySampling, LazyVector};
 use std::hint::black_box;
 use std::time::Instant;
 
 struct Case {
     mechanism: &'static str,
-    sampling: Sampling,
+    sampling: LazySampling,
     horizon: u64,
     coordinates: u64,
     /// How many different running sums are read, in turn.
@@ -58,25 +59,25 @@ fn cases() -> Vec<Case> {
         touched: 1000,
         gap: 0,
     };
-    let tree = || base("path-sum", Sampling::Float);
+    let tree = || base("path-sum", LazySampling::Float);
     let mut cases: Vec<Case> = vec![];
     cases.extend([10, 20, 30, 40, 50, 62].map(|bits| Case { horizon: 1 << bits, ..tree() }));
     cases.extend([1000, 1_000_000, 1 << 40].map(|coordinates| Case { coordinates, ..tree() }));
     cases.extend([1, 16, 1 << 20, 1 << 40].map(|gap| Case { horizon: 1 << 62, gap, ..tree() }));
     cases.extend([10, 100_000, 1_000_000, 10_000_000].map(|touched| Case { touched, ..tree() }));
     for (mechanism, sampling) in [
-        ("binary", Sampling::Float),
-        ("smooth", Sampling::Float),
-        ("blt(buffers=4)", Sampling::Float),
-        ("normalized-blt(buffers=4)", Sampling::Float),
-        ("blt", Sampling::Float),
-        ("normalized-blt", Sampling::Float),
-        ("path-sum", Sampling::Integer),
-        ("path-sum", Sampling::Keyed),
+        ("binary", LazySampling::Float),
+        ("smooth", LazySampling::Float),
+        ("blt(buffers=4)", LazySampling::Float),
+        ("normalized-blt(buffers=4)", LazySampling::Float),
+        ("blt", LazySampling::Float),
+        ("normalized-blt", LazySampling::Float),
+        ("path-sum", LazySampling::Integer),
+        ("path-sum", LazySampling::Keyed),
     ] {
         cases.push(base(mechanism, sampling));
     }
-    for sampling in [Sampling::Float, Sampling::Integer, Sampling::Keyed] {
+    for sampling in [LazySampling::Float, LazySampling::Integer, LazySampling::Keyed] {
         cases.push(base("subtract(k=13)", sampling));
     }
     cases
@@ -100,7 +101,7 @@ impl Case {
             Err(error) => return println!("{:26} {:8} {error}", self.mechanism, self.sampling.to_string()),
         };
         // Slow ways get fewer reads.
-        let reads = if self.sampling == Sampling::Float { reads } else { reads / 10 };
+        let reads = if self.sampling == LazySampling::Float { reads } else { reads / 10 };
         let rounds = (reads / self.touched).clamp(1, self.horizon);
         let gap = if self.gap > 0 { self.gap } else { self.horizon / rounds };
         let rounds = rounds.min(self.horizon / gap);

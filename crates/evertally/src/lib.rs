@@ -77,4 +77,4 @@ pub use privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit, Values};
 #[doc(no_inline)]
 pub use sketch::{CountSketch, SketchPlan};
 #[doc(no_inline)]
-pub use stream::{GroupedSums, Groups, LazyPlan, LazyVector, Release, RunningSum, Sampling, StatelessVector};
+pub use stream::{GroupedSums, Groups, LazyPlan, LazySampling, LazyVector, Release, RunningSum, StatelessVector};

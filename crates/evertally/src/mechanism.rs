@@ -66,7 +66,7 @@ pub use registry::{
 };
 pub use state_space::LazyBlt;
 pub use streaming::{BandSteps, BufferSteps, Convolution, LIGHT, Streaming};
-pub use toeplitz::{Blt, Columns, EpochBands, SquareRoot, epoch_bands};
+pub use toeplitz::{Blt, ColumnScaling, EpochBands, SquareRoot, epoch_bands};
 pub use tree::{DigitTree, HonakerOnline, PathSum, Smooth};
 pub use trivial::{Input, Output};
 pub use walk::Walk;

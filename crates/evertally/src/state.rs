@@ -92,7 +92,7 @@ impl Layout {
 
 /// The changing part of a state of sums.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Saved {
+pub(crate) struct SavedSums {
     /// The last closed step.
     pub(crate) step: u64,
     /// Sums of the closed steps and of the open one, for every group.
@@ -101,7 +101,7 @@ pub(crate) struct Saved {
     pub(crate) memories: Vec<Vec<u8>>,
 }
 
-impl Saved {
+impl SavedSums {
     /// The memory of the mechanism for the group at this place.
     pub(crate) fn memory(&self, place: usize) -> Option<&[u8]> {
         self.memories.get(place).map(Vec::as_slice)
@@ -178,8 +178,8 @@ impl StateId {
     }
 
     /// The same for the sums of this many streams.
-    pub(crate) fn open_sums(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<Saved> {
-        let saved: Saved = self.open(bytes)?;
+    pub(crate) fn open_sums(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<SavedSums> {
+        let saved: SavedSums = self.open(bytes)?;
         let memories_fit = [0, streams].contains(&saved.memories.len());
         if saved.step > horizon || saved.sums.len() != streams || !memories_fit {
             return Err(damaged());

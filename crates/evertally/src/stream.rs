@@ -27,7 +27,7 @@ mod stateless;
 
 pub use discovered::DiscoveredSums;
 pub use groups::{GroupedSums, Groups};
-pub use lazy::{LazyPlan, LazyVector, Sampling, StatelessVector};
+pub use lazy::{LazyPlan, LazySampling, LazyVector, StatelessVector};
 pub use release::Release;
 pub use running::RunningSum;
 pub use stateless::{StatelessSum, StatelessSums, StepPass};

@@ -3,7 +3,7 @@
 //!
 //! Times are medians over short rounds: other work on the machine hardly moves the median.
 
-use evertally_kernels::transform::{Transform, multiply_add};
+use evertally_kernels::transform::{LaneTransform, multiply_add};
 use evertally_kernels::{BlockName, Cipher, InstructionSet, Keystream, Real};
 use std::hint::black_box;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn keystreams(instructions: InstructionSet, row: &Row) {
 /// The parts of noise in blocks of steps, each per real number of a block.
 fn transforms<F: Real>(instructions: InstructionSet, row: &Row) {
     for block in [64, 256, 2048] {
-        let transform = Transform::<F>::new(2 * block);
+        let transform = LaneTransform::<F>::new(2 * block);
         let stride = 2 * F::LANES;
         let items = block * stride;
         let mut rows = vec![F::of(0.25); items];

@@ -9,7 +9,7 @@ use crate::instruction_set::InstructionSet;
 pub(crate) use twiddles::Twiddles;
 
 /// A complex factor that all lanes share: its real and its imaginary part.
-pub type Factor<F> = [F; 2];
+pub type ComplexFactor<F> = [F; 2];
 
 /// The bodies for one type, compiled for every instruction set.
 pub trait Kernels: Sized {
@@ -33,13 +33,13 @@ pub trait Kernels: Sized {
         instructions: InstructionSet,
         sums: &mut [Self],
         spectrum: [&[Self]; 1],
-        filter: [&[Factor<Self>]; 1],
+        filter: [&[ComplexFactor<Self>]; 1],
     );
     fn multiply_add_four(
         instructions: InstructionSet,
         sums: &mut [Self],
         spectra: [&[Self]; 4],
-        filters: [&[Factor<Self>]; 4],
+        filters: [&[ComplexFactor<Self>]; 4],
     );
 }
 
@@ -49,7 +49,7 @@ macro_rules! for_every_width {
      $(fn $name:ident($($arg:ident: $type:ty),*);)*) => {
         #[cfg(target_arch = "x86_64")]
         mod wide {
-            use super::{Factor, LANES, Twiddles, butterflies};
+            use super::{ComplexFactor, LANES, Twiddles, butterflies};
             $(
                 #[target_feature(enable = "avx2")]
                 pub(super) fn $name($($arg: $type),*) {
@@ -60,7 +60,7 @@ macro_rules! for_every_width {
 
         #[cfg(target_arch = "x86_64")]
         mod widest {
-            use super::{Factor, LANES, Twiddles, butterflies};
+            use super::{ComplexFactor, LANES, Twiddles, butterflies};
             $(
                 #[target_feature(enable = "avx512f")]
                 pub(super) fn $name($($arg: $type),*) {
@@ -116,7 +116,7 @@ macro_rules! kernels {
                 instructions: InstructionSet,
                 sums: &mut [Self],
                 spectrum: [&[Self]; 1],
-                filter: [&[Factor<Self>]; 1],
+                filter: [&[ComplexFactor<Self>]; 1],
             ) {
                 $module::multiply_add_one(instructions, sums, spectrum, filter);
             }
@@ -124,14 +124,14 @@ macro_rules! kernels {
                 instructions: InstructionSet,
                 sums: &mut [Self],
                 spectra: [&[Self]; 4],
-                filters: [&[Factor<Self>]; 4],
+                filters: [&[ComplexFactor<Self>]; 4],
             ) {
                 $module::multiply_add_four(instructions, sums, spectra, filters);
             }
         }
 
         mod $module {
-            use super::{Factor, Twiddles, butterflies};
+            use super::{ComplexFactor, Twiddles, butterflies};
             use crate::instruction_set::{InstructionSet, Instructions};
 
             const LANES: usize = 64 / size_of::<$real>();
@@ -145,8 +145,8 @@ macro_rules! kernels {
                 fn forward_padded(rows: &[$real], stride: usize, data: &mut [$real], twiddles: &Twiddles<$real>);
                 fn inverse(data: &mut [$real], twiddles: &Twiddles<$real>);
                 fn inverse_half(data: &mut [$real], rows: &mut [$real], stride: usize, twiddles: &Twiddles<$real>);
-                fn multiply_add_one(sums: &mut [$real], spectrum: [&[$real]; 1], filter: [&[Factor<$real>]; 1]);
-                fn multiply_add_four(sums: &mut [$real], spectra: [&[$real]; 4], filters: [&[Factor<$real>]; 4]);
+                fn multiply_add_one(sums: &mut [$real], spectrum: [&[$real]; 1], filter: [&[ComplexFactor<$real>]; 1]);
+                fn multiply_add_four(sums: &mut [$real], spectra: [&[$real]; 4], filters: [&[ComplexFactor<$real>]; 4]);
             }
         }
     };

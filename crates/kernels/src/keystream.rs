@@ -78,13 +78,13 @@ impl BlockName {
 pub struct Keystream {
     cipher: Cipher,
     instructions: InstructionSet,
-    key: Key,
+    key: ExpandedKey,
 }
 
 /// The expanded key.
-enum Key {
+enum ExpandedKey {
     Aes(aes::RoundKeys),
-    ChaCha(chacha::Key),
+    ChaCha(chacha::ChaChaKey),
 }
 
 impl Keystream {
@@ -93,10 +93,10 @@ impl Keystream {
         let expanded = match cipher {
             Cipher::Aes128Ctr => {
                 let (first, _) = key.split_first_chunk::<16>().expect("32 bytes are more than 16");
-                Key::Aes(aes::RoundKeys::new(first, instructions))
+                ExpandedKey::Aes(aes::RoundKeys::new(first, instructions))
             }
-            Cipher::ChaCha8 => Key::ChaCha(chacha::Key::new(key, chacha::Rounds::Eight)),
-            Cipher::ChaCha20 => Key::ChaCha(chacha::Key::new(key, chacha::Rounds::Twenty)),
+            Cipher::ChaCha8 => ExpandedKey::ChaCha(chacha::ChaChaKey::new(key, chacha::Rounds::Eight)),
+            Cipher::ChaCha20 => ExpandedKey::ChaCha(chacha::ChaChaKey::new(key, chacha::Rounds::Twenty)),
         };
         Self { cipher, instructions, key: expanded }
     }
@@ -154,8 +154,8 @@ impl Keystream {
 
         let block = (coordinate % blocks) as usize;
         let word = |i: usize| match self.key {
-            Key::Aes(_) => words[0][4 * block + i],
-            Key::ChaCha(_) => words[0][chacha::LANES * i + block],
+            ExpandedKey::Aes(_) => words[0][4 * block + i],
+            ExpandedKey::ChaCha(_) => words[0][chacha::LANES * i + block],
         };
         (0..4).fold(0, |bits, i| bits | u128::from(word(i)) << (32 * i))
     }
@@ -181,8 +181,8 @@ impl Keystream {
     fn groups(&self, node: BlockName, group: u64, words: &mut [[u32; GROUP]]) {
         let block = group * (GROUP / self.cipher.words_per_block()) as u64;
         match &self.key {
-            Key::Aes(keys) => keys.groups(node.index, node.upper() | block, words),
-            Key::ChaCha(key) => key.groups(self.instructions, node.index, node.upper() | block, words),
+            ExpandedKey::Aes(keys) => keys.groups(node.index, node.upper() | block, words),
+            ExpandedKey::ChaCha(key) => key.groups(self.instructions, node.index, node.upper() | block, words),
         }
     }
 }

@@ -72,11 +72,11 @@ const RARE: u32 = 15;
 const BLOCK: usize = 64;
 
 /// More random bits for the normal at a position of the slice.
-type Tail<'a> = &'a mut dyn FnMut(usize) -> u128;
+type ExtraBits<'a> = &'a mut dyn FnMut(usize) -> u128;
 
 /// Aligned to cache lines.
 #[repr(C, align(64))]
-struct Aligned<T>(T);
+struct CacheAligned<T>(T);
 
 /// Rows to columns.
 #[cfg(target_arch = "x86_64")]

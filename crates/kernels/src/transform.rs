@@ -8,9 +8,9 @@
 //!
 //! Two real series share one complex series: with a real filter, real and imaginary parts stay separate.
 //!
-//! **Order.** [`Transform::forward`] decimates in frequency by 4, and leaves the spectrum in the order in which its
-//! stages produce it; [`Transform::inverse`] decimates in time and expects that order. Products of spectra, their only
-//! use, do not depend on the order.
+//! **Order.** [`LaneTransform::forward`] decimates in frequency by 4, and leaves the spectrum in the order in which its
+//! stages produce it; [`LaneTransform::inverse`] decimates in time and expects that order. Products of spectra, their
+//! only use, do not depend on the order.
 //!
 //! **Rounding.** A stage of radix 4 has at most 5 rounded operations in sequence, so an `f32` transform errs, relative
 //! to the norm of the series, by about `2^-24 √log N`: a few units in the last place.
@@ -18,15 +18,15 @@
 use crate::fourier::Twiddles;
 use crate::{InstructionSet, Real};
 
-pub use crate::fourier::Factor;
+pub use crate::fourier::ComplexFactor;
 
 /// The transform of one length, for all lanes of a line.
-pub struct Transform<F> {
+pub struct LaneTransform<F> {
     points: usize,
     twiddles: Twiddles<F>,
 }
 
-impl<F: Real> Transform<F> {
+impl<F: Real> LaneTransform<F> {
     /// Minimum length.
     pub const MIN_POINTS: usize = 16;
 
@@ -100,7 +100,12 @@ impl<F: Real> Transform<F> {
 ///
 /// # Panics
 /// If there are not as many filters as spectra, or one is shorter than the sums.
-pub fn multiply_add<F: Real>(instructions: InstructionSet, sums: &mut [F], spectra: &[&[F]], filters: &[&[Factor<F>]]) {
+pub fn multiply_add<F: Real>(
+    instructions: InstructionSet,
+    sums: &mut [F],
+    spectra: &[&[F]],
+    filters: &[&[ComplexFactor<F>]],
+) {
     assert_eq!(spectra.len(), filters.len());
     let (spectra, last_spectra) = spectra.as_chunks::<4>();
     let (filters, last_filters) = filters.as_chunks::<4>();

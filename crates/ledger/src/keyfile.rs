@@ -7,8 +7,8 @@
 
 use crate::disk::{Access, RealDisk, folder_of, replace};
 use evertally::noise::SecretKey;
-use evertally_declare::error::{Context, Error, Result, usage};
-use evertally_declare::problem::{Piece, sentence};
+use evertally_declare::error::{Context, PipelineError, Result, usage};
+use evertally_declare::problem::{SentencePart, sentence};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -45,7 +45,7 @@ pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
 }
 
 /// The error for an attempt to replace a key.
-pub(crate) fn key_exists_error(path: &Path) -> Error {
+pub(crate) fn key_exists_error(path: &Path) -> PipelineError {
     usage(format!("{} already exists; a key is never replaced", path.display()))
 }
 
@@ -54,9 +54,10 @@ pub fn read(path: &Path) -> Result<SecretKey> {
     let shown = path.display();
     // Only files are opened: a pipe without a writer would block forever.
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => {
-            usage(sentence![format!("there is no key file {shown}; make one with "), Piece::NewKey(shown.to_string())])
-        }
+        ErrorKind::NotFound => usage(sentence![
+            format!("there is no key file {shown}; make one with "),
+            SentencePart::NewKey(shown.to_string())
+        ]),
         _ => unreadable(path, &e),
     })?;
     if meta.is_dir() {
@@ -74,7 +75,7 @@ pub fn read(path: &Path) -> Result<SecretKey> {
     parse_bytes(&bytes).map_err(|problem| usage(format!("{shown} is not a usable key file: {problem}")))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+fn unreadable(path: &Path, error: &std::io::Error) -> PipelineError {
     let shown = path.display();
     match error.kind() {
         ErrorKind::PermissionDenied => usage(format!(

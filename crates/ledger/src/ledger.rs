@@ -5,8 +5,8 @@
 //! Everything else is refused, because the difference of two releases with equal noise is exact. A key is made together
 //! with its ledger; a key without one is refused, because it may have published anything.
 //!
-//! This module decides which steps are recorded and which are refused. A [`Store`] keeps the bytes: next to the key
-//! file ([`FileStore`]) or in memory ([`MemoryStore`]).
+//! This module decides which steps are recorded and which are refused. A [`LedgerStore`] keeps the bytes: next to the
+//! key file ([`FileStore`]) or in memory ([`MemoryStore`]).
 
 mod contents;
 mod digest;
@@ -31,16 +31,16 @@ pub use file_store::{Absent, FileStore, ledger_path};
 pub use issued::Issuer;
 pub use issuers::assign_to_service;
 pub use public::{PublicLedger, PublishedStream, Spent, spent};
-pub use store::{MemoryStore, Store};
+pub use store::{LedgerStore, MemoryStore};
 pub use stream_key::recorded;
 
 use crate::source::{Approval, Claim, SourceBudget};
 use contents::{Contents, Delegation, Entry, SavedSession, code_key};
-use digest::Past;
+use digest::PublishedHistory;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
 use evertally::privacy::Budget;
-use evertally_declare::error::{Context, Error, Result, failure, usage};
+use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
@@ -56,7 +56,7 @@ use zeroize::Zeroizing;
 pub struct Ledger {
     contents: Contents,
     code_key: Zeroizing<[u8; 32]>,
-    store: Box<dyn Store>,
+    store: Box<dyn LedgerStore>,
     source: Option<SourceSpending>,
 }
 
@@ -82,13 +82,13 @@ pub struct Left<'a> {
     /// The state of its session.
     pub state: Vec<u8>,
     /// Bytes to write to outputs.
-    pub outputs: Vec<Output<'a>>,
+    pub outputs: Vec<OutputBytes<'a>>,
     /// The table after this run.
     pub table: Option<TableMark>,
 }
 
 /// Bytes to write to an output once the run is recorded.
-pub struct Output<'a> {
+pub struct OutputBytes<'a> {
     /// The output; `-` is standard output.
     pub target: String,
     /// Append after this many bytes of the output; if `None`, replace the whole output.
@@ -109,7 +109,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the store is not empty, or cannot be read or written.
-    pub fn create(store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+    pub fn create(store: impl LedgerStore + 'static, key: &SecretKey) -> Result<Self> {
         let mut ledger = Self::begin(store, key)?;
         ledger.commit(ledger.contents.clone())?;
         Ok(ledger)
@@ -119,7 +119,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the store is not empty, or cannot be read.
-    pub fn begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+    pub fn begin(mut store: impl LedgerStore + 'static, key: &SecretKey) -> Result<Self> {
         if store.load()?.is_some() {
             return Err(usage(format!(
                 "the ledger {} already exists; it belongs to a key that was here",
@@ -142,7 +142,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Like [`open`](Self::open), except for an empty store.
-    pub fn open_or_begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+    pub fn open_or_begin(mut store: impl LedgerStore + 'static, key: &SecretKey) -> Result<Self> {
         match store.load()? {
             Some(_) => Self::open(store, key),
             None => Self::begin(store, key),
@@ -154,7 +154,7 @@ impl Ledger {
     /// # Errors
     /// If the store is empty or holds something else, such as the ledger of another key; if another program changed the
     /// ledger, or the key belongs to a service.
-    pub fn open(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+    pub fn open(mut store: impl LedgerStore + 'static, key: &SecretKey) -> Result<Self> {
         let (bytes, shown) = (store.load()?, store.name());
         let bytes = bytes.ok_or_else(|| {
             usage(format!("the key {} has no ledger {shown}: it may have published anything; make a new key", key.id()))
@@ -320,8 +320,8 @@ impl Ledger {
                 );
                 return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
             }
-            Some(entry) => Past::of(entry),
-            None => Past::default(),
+            Some(entry) => PublishedHistory::of(entry),
+            None => PublishedHistory::default(),
         };
         past.check_covers(name, last_step)?;
         if let Some(source) = &self.source {
@@ -428,7 +428,7 @@ impl Ledger {
         self.contents.check_not_issued(&name)?;
         let mut contents = self.contents.clone();
         let entry = contents.streams.entry(name.to_string()).or_insert_with(|| stream.entry());
-        let past = Past::of(entry);
+        let past = PublishedHistory::of(entry);
         past.check_covers(&name, stream.steps())?;
         if left.is_none() && entry.plan == stream.plan() && past.agrees(stream.steps(), &stream.digest()) {
             return Ok(()); // nothing new
@@ -456,7 +456,7 @@ impl Ledger {
         let in_parts = stream.is_in_parts();
         entry.runs.push(Run { counter, at, through, digest: stream.digest(), in_parts, policies, files });
         self.commit(contents)?;
-        stream.is_recorded(Past::of(&self.contents.streams[name.as_str()]));
+        stream.is_recorded(PublishedHistory::of(&self.contents.streams[name.as_str()]));
         Ok(())
     }
 
@@ -502,7 +502,7 @@ impl SourceSpending {
     }
 }
 
-fn delegated_error(name: &StreamName, guard: &Delegation) -> Error {
+fn delegated_error(name: &StreamName, guard: &Delegation) -> PipelineError {
     let elsewhere = format!(
         "stream `{name}` is published by a cluster, whose ledger is {}: continue there, or give another ",
         guard.place
@@ -511,7 +511,7 @@ fn delegated_error(name: &StreamName, guard: &Delegation) -> Error {
 }
 
 /// The error for a ledger that was replaced by another one in the same place.
-fn replaced_ledger_error(name: &StreamName, guard: &Delegation) -> Error {
+fn replaced_ledger_error(name: &StreamName, guard: &Delegation) -> PipelineError {
     let gone = format!(
         "the ledger {} is not the one that stream `{name}` is published under: it was deleted, or another has taken \
          its place. Restore all of it, or give another ",
@@ -522,14 +522,14 @@ fn replaced_ledger_error(name: &StreamName, guard: &Delegation) -> Error {
 
 /// Writes the records of a run into parts of a store.
 fn keep(
-    store: &mut dyn Store,
+    store: &mut dyn LedgerStore,
     mut state: &[u8],
-    outputs: Vec<Output<'_>>,
+    outputs: Vec<OutputBytes<'_>>,
     table: Option<TableMark>,
 ) -> Result<SavedSession> {
     let part = part_name(&mut &*state)?;
     store.put_part(&part, &mut state)?;
-    let pending = |Output { target, behind, private, contents }: Output<'_>| {
+    let pending = |OutputBytes { target, behind, private, contents }: OutputBytes<'_>| {
         contents.rewind()?;
         let part = part_name(contents)?;
         contents.rewind()?;

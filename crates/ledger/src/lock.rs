@@ -127,7 +127,7 @@ fn try_lock(file: &File, path: &Path) -> Result<bool> {
     }
 }
 
-fn no_lock(path: &Path, protected: &Path, error: &std::io::Error) -> evertally_declare::error::Error {
+fn no_lock(path: &Path, protected: &Path, error: &std::io::Error) -> evertally_declare::error::PipelineError {
     usage(format!(
         "cannot create {} ({error}), the lock that keeps other runs away from {}; make the folder writable",
         path.display(),

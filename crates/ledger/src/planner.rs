@@ -10,7 +10,7 @@
 use crate::disk::{Disk, RealDisk};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
-use evertally_declare::error::{Context, Error, Result, usage};
+use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::Settings;
 use evertally_declare::stream::Stream;
@@ -19,15 +19,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A progress report of a search.
-pub enum Progress {
+pub enum SearchProgress {
     /// The share of the work that is done, 0 to 1.
     Share(f64),
     /// The result could not be cached.
-    NotKept(Error),
+    NotKept(PipelineError),
 }
 
 /// A callback for the progress of searches; factorizations found in the cache report nothing.
-pub type Watch<'a> = dyn FnMut(Progress) + 'a;
+pub type SearchWatch<'a> = dyn FnMut(SearchProgress) + 'a;
 
 /// The longest horizon of the search.
 pub const LONGEST: u64 = 512;
@@ -37,7 +37,7 @@ pub const LONGEST: u64 = 512;
 ///
 /// # Errors
 /// If no plan serves the request, or the confidence is out of range.
-pub fn plan(settings: Settings, watch: &mut Watch<'_>) -> Result<(Stream, Option<GroupTable>)> {
+pub fn plan(settings: Settings, watch: &mut SearchWatch<'_>) -> Result<(Stream, Option<GroupTable>)> {
     let groups = settings.groups();
     let stream = match settings.request.mix() {
         // All of its workloads are planned together.
@@ -54,7 +54,7 @@ pub fn plan(settings: Settings, watch: &mut Watch<'_>) -> Result<(Stream, Option
 ///
 /// # Errors
 /// If the library refuses the search.
-pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<PlanRequest> {
+pub fn with_searched(request: PlanRequest, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
     let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
     let objective = optimum.objective.unwrap_or(request.objective());
     prepare(request, objective, watch)
@@ -64,7 +64,7 @@ pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<Plan
 ///
 /// # Errors
 /// If the library refuses the search.
-pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut Watch<'_>) -> Result<PlanRequest> {
+pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
     if !(1..=LONGEST).contains(&request.horizon()) {
         return Ok(request); // the library reports the reason
     }
@@ -77,16 +77,16 @@ pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut Watch<'_>
 ///
 /// # Errors
 /// If the horizon is out of range.
-pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut Watch<'_>) -> Result<DensePure> {
+pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut SearchWatch<'_>) -> Result<DensePure> {
     let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
     if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
         return Ok(found);
     }
-    let found = DensePure::search(horizon, objective, &mut |_, share| watch(Progress::Share(share)))?;
+    let found = DensePure::search(horizon, objective, &mut |_, share| watch(SearchProgress::Share(share)))?;
     if let Some(path) = path
         && let Err(error) = write(&path, &found.to_bytes())
     {
-        watch(Progress::NotKept(error));
+        watch(SearchProgress::NotKept(error));
     }
     Ok(found)
 }

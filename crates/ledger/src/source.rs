@@ -12,12 +12,12 @@ mod claim;
 mod contents;
 
 pub use claim::{Approval, Claim};
-pub use contents::{Costs, State, Total};
+pub use contents::{BudgetState, Costs, Total};
 
 use crate::disk::{Access, Disk, RealDisk, replace};
 use crate::lock::{LockWait, NameLock, check_one_name, resolve};
 use crate::protected::check_output;
-use contents::Contents;
+use contents::SourceContents;
 use evertally::privacy::composition::Amount;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_declare::parameter::Parameter;
@@ -49,7 +49,7 @@ impl SourceBudget {
         }
         check_output(&path, &[])?;
         let budget = Self { disk, path };
-        budget.write(&Contents::new(name, total, approval), &lock)?;
+        budget.write(&SourceContents::new(name, total, approval), &lock)?;
         Ok(budget)
     }
 
@@ -80,7 +80,7 @@ impl SourceBudget {
     ///
     /// # Errors
     /// If it cannot be read, or was changed by hand and is inconsistent.
-    pub fn state(&self) -> Result<State> {
+    pub fn state(&self) -> Result<BudgetState> {
         self.read()?.state()
     }
 
@@ -135,7 +135,7 @@ impl SourceBudget {
     }
 
     /// Adds a claim to the contents if it fits; returns whether anything changed.
-    fn admit(&self, contents: &mut Contents, claim: &Claim, approval: &Approval) -> Result<bool> {
+    fn admit(&self, contents: &mut SourceContents, claim: &Claim, approval: &Approval) -> Result<bool> {
         if let Some(cost) = contents.find(claim) {
             let taken_up = cost.key_id.is_empty() && !claim.key_id.is_empty();
             if taken_up {
@@ -175,24 +175,24 @@ impl SourceBudget {
     }
 
     /// Reads, changes and replaces the file under its lock; writes nothing if nothing changes.
-    fn change(&self, change: impl FnOnce(&mut Contents) -> Result<bool>) -> Result<()> {
+    fn change(&self, change: impl FnOnce(&mut SourceContents) -> Result<bool>) -> Result<()> {
         let (never, mut waiting) = (AtomicBool::new(false), |_: &Path| ());
         let lock = NameLock::take(&self.path, &self.path, &mut LockWait::until(&never, &mut waiting))?;
         let mut contents = self.read()?;
         if change(&mut contents)? { self.write(&contents, &lock) } else { Ok(()) }
     }
 
-    fn read(&self) -> Result<Contents> {
+    fn read(&self) -> Result<SourceContents> {
         let shown = self.path.display();
         check_one_name(&self.path, "budget")?;
         let bytes = self.disk.read(&self.path).map_err(|e| usage(format!("the budget {shown} cannot be read: {e}")))?;
         let bytes = bytes.ok_or_else(|| {
             usage(format!("there is no budget {shown}; make one with `evertally budget new {shown}`"))
         })?;
-        Contents::read(&bytes, &shown.to_string())
+        SourceContents::read(&bytes, &shown.to_string())
     }
 
-    fn write(&self, contents: &Contents, lock: &NameLock) -> Result<()> {
+    fn write(&self, contents: &SourceContents, lock: &NameLock) -> Result<()> {
         let shown = self.path.display();
         if !lock.is_current() {
             return Err(usage(format!("the lock file of the budget {shown} was removed; run again")));

@@ -2,7 +2,7 @@
 //! embedded in a page without affecting it, and under a strict content security policy.
 
 use crate::font;
-use crate::style::{Anchor, FONTS, Look, Marker, Stroke, TextStyle, ink};
+use crate::style::{FONTS, LineStyle, Marker, Stroke, TextAnchor, TextStyle, ink};
 use crate::text::escape;
 use std::fmt::Write;
 
@@ -130,9 +130,9 @@ impl Canvas {
 
     fn put_text(&mut self, x: f64, y: f64, text: &str, plain: Option<&str>, style: TextStyle) {
         let anchor = match style.anchor {
-            Anchor::Start => "",
-            Anchor::Middle => " text-anchor=\"middle\"",
-            Anchor::End => " text-anchor=\"end\"",
+            TextAnchor::Start => "",
+            TextAnchor::Middle => " text-anchor=\"middle\"",
+            TextAnchor::End => " text-anchor=\"end\"",
         };
         let weight = if style.bold { " font-weight=\"700\"" } else { "" };
         // Last of the attributes: see `raster`.
@@ -149,7 +149,7 @@ impl Canvas {
     }
 
     /// A point of a line.
-    pub fn mark(&mut self, x: f64, y: f64, look: Look) {
+    pub fn mark(&mut self, x: f64, y: f64, look: LineStyle) {
         let (fill, edge) = if look.hollow { (ink::PAPER, look.colour) } else { (look.colour, ink::PAPER) };
         let radius = 3.6;
         let corners =

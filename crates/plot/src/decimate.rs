@@ -7,13 +7,13 @@ pub(crate) fn line(points: impl ExactSizeIterator<Item = (f64, f64)>, columns: f
         return points.collect();
     }
     let mut out = Vec::new();
-    let mut column: Option<Column> = None;
+    let mut column: Option<PixelColumn> = None;
     for (x, y) in points {
         match &mut column {
             Some(open) if open.number == x.floor() => open.add(x, y),
             _ => {
                 column.take().into_iter().for_each(|full| full.write(&mut out));
-                column = Some(Column::new(x, y));
+                column = Some(PixelColumn::new(x, y));
             }
         }
     }
@@ -55,14 +55,14 @@ pub(crate) fn envelope(
     out
 }
 
-struct Column {
+struct PixelColumn {
     number: f64,
     count: usize,
     /// Index within the column, and the point: first, smallest y, largest y, last.
     extremes: [(usize, f64, f64); 4],
 }
 
-impl Column {
+impl PixelColumn {
     fn new(x: f64, y: f64) -> Self {
         Self { number: x.floor(), count: 1, extremes: [(0, x, y); 4] }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// An error that prevents a picture.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum PlotError {
     /// There is nothing to draw: no group has a release.
     NoRelease,
     /// A time, value or bound of a group is not a finite number.
@@ -43,7 +43,7 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for PlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRelease => f.write_str("nothing to plot: no group has a release"),
@@ -67,4 +67,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for PlotError {}

@@ -6,14 +6,14 @@
 use crate::axis::{Axis, Spacing, ValueAxis};
 use crate::canvas::Canvas;
 use crate::frame::{Frame, crisp};
-use crate::style::{Anchor, SMALL, Stroke, TextStyle, ink};
+use crate::style::{SMALL, Stroke, TextAnchor, TextStyle, ink};
 use crate::text::width;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 260.0;
 const FIELD: Frame = Frame { left: 64.0, top: 30.0, width: 564.0, height: 184.0 };
 
-const QUIET: TextStyle = TextStyle { size: SMALL, fill: ink::ANYWHERE, anchor: Anchor::Start, bold: false };
+const QUIET: TextStyle = TextStyle { size: SMALL, fill: ink::ANYWHERE, anchor: TextAnchor::Start, bold: false };
 const ERROR: Stroke = Stroke { colour: ink::BLUE.0, width: 1.75, dash: None, opacity: 1.0 };
 const BOUND: Stroke = Stroke { colour: ink::VERMILION.0, width: 1.5, dash: Some("6 4"), opacity: 1.0 };
 /// Opacity of the range of nearby steps.
@@ -26,7 +26,7 @@ const MAX_STEPS_PER_COLUMN: u64 = 32;
 
 /// Neighbouring steps that share a column of the picture.
 #[derive(Clone, Copy, Debug)]
-struct Column {
+struct StepColumn {
     first: u64,
     last: u64,
     /// Smallest and largest error of the evaluated steps.
@@ -34,7 +34,7 @@ struct Column {
     greatest: f64,
 }
 
-impl Column {
+impl StepColumn {
     fn middle(&self) -> f64 {
         (self.first as f64 + self.last as f64) / 2.0
     }
@@ -51,7 +51,7 @@ impl Column {
 #[derive(Clone, Debug)]
 pub struct ErrorCurve {
     horizon: u64,
-    columns: Vec<Column>,
+    columns: Vec<StepColumn>,
     bound: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ impl ErrorCurve {
             let (first, last) = (edge(k) + 1, edge(k + 1));
             let errors = evaluated_steps(first, last).into_iter().map(&std_error);
             let (least, greatest) = errors.fold((f64::INFINITY, 0.0f64), |(a, b), e| (a.min(e), b.max(e)));
-            Column { first, last, least, greatest }
+            StepColumn { first, last, least, greatest }
         };
         Self { horizon, columns: (0..count).map(column).collect(), bound }
     }
@@ -91,9 +91,9 @@ impl ErrorCurve {
 
     /// Draws the range of every column, a line through the largest errors, and the bound.
     fn draw(&self, canvas: &mut Canvas, steps: &Axis, errors: &Axis) {
-        let place = |column: &Column, error: f64| (FIELD.x(steps, column.middle()), FIELD.y(errors, error));
+        let place = |column: &StepColumn, error: f64| (FIELD.x(steps, column.middle()), FIELD.y(errors, error));
         if self.has_ranges() {
-            let range = |column: &Column| {
+            let range = |column: &StepColumn| {
                 let (x, top) = place(column, column.greatest);
                 (x, top, place(column, column.least).1)
             };
@@ -140,13 +140,13 @@ fn step_axis(canvas: &mut Canvas, steps: &Axis) {
         let (x, label) = (crisp(FIELD.x(steps, tick)), ticks.label(tick));
         canvas.line((x, base), (x, base + 5.0), Stroke::new(ink::ANYWHERE, 1.0));
         let juts_out = x + width(&label, SMALL, false) / 2.0 > WIDTH;
-        let (x, anchor) = if juts_out { (FIELD.right(), Anchor::End) } else { (x, Anchor::Middle) };
+        let (x, anchor) = if juts_out { (FIELD.right(), TextAnchor::End) } else { (x, TextAnchor::Middle) };
         canvas.text(x, base + 18.0, &label, QUIET.anchor(anchor));
     }
     let middle = FIELD.left + FIELD.width / 2.0;
-    canvas.text(middle, base + 37.0, &steps.caption, QUIET.anchor(Anchor::Middle));
+    canvas.text(middle, base + 37.0, &steps.caption, QUIET.anchor(TextAnchor::Middle));
     if !ticks.unit().is_empty() {
-        canvas.text(FIELD.right(), base + 37.0, &ticks.unit(), QUIET.anchor(Anchor::End));
+        canvas.text(FIELD.right(), base + 37.0, &ticks.unit(), QUIET.anchor(TextAnchor::End));
     }
 }
 
@@ -157,10 +157,10 @@ fn error_axis(canvas: &mut Canvas, errors: &Axis) {
         let y = crisp(FIELD.y(errors, tick));
         let line = Stroke { opacity: 0.25, ..Stroke::new(ink::ANYWHERE, 1.0) };
         canvas.line((FIELD.left, y), (FIELD.right(), y), line);
-        canvas.text(FIELD.left - 8.0, y + 4.0, &ticks.label(tick), QUIET.anchor(Anchor::End));
+        canvas.text(FIELD.left - 8.0, y + 4.0, &ticks.label(tick), QUIET.anchor(TextAnchor::End));
     }
     if !ticks.unit().is_empty() {
-        canvas.text(FIELD.left - 8.0, 18.0, &ticks.unit(), QUIET.anchor(Anchor::End));
+        canvas.text(FIELD.left - 8.0, 18.0, &ticks.unit(), QUIET.anchor(TextAnchor::End));
     }
 }
 

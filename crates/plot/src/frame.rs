@@ -2,7 +2,7 @@
 
 use crate::axis::Axis;
 use crate::canvas::Canvas;
-use crate::style::{Anchor, SMALL, Stroke, TextStyle, ink};
+use crate::style::{SMALL, Stroke, TextAnchor, TextStyle, ink};
 
 /// A rectangle on the sheet.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Frame {
         let y = crisp(y);
         canvas.line((self.left, y), (self.right(), y), Stroke::new(colour, 1.0));
         if let Some(label) = label {
-            let style = TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::End);
+            let style = TextStyle::new(SMALL, ink::MUTED).anchor(TextAnchor::End);
             canvas.text(self.left - 8.0, y + 4.0, label, style);
         }
     }

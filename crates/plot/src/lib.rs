@@ -4,12 +4,12 @@
 //! | picture | content |
 //! |---|---|
 //! | [`ReleasePlot`] | a release: running counts of groups with their intervals |
-//! | [`Ranking`] | items below each other: a dot for each value, its interval as a line |
+//! | [`RankingChart`] | items below each other: a dot for each value, its interval as a line |
 //! | [`ErrorCurve`] | a plan: the error of its release over the steps |
 //! | [`lines`] | a comparison: lines on common axes, in panels |
 //!
 //! ```text
-//!  ReleasePlot   Ranking   ErrorCurve   lines      the pictures
+//!  ReleasePlot   RankingChart   ErrorCurve   lines      the pictures
 //!       └───────────┴──────────┴──────────┘
 //!                   sheet                          headline, body, footnote
 //!                axis   frame                      from numbers to positions
@@ -39,7 +39,7 @@
 //!     unsafe_truth: false,
 //! };
 //! assert!(plot.svg()?.starts_with("<svg"));
-//! # Ok::<(), evertally_plot::Error>(())
+//! # Ok::<(), evertally_plot::PlotError>(())
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -62,9 +62,9 @@ pub mod style;
 pub mod text;
 
 pub use axis::TimeLabels;
-pub use error::Error;
+pub use error::PlotError;
 pub use error_curve::ErrorCurve;
-pub use ranking::{RankedItem, Ranking};
+pub use ranking::{RankedItem, RankingChart};
 #[cfg(feature = "raster")]
 pub use raster::png;
 pub use release::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE, Point, ReleasePlot, STAMP};

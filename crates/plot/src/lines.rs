@@ -6,7 +6,7 @@ use crate::decimate;
 use crate::frame::{Frame, crisp};
 use crate::labels::apart;
 use crate::sheet::{SheetTexts, sheet};
-use crate::style::{Anchor, Look, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, ink};
+use crate::style::{LineStyle, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextAnchor, TextStyle, ink};
 use crate::text::width;
 
 /// Height of the label of a line.
@@ -25,11 +25,11 @@ const MARKS: usize = 21;
 
 /// One line of a panel.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct PanelLine {
     /// Its name.
     pub label: String,
     /// Its look.
-    pub look: Look,
+    pub look: LineStyle,
     /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
@@ -42,7 +42,7 @@ pub struct Panel {
     /// The vertical axis.
     pub y: Axis,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PanelLine>,
     /// The minimum height; increased if the labels of the lines need more.
     pub height: f64,
 }
@@ -93,8 +93,8 @@ impl Panel {
 
     /// The names of the lines, ordered by their ends, each with a sample; a leader joins it to an end at the edge.
     fn labels(&self, canvas: &mut Canvas, frame: &Frame) {
-        let lines: Vec<&Line> = self.lines.iter().filter(|line| !line.points.is_empty()).collect();
-        let end = |line: &Line| line.points[line.points.len() - 1];
+        let lines: Vec<&PanelLine> = self.lines.iter().filter(|line| !line.points.is_empty()).collect();
+        let end = |line: &PanelLine| line.points[line.points.len() - 1];
         let ends: Vec<(f64, f64)> =
             lines.iter().map(|line| end(line)).map(|(x, y)| (frame.x(&self.x, x), frame.y(&self.y, y))).collect();
         let wished: Vec<f64> = ends.iter().map(|end| end.1).collect();
@@ -120,7 +120,7 @@ pub fn axes(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, y_ticks: &[(
     value_axis(canvas, frame, y, y_ticks, true);
     step_axis(canvas, frame, x, true);
     let middle = frame.left + frame.width / 2.0;
-    let caption = TextStyle::new(NORMAL, ink::TEXT).anchor(Anchor::Middle);
+    let caption = TextStyle::new(NORMAL, ink::TEXT).anchor(TextAnchor::Middle);
     canvas.text(middle, frame.bottom() + 35.0, &x.caption, caption);
 }
 
@@ -138,7 +138,7 @@ fn step_axis(canvas: &mut Canvas, frame: &Frame, x: &Axis, labels: bool) {
         canvas.line((place, frame.top), (place, base), Stroke::new(ink::GRID, 1.0));
         if labels {
             canvas.line((place, base), (place, base + 4.0), Stroke::new(ink::AXIS, 1.0));
-            canvas.text(place, base + 17.0, &label, TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
+            canvas.text(place, base + 17.0, &label, TextStyle::new(SMALL, ink::MUTED).anchor(TextAnchor::Middle));
         }
     }
     frame.base_line(canvas);
@@ -152,7 +152,7 @@ pub struct SmallPanel {
     /// Numbers under the name.
     pub note: String,
     /// The last line is drawn on top, and gives the name its colour.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PanelLine>,
 }
 
 /// Draws small panels in three columns.
@@ -189,7 +189,7 @@ pub fn small_panels(words: &SheetTexts, x: &Axis, y: &Axis, panels: &[SmallPanel
     })
 }
 
-fn draw_line(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, line: &Line) {
+fn draw_line(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, line: &PanelLine) {
     let places: Vec<(f64, f64)> = line.points.iter().map(|&(at, value)| (frame.x(x, at), frame.y(y, value))).collect();
     canvas.polyline(&decimate::line(places.iter().copied(), frame.width), line.look.stroke());
     if places.len() <= MAX_MARKED_POINTS {

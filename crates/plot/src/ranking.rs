@@ -2,11 +2,11 @@
 
 use crate::axis::{ValueAxis, with_padding};
 use crate::canvas::Canvas;
-use crate::error::Error;
+use crate::error::PlotError;
 use crate::font;
 use crate::frame::crisp;
 use crate::sheet::{Sheet, SheetTexts};
-use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
+use crate::style::{MARGIN, NORMAL, ROOM, SMALL, Stroke, TextAnchor, TextStyle, WIDTH, ink};
 use crate::text::{fit, grouped, half_width, percent, release, width};
 
 /// Height of an item's row.
@@ -51,7 +51,7 @@ impl RankedItem {
 
 /// Items below each other, in the given order.
 #[derive(Clone, Debug)]
-pub struct Ranking {
+pub struct RankingChart {
     /// Headline.
     pub title: String,
     /// Budget, privacy unit and mechanism in words, under the headline.
@@ -72,15 +72,15 @@ pub struct Ranking {
     pub value_word: &'static str,
 }
 
-impl Ranking {
+impl RankingChart {
     /// The picture as SVG; without items it states that there are none. The same ranking gives the same bytes.
     ///
     /// # Errors
     /// If a number is not finite.
-    pub fn svg(&self) -> Result<String, Error> {
+    pub fn svg(&self) -> Result<String, PlotError> {
         let finite = |item: &RankedItem| item.ends().iter().all(|number| number.abs() < 1e300);
         if let Some(item) = self.items.iter().find(|item| !finite(item)) {
-            return Err(Error::ItemNotFinite { item: fit(&item.name, 400.0, NORMAL, false) });
+            return Err(PlotError::ItemNotFinite { item: fit(&item.name, 400.0, NORMAL, false) });
         }
         let words =
             SheetTexts { title: self.title.clone(), subtitle: self.subtitle.clone(), footer: self.footer.clone() };
@@ -92,7 +92,7 @@ impl Ranking {
     }
 }
 
-fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
+fn draw(canvas: &mut Canvas, top: f64, ranking: &RankingChart) {
     let items = &ranking.items;
     let values: Vec<String> = items.iter().map(RankedItem::in_words).collect();
     let widest =
@@ -113,12 +113,12 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
         let at = crisp(x(tick));
         let colour = if tick == 0.0 { ink::AXIS } else { ink::GRID };
         canvas.line((at, first), (at, last + 4.0), Stroke::new(colour, 1.0));
-        canvas.text(at, last + 18.0, &axis.label(tick), TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
+        canvas.text(at, last + 18.0, &axis.label(tick), TextStyle::new(SMALL, ink::MUTED).anchor(TextAnchor::Middle));
     }
     let (colour, dark) = ink::GROUPS[0];
     for (place, ((item, name), value)) in items.iter().zip(&names).zip(&values).enumerate() {
         let y = first + ROW * (place as f64 + 0.5);
-        let style = TextStyle::new(NORMAL, ink::TEXT).anchor(Anchor::End);
+        let style = TextStyle::new(NORMAL, ink::TEXT).anchor(TextAnchor::End);
         canvas.text_or(left - GAP, y + 4.0, name, &plain[place], style);
         let [lower, upper] = item.ends();
         canvas.line((x(lower), y), (x(upper), y), Stroke { opacity: 0.55, ..Stroke::new(colour, 2.5) });
@@ -126,12 +126,12 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
         canvas.text(right + GAP, y + 4.0, value, TextStyle::new(NORMAL, dark));
     }
     if items.is_empty() {
-        let middle = TextStyle::new(NORMAL, ink::MUTED).anchor(Anchor::Middle);
+        let middle = TextStyle::new(NORMAL, ink::MUTED).anchor(TextAnchor::Middle);
         canvas.text((left + right) / 2.0, first + ROW * 0.5 + 4.0, "no item reaches the threshold", middle);
     }
 }
 
-fn caption(canvas: &mut Canvas, y: f64, ranking: &Ranking, unit: &str) {
+fn caption(canvas: &mut Canvas, y: f64, ranking: &RankingChart, unit: &str) {
     let legend = format!("{}, with {} interval", ranking.value_word, percent(ranking.confidence));
     let mut parts = vec![ranking.label.clone()];
     if !unit.is_empty() {
@@ -143,11 +143,11 @@ fn caption(canvas: &mut Canvas, y: f64, ranking: &Ranking, unit: &str) {
     }
     let room = ROOM - width(&legend, SMALL, false) - 24.0;
     canvas.text(MARGIN, y, &fit(&parts.join(" · "), room, NORMAL, false), TextStyle::new(NORMAL, ink::TEXT));
-    canvas.text(WIDTH - MARGIN, y, &legend, TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::End));
+    canvas.text(WIDTH - MARGIN, y, &legend, TextStyle::new(SMALL, ink::MUTED).anchor(TextAnchor::End));
 }
 
 /// The picture in words.
-fn description(ranking: &Ranking) -> String {
+fn description(ranking: &RankingChart) -> String {
     let items =
         ranking.items.iter().map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), item.in_words()));
     let items: Vec<String> = items.collect();
@@ -160,14 +160,14 @@ fn description(ranking: &Ranking) -> String {
 mod tests {
     use super::*;
 
-    fn ranking(items: &[(&str, f64)]) -> Ranking {
+    fn ranking(items: &[(&str, f64)]) -> RankingChart {
         let item = |(name, value): &(&str, f64)| RankedItem {
             name: (*name).to_owned(),
             value: *value,
             lower: value - 9.0,
             upper: value + 9.0,
         };
-        Ranking {
+        RankingChart {
             title: "Heaviest <items>".into(),
             subtitle: "budget".into(),
             label: "Estimated count".into(),

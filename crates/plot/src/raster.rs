@@ -1,6 +1,6 @@
 //! SVG to PNG, with embedded fonts: the picture is the same on a machine without fonts.
 
-use crate::Error;
+use crate::PlotError;
 use crate::canvas::PLAIN;
 use crate::font::{self, BOLD, REGULAR};
 use resvg::tiny_skia::{Pixmap, Transform};
@@ -15,12 +15,12 @@ const MAX_SIDE: f32 = 20_000.0;
 /// Names with characters that DejaVu Sans lacks, such as Chinese or emoji, are replaced by numbers (`group 3`); in
 /// other texts an ellipsis replaces such characters. The SVG keeps them in full. System fonts would give a different
 /// picture on another machine.
-pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, Error> {
+pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, PlotError> {
     let tree = parse(&legible(svg))?;
     let size = tree.size();
     let (width, height) = ((size.width() * scale).ceil(), (size.height() * scale).ceil());
     if !(width >= 1.0 && height >= 1.0 && width <= MAX_SIDE && height <= MAX_SIDE) {
-        return Err(Error::PictureSize { scale, width, height, most: MAX_SIDE });
+        return Err(PlotError::PictureSize { scale, width, height, most: MAX_SIDE });
     }
     let mut pixels =
         Pixmap::new(width as u32, height as u32).ok_or_else(|| failed("not enough memory for the picture", ""))?;
@@ -28,8 +28,8 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, Error> {
     pixels.encode_png().map_err(|cause| failed("cannot encode the picture", cause))
 }
 
-fn failed(problem: &'static str, cause: impl ToString) -> Error {
-    Error::Raster { problem, cause: cause.to_string() }
+fn failed(problem: &'static str, cause: impl ToString) -> PlotError {
+    PlotError::Raster { problem, cause: cause.to_string() }
 }
 
 /// Replaces characters that the fonts lack. The markup has none, and no text can contain the attribute of a
@@ -65,7 +65,7 @@ fn known(text: &str, out: &mut String) {
 }
 
 /// Reads an SVG with the embedded fonts.
-pub(crate) fn parse(svg: &str) -> Result<Tree, Error> {
+pub(crate) fn parse(svg: &str) -> Result<Tree, PlotError> {
     static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
     let fonts = FONTS.get_or_init(|| {
         let mut fonts = Database::new();

@@ -6,7 +6,7 @@
 //! Up to four groups share a panel, each in a separate colour; up to twelve get a panel each; of more, only the first
 //! twelve are drawn. Curves that are [apart](ReleasePlot::apart) get a panel and a scale each. The caller orders the
 //! groups, and must do so without looking at the data. Several groups at a single time are shown below each other, as
-//! in a [`Ranking`](crate::Ranking), up to thirty.
+//! in a [`RankingChart`](crate::RankingChart), up to thirty.
 //!
 //! On a count of a hundred thousand, an interval of ±40 is thinner than the line. So a slim second panel shows the
 //! width of the intervals over time or, with true counts, the error of the release.
@@ -19,8 +19,8 @@ mod panel;
 mod spread;
 
 use crate::axis::TimeLabels;
-use crate::error::Error;
-use crate::ranking::{RankedItem, Ranking};
+use crate::error::PlotError;
+use crate::ranking::{RankedItem, RankingChart};
 use crate::text::fit;
 
 /// The maximum number of groups that are drawn; a caller need not collect the points of more.
@@ -99,7 +99,7 @@ impl ReleasePlot {
     ///
     /// # Errors
     /// If there is nothing to draw, a number is not finite, or the points of a group are not in order of time.
-    pub fn svg(&self) -> Result<String, Error> {
+    pub fn svg(&self) -> Result<String, PlotError> {
         let is_instant = !self.unsafe_truth
             && !self.apart
             && self.curves.len() > 1
@@ -107,7 +107,7 @@ impl ReleasePlot {
         let most = if is_instant { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let shown: Vec<&Curve> = self.curves.iter().take(most).filter(|curve| !curve.points.is_empty()).collect();
         if shown.is_empty() {
-            return Err(Error::NoRelease);
+            return Err(PlotError::NoRelease);
         }
         for curve in &shown {
             curve.check(self.unsafe_truth)?;
@@ -116,13 +116,13 @@ impl ReleasePlot {
     }
 
     /// A line over time needs more than one point; otherwise the groups are shown below each other.
-    fn at_once(&self, shown: &[&Curve]) -> Ranking {
+    fn at_once(&self, shown: &[&Curve]) -> RankingChart {
         let item = |curve: &&Curve| {
             let point = curve.last();
             RankedItem { name: curve.name.clone(), value: point.value, lower: point.lower, upper: point.upper }
         };
         let instant = self.time_labels.instant(shown[0].last().at);
-        Ranking {
+        RankingChart {
             title: self.title.clone(),
             subtitle: self.subtitle.clone(),
             label: format!("{}, up to {instant}", self.y_label),
@@ -143,17 +143,17 @@ impl ReleasePlot {
 
 impl Curve {
     /// Checks that numbers are finite and times in order: all later code relies on it.
-    fn check(&self, truth: bool) -> Result<(), Error> {
+    fn check(&self, truth: bool) -> Result<(), PlotError> {
         let group = || fit(&self.name, 400.0, 12.0, false);
         let finite = |point: &Point| {
             let truth = point.truth.filter(|_| truth).unwrap_or(0.0);
             [point.at, point.value, point.lower, point.upper, truth].iter().all(|number| number.abs() < 1e300)
         };
         if !self.points.iter().all(finite) {
-            return Err(Error::GroupNotFinite { group: group() });
+            return Err(PlotError::GroupNotFinite { group: group() });
         }
         if self.points.windows(2).any(|pair| pair[0].at > pair[1].at) {
-            return Err(Error::OutOfOrder { group: group() });
+            return Err(PlotError::OutOfOrder { group: group() });
         }
         Ok(())
     }

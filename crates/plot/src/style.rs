@@ -71,7 +71,7 @@ pub mod ink {
 
 /// The position of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Anchor {
+pub enum TextAnchor {
     /// It begins there.
     Start,
     /// It is centred there.
@@ -88,7 +88,7 @@ pub struct TextStyle {
     /// Their colour.
     pub fill: &'static str,
     /// Where the text stands.
-    pub anchor: Anchor,
+    pub anchor: TextAnchor,
     /// Whether the letters are bold.
     pub bold: bool,
 }
@@ -96,7 +96,7 @@ pub struct TextStyle {
 impl TextStyle {
     /// Light letters to the right of their point.
     pub fn new(size: f64, fill: &'static str) -> Self {
-        Self { size, fill, anchor: Anchor::Start, bold: false }
+        Self { size, fill, anchor: TextAnchor::Start, bold: false }
     }
 
     /// The same in bold.
@@ -105,7 +105,7 @@ impl TextStyle {
     }
 
     /// The same elsewhere.
-    pub fn anchor(self, anchor: Anchor) -> Self {
+    pub fn anchor(self, anchor: TextAnchor) -> Self {
         Self { anchor, ..self }
     }
 }
@@ -166,7 +166,7 @@ pub enum Marker {
 
 /// The look of one thing's line, the same in every picture: distinguished by colour, dashes and marker.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Look {
+pub struct LineStyle {
     /// Colour of the line.
     pub colour: &'static str,
     /// A darker shade of it, for text.
@@ -183,7 +183,7 @@ pub struct Look {
     pub opacity: f64,
 }
 
-impl Look {
+impl LineStyle {
     /// A line of usual width with filled points.
     pub fn new(shade: ink::Shade, dash: Option<&'static str>, marker: Marker) -> Self {
         Self { colour: shade.0, ink: shade.1, dash, marker, width: 1.75, hollow: false, opacity: 1.0 }

@@ -6,10 +6,10 @@
 //! events.
 //!
 //! ```text
-//! events ──Look──▶ per person: the number of events, and how many of them each bound per step drops
+//! events ──PersonEventCounts──▶ per person: the number of events, and how many of them each bound per step drops
 //!                        │
 //!                        ▼   one histogram of persons per number, noise on every count
-//!                    Estimate ──▶ events dropped by total and per-step bounds ──Choice──▶ bounds of least total error
+//!                    ContributionEstimate ──▶ events dropped by total and per-step bounds ──BoundChoice──▶ bounds of least total error
 //! ```
 //!
 //! **Privacy.** A person is counted at most once in each histogram, whatever they do. So no event is dropped, and no
@@ -30,9 +30,9 @@ mod whole_history;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{Choice, Choices, Stretch};
-pub use estimate::{Estimate, Figure};
-pub use look::{Look, ReleasedLook};
+pub use choice::{BoundChoice, Choices, Stretch};
+pub use estimate::{ContributionEstimate, EstimatedNumber};
+pub use look::{PersonEventCounts, ReleasedLook};
 pub use whole_history::{fall_behind, natural_period};
 
 use evertally::plan::PlanRequest;

@@ -17,7 +17,7 @@ use evertally::privacy::composition::Odometer;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
 use evertally_declare::groups::GroupFacts;
-use evertally_declare::policy::Band;
+use evertally_declare::policy::Coverage;
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
 use evertally_declare::view::View;
@@ -122,7 +122,7 @@ pub struct HorizonFacts {
 
 /// The kind of release.
 #[derive(Debug)]
-pub enum Released {
+pub enum ReleaseKind {
     /// One running sum.
     Sum,
     /// A running sum for each declared group.
@@ -348,18 +348,18 @@ pub struct BandFacts {
 
 impl Report {
     /// The report of a stream that is released with this key.
-    pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
+    pub fn new(stream: &Stream, key: &SecretKey, released: ReleaseKind) -> Self {
         Self::with_key_id(stream, key.id().to_string(), released)
     }
 
     /// Like [`new`](Self::new), for a caller that has only the key's id.
-    pub fn with_key_id(stream: &Stream, key_id: String, released: Released) -> Self {
+    pub fn with_key_id(stream: &Stream, key_id: String, released: ReleaseKind) -> Self {
         let (plan, calendar) = (shown_plan(stream), &stream.calendar);
         let request = &stream.plan.request().clone().with_unit(stream.kept);
         let (groups, sketch) = match released {
-            Released::Sum | Released::Discovered => (None, None),
-            Released::Groups(groups) => (Some(groups), None),
-            Released::Sketch(sketch) => (None, Some(sketch)),
+            ReleaseKind::Sum | ReleaseKind::Discovered => (None, None),
+            ReleaseKind::Groups(groups) => (Some(groups), None),
+            ReleaseKind::Sketch(sketch) => (None, Some(sketch)),
         };
         let (lower, upper) = stream.values.bounds();
         let bound = |multiple: i64| match stream.values {
@@ -459,8 +459,8 @@ impl ErrorFacts {
 impl BandFacts {
     fn of(stream: &Stream) -> Option<Self> {
         let band = match stream.band {
-            Band::Pointwise => return None,
-            Band::Simultaneous => own_band(stream),
+            Coverage::Pointwise => return None,
+            Coverage::Simultaneous => own_band(stream),
         };
         let standard_errors = band.standard_errors.map(seven_digits);
         Some(Self { standard_errors, simulated: band.paths, simulation_error: seven_digits(band.simulation_error) })

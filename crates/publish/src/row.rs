@@ -4,7 +4,7 @@ use evertally_declare::steps::Instant;
 
 /// A released value: its exact decimal text, and the double nearest to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Amount<'a> {
+pub struct ReleasedValue<'a> {
     /// Exact decimal text, such as `-12.50`.
     pub text: &'a str,
     /// The double nearest to it, for formats without decimal text.
@@ -23,7 +23,7 @@ pub struct ReleaseRow<'a> {
     /// The step, counted from 1.
     pub step: u64,
     /// The released value.
-    pub value: Amount<'a>,
+    pub value: ReleasedValue<'a>,
     /// Standard error of the value.
     pub std_error: f64,
     /// Lower end of the interval.
@@ -38,7 +38,7 @@ pub struct ReleaseRow<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ViewRow<'a> {
     /// The value.
-    pub value: Amount<'a>,
+    pub value: ReleasedValue<'a>,
     /// Lower end of its interval.
     pub lower: f64,
     /// Upper end of its interval.

@@ -1,11 +1,11 @@
 //! The rows of a released table.
 
-pub use crate::row::{Amount, ReleaseRow, ViewRow};
+pub use crate::row::{ReleaseRow, ReleasedValue, ViewRow};
 use crate::views::{ViewValue, Views};
 use evertally::number::Grid;
 use evertally::plan::{Band, Intervals, Plan};
 use evertally::stream::Release;
-use evertally_declare::error::{Error, Result, failure};
+use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::stream::Stream;
 use std::collections::btree_map::Entry;
@@ -96,7 +96,7 @@ pub(crate) fn grids_of(stream: &Stream, groups: Option<&GroupTable>) -> Result<V
 }
 
 /// Makes rows from releases, and caches what they share.
-pub(crate) struct Rows {
+pub(crate) struct RowMaker {
     /// The group texts of each row, in the order of the releases.
     tuples: Vec<Vec<String>>,
     /// The starting point of each group's rows: a value, and the number of streams that it adds up.
@@ -116,7 +116,7 @@ pub(crate) struct Rows {
     value: String,
 }
 
-impl Rows {
+impl RowMaker {
     pub(crate) fn new(stream: &Stream, groups: Option<&GroupTable>) -> Result<Self> {
         let tuples = groups.map_or(vec![vec![]], |table| table.tuples().to_vec());
         let carried = |tuple: &Vec<String>| -> Result<(i128, u32)> {
@@ -210,7 +210,7 @@ impl Rows {
 
     /// Visits the rows of one closed step, with the place of each group. The releases are those of the groups from
     /// `first` on.
-    pub(crate) fn of_step<E: From<Error>>(
+    pub(crate) fn of_step<E: From<PipelineError>>(
         &mut self,
         stream: &Stream,
         first: usize,
@@ -237,7 +237,7 @@ impl Rows {
             let texts: Vec<&str> = self.tuples[group].iter().map(String::as_str).collect();
             let (value, lower, upper) =
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
-            let amount = Amount { text: &self.value, number: value };
+            let amount = ReleasedValue { text: &self.value, number: value };
             let (time, step) = (self.time.as_str(), self.steps_before + step);
             let row = ReleaseRow {
                 time,

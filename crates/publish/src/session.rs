@@ -34,7 +34,7 @@ pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
 pub use persons::Persons;
 pub use placer::no_value;
-pub use placer::{Batch, Labels, Placed, Placer};
+pub use placer::{Batch, LabelAssigner, Placed, Placer};
 pub use resume::{LateEvent, Leg, RunRecord};
 pub use sums::tuple_of;
 pub use sums::{ClosedStep, GroupAssigner, GroupNumbers, GroupRef, RunningSums};
@@ -42,15 +42,15 @@ pub use sums::{ClosedStep, GroupAssigner, GroupNumbers, GroupRef, RunningSums};
 use crate::views::ViewValue;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
-use evertally_declare::error::{Error, Result, usage};
-use evertally_declare::event::{Event, Role};
+use evertally_declare::error::{PipelineError, Result, usage};
+use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Late as LatePolicy, SortBuffer};
 use evertally_declare::policy::Late;
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Ledger, StreamDigest};
-use intake::{Intake, Waiting};
+use intake::{Intake, PendingEvent};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub trait Accumulator {
     type Label: Send;
 
     /// Assigns labels to events.
-    type Labels: Labels<Label = Self::Label>;
+    type Labels: LabelAssigner<Label = Self::Label>;
 
     /// The results of closed steps.
     type Closed<'a>
@@ -118,7 +118,7 @@ pub struct Session<T: Accumulator> {
     placer: Placer<T::Labels>,
     intake: Intake,
     /// The sort buffer: events that wait for earlier ones.
-    waiting: BinaryHeap<Reverse<Waiting<T::Label>>>,
+    waiting: BinaryHeap<Reverse<PendingEvent<T::Label>>>,
     /// Events whose turn has come, by step, for steps that cannot open yet because earlier steps have not been taken.
     ahead: BTreeMap<u64, Vec<Placed<T::Label>>>,
     /// Events of steps after the last, for a session that is continued later; by step, then in order of arrival.
@@ -422,12 +422,12 @@ impl<T: Accumulator> Session<T> {
         }
     }
 
-    fn refused_as_late(&self, event: &Event<'_>) -> Error {
+    fn refused_as_late(&self, event: &Event<'_>) -> PipelineError {
         let closed = self.stream.calendar.format(self.stream.calendar.end_of(self.closed));
         if self.closed == self.stream.calendar.steps() {
             let remedy = sentence!["leave out such events, or write them to a file with ", (LatePolicy, "side-file")];
             let problem = "belongs to a step that an earlier run has closed, and no step is open any longer";
-            return event.bad_cell(Role::Time, problem).remedy(remedy).into();
+            return event.bad_cell(ColumnRole::Time, problem).remedy(remedy).into();
         }
         let remedy = sentence![
             "count such events in the first open step with ",
@@ -436,10 +436,10 @@ impl<T: Accumulator> Session<T> {
             (LatePolicy, "side-file")
         ];
         let problem = format!("belongs to a step that an earlier run has closed, along with all steps until {closed}");
-        event.bad_cell(Role::Time, problem).remedy(remedy).into()
+        event.bad_cell(ColumnRole::Time, problem).remedy(remedy).into()
     }
 
-    fn out_of_order(&self, event: &Event<'_>) -> Error {
+    fn out_of_order(&self, event: &Event<'_>) -> PipelineError {
         let remedy = match self.stream.sort_buffer {
             0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"],
             n => {
@@ -447,7 +447,7 @@ impl<T: Accumulator> Session<T> {
                 sentence!["it is further out of order than the ", SortBuffer, of]
             }
         };
-        event.bad_cell(Role::Time, "belongs to a step that a later event has closed").remedy(remedy).into()
+        event.bad_cell(ColumnRole::Time, "belongs to a step that a later event has closed").remedy(remedy).into()
     }
 }
 

@@ -12,13 +12,13 @@
 //!   negligibly where the true value grows by standard errors from step to step, and by the mean of the largest noise
 //!   so far where it stands still.
 //!
-//! **The band.** Each `M` is monotone (larger values never have a smaller view) and leaves the true running sum as it is.
-//! So if the true values `S` lie in a band, `L ≤ S ≤ U` at all steps so far, the same map of its ends contains them:
-//! `M(L) ≤ M(S) = S ≤ M(U)`, and the view `M(X)` of `L ≤ X ≤ U` lies between them, too. For the first two maps this
-//! holds step by step, for any interval; `non-decreasing` depends on all steps so far, and needs a band that holds at
-//! all of them at once.
+//! **The band.** Each `M` is monotone (larger values never have a smaller view) and leaves the true running sum as it
+//! is. So if the true values `S` lie in a band, `L ≤ S ≤ U` at all steps so far, the same map of its ends contains
+//! them: `M(L) ≤ M(S) = S ≤ M(U)`, and the view `M(X)` of `L ≤ X ≤ U` lies between them, too. For the first two maps
+//! this holds step by step, for any interval; `non-decreasing` depends on all steps so far, and needs a band that holds
+//! at all of them at once.
 
-use crate::row::{Amount, ReleaseRow, ViewRow};
+use crate::row::{ReleaseRow, ReleasedValue, ViewRow};
 pub use evertally_declare::view::View;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ pub struct ViewValue {
 impl ViewValue {
     /// The view as part of a row.
     pub fn row(&self) -> ViewRow<'_> {
-        ViewRow { value: Amount { text: &self.text, number: self.number }, lower: self.lower, upper: self.upper }
+        ViewRow { value: ReleasedValue { text: &self.text, number: self.number }, lower: self.lower, upper: self.upper }
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let mut views = Views::new(wanted);
         let of = |(text, lower, upper): &(&str, f64, f64)| {
             let now = Instant::from(jiff::Timestamp::UNIX_EPOCH);
-            let value = Amount { text, number: text.parse().unwrap() };
+            let value = ReleasedValue { text, number: text.parse().unwrap() };
             let (lower, upper) = (*lower, *upper);
             let row = ReleaseRow {
                 time: "",

@@ -14,20 +14,20 @@ use pyo3::prelude::*;
 /// Budget.pure(1.0)
 /// >>> et.Budget.zcdp(0.5).epsilon_at(1e-6) < 5.3
 /// True
-#[pyclass(frozen, eq, module = "evertally")]
+#[pyclass(frozen, eq, name = "Budget", module = "evertally")]
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub(crate) struct PyBudget {
     pub(crate) inner: Inner,
     allow_weak: bool,
 }
 
-impl PartialEq for Budget {
+impl PartialEq for PyBudget {
     fn eq(&self, other: &Self) -> bool {
         self.inner == other.inner
     }
 }
 
-impl Budget {
+impl PyBudget {
     /// The budget of a plan, which is weak only if that was allowed.
     pub(crate) fn of(inner: Inner) -> Self {
         let (epsilon, delta, rho) = numbers(&inner);
@@ -50,7 +50,7 @@ fn numbers(budget: &Inner) -> (Option<f64>, Option<f64>, Option<f64>) {
 }
 
 #[pymethods]
-impl Budget {
+impl PyBudget {
     /// Pure ε-differential privacy.
     ///
     /// ``epsilon`` must lie between 1e-12 and 20. A larger one protects next to nothing, and is refused unless

@@ -2,7 +2,7 @@
 
 use crate::html;
 use evertally::plan::NoiseKind;
-use evertally::plan::ranking::Row;
+use evertally::plan::ranking::RankingRow;
 use pyo3::prelude::*;
 
 /// A mechanism that satisfies a plan's budget and horizon, and its exact error.
@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 /// ('gaussian', 1.0)
 /// >>> 1.0 <= best.above_bound < 1.1
 /// True
-#[pyclass(frozen, get_all, module = "evertally")]
+#[pyclass(frozen, get_all, name = "Candidate", module = "evertally")]
 #[derive(Clone)]
-pub(crate) struct Candidate {
+pub(crate) struct PyCandidate {
     /// Short name of the mechanism.
     mechanism: String,
     /// Full name, as accepted by :func:`plan`.
@@ -39,7 +39,7 @@ pub(crate) struct Candidate {
 }
 
 #[pymethods]
-impl Candidate {
+impl PyCandidate {
     fn __repr__(&self) -> String {
         format!(
             "Candidate({:?}, noise={:?}, max_std_error={:.4}, relative_error={:.4})",
@@ -51,9 +51,9 @@ impl Candidate {
 /// The column headings.
 pub(crate) const HEADS: [&str; 6] = ["mechanism", "noise", "max error", "mean error", "× best", "× bound"];
 
-impl Candidate {
+impl PyCandidate {
     /// Made from a row of the ranking, its error, the error of the best row, and the bound.
-    pub(crate) fn new(row: &Row, error: f64, best: f64, bound: Option<f64>) -> Self {
+    pub(crate) fn new(row: &RankingRow, error: f64, best: f64, bound: Option<f64>) -> Self {
         Self {
             mechanism: row.mechanism.brief().to_string(),
             name: row.mechanism.to_string(),
@@ -69,7 +69,7 @@ impl Candidate {
     }
 
     /// The table row, marked as chosen if it has this full name and noise.
-    pub(crate) fn row(&self, name: &str, noise: &str) -> html::Row {
+    pub(crate) fn row(&self, name: &str, noise: &str) -> html::HtmlRow {
         let cells = [
             self.mechanism.clone(),
             self.noise.to_owned(),
@@ -78,7 +78,7 @@ impl Candidate {
             format!("{:.3}", self.relative_error),
             self.above_bound.map_or(String::new(), |ratio| format!("{ratio:.3}")),
         ];
-        html::Row { cells, chosen: (self.name.as_str(), self.noise) == (name, noise) }
+        html::HtmlRow { cells, chosen: (self.name.as_str(), self.noise) == (name, noise) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The work of the processes of a cluster. Called by `evertally.spark`.
 
 use crate::error::{OrRaise, OrRaiseWorded, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::request::declaration;
 use crate::running::{abandonable, cancellable};
 use crate::table::{ArrowTable, wording};
@@ -10,14 +10,14 @@ use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;
 use evertally::number::Grid;
 use evertally::plan::Plan;
-use evertally_cluster::{BucketRows, Digest, Digests, Reader, Row, Rows, Shard, Taken, Work};
+use evertally_cluster::{BucketRows, ClusterJob, Digest, Digests, Reader, ReaderOutput, RowKind, Shard, ShuffleRow};
 use evertally_declare::declaration::Declaration;
-use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::event::Columns;
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::OutOfBounds;
 use evertally_tables::cluster::{
-    Released, buckets_of, for_each_block, for_each_sum, named_sums, of_blocks, of_rows, read, to_rows,
+    ReleasedSchema, buckets_of, for_each_block, for_each_sum, named_sums, of_blocks, of_rows, read, to_rows,
 };
 use evertally_tables::input::ReadOptions;
 use pyo3::prelude::*;
@@ -49,7 +49,7 @@ struct WorkMessage {
 
 impl WorkMessage {
     /// The work of a process that has the key.
-    fn work(&self, key: Arc<Key>) -> Result<(Work, ReadOptions)> {
+    fn work(&self, key: Arc<Key>) -> Result<(ClusterJob, ReadOptions)> {
         let plan = serde_json::from_str::<Plan>(&self.plan).map_err(damaged)?;
         let settings = Declaration::from_json(&self.declared)?.resolve()?;
         let settings = if self.of_service { settings } else { settings.of_whole_rows()? };
@@ -57,7 +57,7 @@ impl WorkMessage {
         let groups = settings.groups();
         let stream = settings.arrived(plan, &self.digest)?;
         let stream = if self.of_service { stream.through_horizon() } else { stream };
-        Ok((Work::new(stream, groups, key)?, options))
+        Ok((ClusterJob::new(stream, groups, key)?, options))
     }
 
     fn text(&self) -> Result<String> {
@@ -65,14 +65,14 @@ impl WorkMessage {
     }
 }
 
-fn damaged(problem: serde_json::Error) -> Error {
+fn damaged(problem: serde_json::Error) -> PipelineError {
     usage(format!("cannot read the shipped work: {problem}"))
 }
 
 /// The work on one release, as known to every process of a cluster.
 #[pyclass(frozen, name = "_ClusterWork", module = "evertally")]
 pub(crate) struct ClusterWork {
-    pub(crate) work: Work,
+    pub(crate) work: ClusterJob,
     options: ReadOptions,
     shipped: String,
 }
@@ -107,7 +107,7 @@ impl ClusterWork {
     fn begin(
         py: Python<'_>,
         json: &str,
-        key: &SecretKey,
+        key: &PySecretKey,
         budget_file: Option<PathBuf>,
         live: bool,
         fields: bool,
@@ -127,7 +127,7 @@ impl ClusterWork {
                 }
                 let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
                 let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
-                let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
+                let work = ClusterJob::new(stream, groups, Arc::clone(key.inner()))?;
                 if !live {
                     work.stream().check_ends()?;
                     // Refuses now what could not be recorded at the end.
@@ -144,7 +144,7 @@ impl ClusterWork {
 
     /// Reconstructs the work in another process from its [shipped](Self::shipped) form.
     #[staticmethod]
-    fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
+    fn arrived(py: Python<'_>, shipped: &str, key: &PySecretKey) -> PyResult<Self> {
         let (key, shipped) = (Arc::clone(key.inner()), shipped.to_owned());
         let arrived = move || -> Result<Self> {
             let read: WorkMessage = serde_json::from_str(&shipped).map_err(damaged)?;
@@ -169,7 +169,7 @@ impl ClusterWork {
         declaration: String,
         plan: String,
         digest: String,
-        key: &SecretKey,
+        key: &PySecretKey,
     ) -> PyResult<Self> {
         let key = Arc::clone(key.inner());
         let begun = move || -> Result<Self> {
@@ -225,7 +225,7 @@ impl ClusterWork {
 
     /// An empty table with the columns of the released table; `time` is the kind of the time column.
     fn released(&self, time: &str) -> PyResult<ArrowTable> {
-        let released = Released::new(&self.work, &time_type(time)?).or_raise()?;
+        let released = ReleasedSchema::new(&self.work, &time_type(time)?).or_raise()?;
         Ok(ArrowTable::of(RecordBatch::new_empty(released.schema().or_raise()?)))
     }
 
@@ -240,7 +240,7 @@ impl ClusterWork {
     }
 
     /// A reader of events, or of rows of counts; events of people are split into `shards` shards.
-    fn reader(&self, shards: u32, counts: bool) -> PyResult<Reading> {
+    fn reader(&self, shards: u32, counts: bool) -> PyResult<PyClusterReader> {
         let stream = self.work.stream();
         let mut columns = stream.columns.clone();
         let reader = match counts {
@@ -251,14 +251,14 @@ impl ClusterWork {
             columns.value = Some(COUNTS.to_owned());
         }
         let reader = reader.or_raise()?;
-        Ok(Reading { reader: Mutex::new(reader), columns, options: self.options.clone(), counts })
+        Ok(PyClusterReader { reader: Mutex::new(reader), columns, options: self.options.clone(), counts })
     }
 
     /// A reader of events buffered in shards until their steps end.
-    fn waiting_reader(&self, shards: u32) -> PyResult<Reading> {
+    fn waiting_reader(&self, shards: u32) -> PyResult<PyClusterReader> {
         let (columns, options) = (self.work.stream().columns.clone(), self.options.clone());
         let reader = self.work.waiting_reader(shards, Wording::Keywords).or_raise()?;
-        Ok(Reading { reader: Mutex::new(reader), columns, options, counts: false })
+        Ok(PyClusterReader { reader: Mutex::new(reader), columns, options, counts: false })
     }
 
     /// The last step that has ended by a time, in microseconds since 1970.
@@ -315,7 +315,7 @@ impl ClusterWork {
     fn record(
         &self,
         py: Python<'_>,
-        key: &SecretKey,
+        key: &PySecretKey,
         digests: Vec<(u64, Vec<u8>)>,
         budget_file: Option<PathBuf>,
     ) -> PyResult<()> {
@@ -340,7 +340,7 @@ impl ClusterWork {
     ) -> PyResult<Releasing> {
         let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
         let kind = time_type(time)?;
-        let released = py.detach(|| -> Result<(BucketRows, Released)> {
+        let released = py.detach(|| -> Result<(BucketRows, ReleasedSchema)> {
             let mut bucket = self.work.bucket(place.0, place.1)?;
             for batch in &sums {
                 for_each_sum(batch, |_, step, label, sum| match label {
@@ -349,7 +349,7 @@ impl ClusterWork {
                 })?;
             }
             let recorded = digest.as_deref().map_or_else(|| Ok(Digest::default()), Digest::from_bytes)?;
-            Ok((bucket.release(recorded)?, Released::new(&self.work, &kind)?))
+            Ok((bucket.release(recorded)?, ReleasedSchema::new(&self.work, &kind)?))
         });
         let (rows, released) = released.or_raise()?;
         Ok(Releasing { rows: Mutex::new(rows), released })
@@ -358,7 +358,7 @@ impl ClusterWork {
 
 /// Reads events in one process.
 #[pyclass(frozen, name = "_ClusterReading", module = "evertally")]
-pub(crate) struct Reading {
+pub(crate) struct PyClusterReader {
     reader: Mutex<Reader>,
     columns: Columns,
     options: ReadOptions,
@@ -366,7 +366,7 @@ pub(crate) struct Reading {
 }
 
 #[pymethods]
-impl Reading {
+impl PyClusterReader {
     /// Reads a batch; true if enough rows are buffered that they should be taken out.
     fn read(&self, py: Python<'_>, events: PyRecordBatchReader) -> PyResult<bool> {
         let mut events = events.into_reader()?;
@@ -387,8 +387,8 @@ impl Reading {
     /// Takes out the rows read so far: sums, or blocks.
     fn take(&self, py: Python<'_>) -> PyResult<ArrowTable> {
         let taken = py.detach(|| match self.reader.lock().expect("no holder panics").take() {
-            Taken::Sums(rows) => of_rows(&rows),
-            Taken::Blocks(blocks) => of_blocks(&blocks),
+            ReaderOutput::Sums(rows) => of_rows(&rows),
+            ReaderOutput::Blocks(blocks) => of_blocks(&blocks),
         });
         taken.or_raise().map(ArrowTable::of)
     }
@@ -420,7 +420,7 @@ impl Bounding {
             let mut batches = Vec::new();
             let shard = shard.ok_or_else(|| usage("the shard was bounded already"))?;
             shard.finish(|rows| of_rows(&rows).map(|batch| batches.push(batch)))?;
-            Ok::<_, Error>(batches)
+            Ok::<_, PipelineError>(batches)
         });
         Ok(finished.or_raise()?.into_iter().map(ArrowTable::of).collect())
     }
@@ -430,7 +430,7 @@ impl Bounding {
 #[pyclass(frozen, name = "_ClusterReleasing", module = "evertally")]
 pub(crate) struct Releasing {
     rows: Mutex<BucketRows>,
-    released: Released,
+    released: ReleasedSchema,
 }
 
 #[pymethods]
@@ -454,18 +454,20 @@ pub(crate) fn time_type(time: &str) -> PyResult<DataType> {
     }
 }
 
-fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
+fn digests(work: &ClusterJob, sums: &RecordBatch) -> Result<RecordBatch> {
     let (mut all, mut digesting, mut others) = (Digests::default(), work.digesting(), BTreeMap::new());
     let buckets = buckets_of(sums)?;
     for_each_sum(sums, |row, step, label, sum| {
         let bucket = buckets.value(row) as u32; // fits: none is below 0
-        match Row::says(label)? {
-            Rows::Place(_) | Rows::Cell(..) | Rows::Name(_) => {
+        match ShuffleRow::says(label)? {
+            RowKind::Place(_) | RowKind::Cell(..) | RowKind::Name(_) => {
                 let digest = digesting.of(step, label, sum);
                 all.add_step(step, digest);
                 all.add_bucket(bucket, digest);
             }
-            Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => *others.entry(label.to_vec()).or_insert(0) += sum,
+            RowKind::Refused(_) | RowKind::Shard(_) | RowKind::Kept(_) => {
+                *others.entry(label.to_vec()).or_insert(0) += sum;
+            }
         }
         Ok(())
     })?;

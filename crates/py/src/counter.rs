@@ -2,10 +2,10 @@
 
 use crate::arrays::{multiples, rows};
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::own::ProcessBound;
-use crate::plan::Plan;
-use crate::release::Release;
+use crate::plan::PyPlan;
+use crate::release::PyRelease;
 use crate::running::in_chunks;
 use crate::units::multiple;
 use crate::uses::Span;
@@ -49,26 +49,31 @@ use std::sync::MutexGuard;
 /// (2, True)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct Counter {
-    state: ProcessBound<State>,
+    state: ProcessBound<CounterState>,
     name: String,
     confidence: f64,
     watch: Watch,
 }
 
-struct State {
+struct CounterState {
     stream: RunningSum,
     intervals: Intervals,
 }
 
 impl Counter {
-    fn watch(plan: &Plan, key: &SecretKey, name: &StreamName) -> Watch {
+    fn watch(plan: &PyPlan, key: &PySecretKey, name: &StreamName) -> Watch {
         Watch::new(Class::Counter, key, name, &plan.inner().digest(), b"sum")
     }
 
     fn of(stream: RunningSum, watch: Watch, name: StreamName, confidence: f64) -> PyResult<Self> {
         let intervals = stream.plan().intervals(confidence).or_raise()?;
         let watch = watch.since(stream.step());
-        Ok(Self { state: ProcessBound::new(State { stream, intervals }), name: name.to_string(), confidence, watch })
+        Ok(Self {
+            state: ProcessBound::new(CounterState { stream, intervals }),
+            name: name.to_string(),
+            confidence,
+            watch,
+        })
     }
 
     /// The span issued by closing steps through this one, which all have the same sum.
@@ -89,16 +94,16 @@ impl Counter {
         totals.iter().map_while(next).collect()
     }
 
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, CounterState> {
         self.state.lock(py)
     }
 
-    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, CounterState>> {
         self.state.go_on(py, "Counter", &self.name)
     }
 }
 
-impl State {
+impl CounterState {
     /// Standard error of a step in units of the data, and half the width of its interval in grid steps.
     fn error(&mut self, step: u64) -> (f64, i128) {
         let (std_error, half_width) = self.intervals.error(step);
@@ -106,9 +111,9 @@ impl State {
     }
 
     /// A release with its error.
-    fn with_error(&mut self, release: Released) -> Release {
+    fn with_error(&mut self, release: Released) -> PyRelease {
         let (std_error, half_width) = self.error(release.step());
-        Release {
+        PyRelease {
             step: release.step(),
             value: release.value(),
             std_error,
@@ -143,7 +148,7 @@ const FIELDS: [(&str, &str); 5] =
 impl Counter {
     #[new]
     #[pyo3(signature = (plan, key, name, *, confidence = 0.95))]
-    fn new(plan: &Plan, key: &SecretKey, name: &str, confidence: f64) -> PyResult<Self> {
+    fn new(plan: &PyPlan, key: &PySecretKey, name: &str, confidence: f64) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let watch = Self::watch(plan, key, &name);
         let stream = RunningSum::new(plan.inner().clone(), watch.key(), name.clone()).or_raise()?;
@@ -165,8 +170,8 @@ impl Counter {
     #[pyo3(signature = (plan, key, name, state, *, confidence = 0.95))]
     fn restore(
         py: Python<'_>,
-        plan: &Plan,
-        key: &SecretKey,
+        plan: &PyPlan,
+        key: &PySecretKey,
         name: &str,
         state: &[u8],
         confidence: f64,
@@ -208,7 +213,7 @@ impl Counter {
     /// >>> visits.tick().step, visits.tick(7).step
     /// (1, 8)
     #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
-    fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<Release> {
+    fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<PyRelease> {
         let mut state = self.go_on(py)?;
         let state = &mut *state;
         let to = after(state.stream.step(), steps)?;
@@ -255,7 +260,7 @@ impl Counter {
 
     /// The release of the last closed step; ``None`` before the first.
     #[getter]
-    fn last(&self, py: Python<'_>) -> Option<Release> {
+    fn last(&self, py: Python<'_>) -> Option<PyRelease> {
         let mut state = self.lock(py);
         let release = state.stream.release()?;
         Some(state.with_error(release))
@@ -269,8 +274,8 @@ impl Counter {
 
     /// The plan.
     #[getter]
-    fn plan(&self, py: Python<'_>) -> Plan {
-        Plan::new(self.lock(py).stream.plan().clone())
+    fn plan(&self, py: Python<'_>) -> PyPlan {
+        PyPlan::new(self.lock(py).stream.plan().clone())
     }
 
     /// The name.

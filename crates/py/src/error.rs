@@ -3,7 +3,7 @@
 //! The classes are defined in Python (`evertally/_errors.py`), where a class may have two parents.
 
 use evertally::ErrorKind;
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use evertally_declare::problem::{Problem, Wording};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
@@ -39,13 +39,13 @@ impl<T> OrRaiseWorded<T> for Result<T, Problem> {
     }
 }
 
-impl<T> OrRaise<T> for Result<T, Error> {
+impl<T> OrRaise<T> for Result<T, PipelineError> {
     fn or_raise(self) -> PyResult<T> {
         self.or_raise_in(Wording::Keywords)
     }
 }
 
-impl<T> OrRaiseWorded<T> for Result<T, Error> {
+impl<T> OrRaiseWorded<T> for Result<T, PipelineError> {
     fn or_raise_in(self, wording: Wording) -> PyResult<T> {
         self.map_err(|error| from_program(&error, wording))
     }
@@ -74,7 +74,7 @@ fn from_library(error: &evertally::Error) -> PyErr {
     exception(class, error.to_string())
 }
 
-fn from_program(error: &Error, wording: Wording) -> PyErr {
+fn from_program(error: &PipelineError, wording: Wording) -> PyErr {
     let message = error.worded(wording);
     if error.is_cancelled() {
         PyKeyboardInterrupt::new_err(message)

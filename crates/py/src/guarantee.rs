@@ -11,11 +11,11 @@ use pyo3::prelude::*;
 /// >>> guarantee = et.plan(365, epsilon=1.0).guarantee
 /// >>> guarantee.pure_epsilon, guarantee.rho <= 0.5
 /// (1.0, True)
-#[pyclass(frozen, module = "evertally")]
-pub(crate) struct Guarantee(pub(crate) Inner);
+#[pyclass(frozen, name = "Guarantee", module = "evertally")]
+pub(crate) struct PyGuarantee(pub(crate) Inner);
 
 #[pymethods]
-impl Guarantee {
+impl PyGuarantee {
     /// ε of pure differential privacy, or ``None`` under Gaussian noise.
     #[getter]
     fn pure_epsilon(&self) -> Option<f64> {
@@ -54,7 +54,7 @@ impl Guarantee {
     }
 }
 
-impl Guarantee {
+impl PyGuarantee {
     /// The guarantee in a few words.
     pub(crate) fn words(&self) -> String {
         match self.0.epsilon_delta() {

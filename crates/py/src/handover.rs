@@ -1,7 +1,7 @@
 //! Sends a key to the workers of a cluster, sealed for each of them. Called by `evertally.spark`.
 
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use evertally::noise::SecretKey as Key;
@@ -13,7 +13,7 @@ use zeroize::{Zeroize, Zeroizing};
 /// Someone who records all messages and later learns the secret of the run still cannot open it.
 #[pyfunction]
 #[pyo3(name = "_seal_key")]
-pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: [u8; 32]) -> PyResult<Vec<u8>> {
+pub(crate) fn seal_key(key: &PySecretKey, secret: [u8; 32], asked: [u8; 32]) -> PyResult<Vec<u8>> {
     let (own, chosen) = (fresh_bytes()?, fresh_bytes()?);
     let own = StaticSecret::from(*own);
     let public = PublicKey::from(&own);
@@ -37,7 +37,7 @@ pub(crate) fn ask_for_key() -> PyResult<([u8; 32], [u8; 32])> {
 /// Opens the key that `_seal_key` sealed. It has no ledger: the driver keeps that.
 #[pyfunction]
 #[pyo3(name = "_open_key")]
-pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResult<SecretKey> {
+pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResult<PySecretKey> {
     let damaged = || invalid("cannot open the key that the driver sent: it belongs to another run");
     let (theirs, sealed) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
     let (chosen, sealed) = sealed.split_first_chunk::<24>().ok_or_else(damaged)?;
@@ -47,7 +47,7 @@ pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResu
     let opened = cipher.decrypt(&XNonce::from(*chosen), Payload { msg: sealed, aad: &asked });
     let opened = Zeroizing::new(opened.map_err(|_| damaged())?);
     let bytes: &[u8; 32] = opened.as_slice().try_into().map_err(|_| damaged())?;
-    Ok(SecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))
+    Ok(PySecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))
 }
 
 /// The cipher of two parties that share a secret: derived from it, from the X25519 result, and from both public

@@ -23,12 +23,12 @@ impl<'a> From<&'a Owned> for Item<'a> {
 }
 
 /// One item, or the elements of an array, a column or any iterable.
-pub(crate) enum Items {
+pub(crate) enum ItemArgument {
     One(Owned),
     Many(Vec<Owned>),
 }
 
-impl Items {
+impl ItemArgument {
     pub(crate) fn of(items: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(item) = one(items)? {
             return Ok(Self::One(item));

@@ -21,15 +21,15 @@ use std::sync::{Arc, Mutex};
 /// >>> import evertally as et
 /// >>> et.TestSeed(42)
 /// TestSeed(42)
-#[pyclass(frozen, eq, hash, get_all, module = "evertally")]
+#[pyclass(frozen, eq, hash, get_all, name = "TestSeed", module = "evertally")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct TestSeed {
+pub(crate) struct PyTestSeed {
     /// The seed.
     seed: u64,
 }
 
 #[pymethods]
-impl TestSeed {
+impl PyTestSeed {
     #[new]
     fn new(seed: Whole) -> Self {
         Self { seed: seed.0 }
@@ -61,9 +61,9 @@ impl TestSeed {
 /// >>> key = et.SecretKey.generate()
 /// >>> repr(key) == f"SecretKey({key.id})"
 /// True
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, name = "SecretKey", module = "evertally")]
 #[derive(Clone)]
-pub(crate) struct SecretKey {
+pub(crate) struct PySecretKey {
     inner: Arc<Inner>,
     ledger_place: Arc<Mutex<LedgerPlace>>,
     /// `None` for a key that everybody can compute.
@@ -103,7 +103,7 @@ const FORKED: &str = "the key is kept in the memory of the parent process of thi
     the other publishes: save the key in the parent, before the fork, and load it from its file here; then all \
     processes know";
 
-impl SecretKey {
+impl PySecretKey {
     fn of(inner: Inner, place: LedgerPlace) -> Self {
         let inner = Arc::new(inner);
         let uses = Some(Uses::of(&inner));
@@ -220,7 +220,7 @@ fn uses_beside(file: &Path) -> PathBuf {
 }
 
 #[pymethods]
-impl SecretKey {
+impl PySecretKey {
     /// A new key from the operating system's randomness. :meth:`save` it: without the key a stream cannot continue.
     ///
     /// Raises :class:`RandomnessError` if the operating system provides none.
@@ -380,7 +380,7 @@ impl SecretKey {
     /// >>> et.SecretKey.insecure_from_test_seed(et.TestSeed(1)) == et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
     /// True
     #[staticmethod]
-    fn insecure_from_test_seed(seed: &TestSeed) -> Self {
+    fn insecure_from_test_seed(seed: &PyTestSeed) -> Self {
         // Its noise hides nothing, and nothing is recorded.
         let inner = Arc::new(Inner::insecure_from_test_seed(InnerSeed(seed.seed)));
         let ledger_place = Arc::new(Mutex::new(LedgerPlace::in_memory(&inner)));

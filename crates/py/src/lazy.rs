@@ -3,11 +3,11 @@
 use crate::arrays::{column, multiples, naturals, structured};
 use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::options::Options;
 use crate::own::ProcessBound;
-use crate::plan::Plan;
-use crate::reading::Reading;
+use crate::plan::PyPlan;
+use crate::reading::PyReading;
 use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
 use crate::steps::check_step;
@@ -16,7 +16,7 @@ use crate::uses::{Span, UNKNOWN};
 use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
-use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
+use evertally::stream::{LazyPlan, LazySampling, LazyVector as Inner};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::MutexGuard;
@@ -45,8 +45,8 @@ use std::sync::MutexGuard;
 /// >>> reading = visits.read(5)
 /// >>> abs(reading.value - 2) < 10 * reading.std_error
 /// True
-#[pyclass(frozen, module = "evertally")]
-pub(crate) struct LazyVector {
+#[pyclass(frozen, name = "LazyVector", module = "evertally")]
+pub(crate) struct PyLazyVector {
     vector: ProcessBound<Inner>,
     name: String,
     watch: Watch,
@@ -71,12 +71,12 @@ pub(crate) fn reading<I, T>(
 }
 
 /// Watches the reads of a vector or sketch.
-pub(crate) fn watch(class: Class, key: &SecretKey, name: &StreamName, plan: &LazyPlan) -> Watch {
+pub(crate) fn watch(class: Class, key: &PySecretKey, name: &StreamName, plan: &LazyPlan) -> Watch {
     let purpose = format!("reads {}", plan.sampling());
     Watch::new(class, key, name, &plan.plan().digest(), purpose.as_bytes())
 }
 
-impl LazyVector {
+impl PyLazyVector {
     fn of(vector: Inner, watch: Watch, name: &StreamName) -> Self {
         let watch = watch.since(vector.reads());
         Self { vector: ProcessBound::new(vector), name: name.to_string(), watch }
@@ -94,14 +94,14 @@ impl LazyVector {
 /// The plan of a lazy vector. Called by `evertally.plan_lazy`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_lazy")]
-pub(crate) fn plan_lazy(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan_lazy(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<PyPlan> {
     let options = Options::new(given)?;
-    let sampling = options.needed::<String>("sampling")?.parse::<Sampling>().or_raise()?;
+    let sampling = options.needed::<String>("sampling")?.parse::<LazySampling>().or_raise()?;
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     let best = move || LazyPlan::best(request, 1, sampling);
-    Ok(Plan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
+    Ok(PyPlan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
 }
 
 /// Refuses indices of sums that a vector does not have, before any event of an array is added.
@@ -144,12 +144,13 @@ pub(crate) fn is_scalar(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 #[pymethods]
-impl LazyVector {
+impl PyLazyVector {
     #[new]
     #[pyo3(signature = (plan, key, name, *, sums, sampling = "float"))]
-    fn new(plan: &Plan, key: &SecretKey, name: &str, sums: Whole, sampling: &str) -> PyResult<Self> {
+    fn new(plan: &PyPlan, key: &PySecretKey, name: &str, sums: Whole, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let lazy =
+            LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::LazyVector, key, &name, &lazy);
         let vector = Inner::new(lazy, watch.key(), name.clone()).or_raise()?;
         Ok(Self::of(vector, watch, &name))
@@ -172,15 +173,16 @@ impl LazyVector {
     #[pyo3(signature = (plan, key, name, state, *, sums, sampling = "float"))]
     fn restore(
         py: Python<'_>,
-        plan: &Plan,
-        key: &SecretKey,
+        plan: &PyPlan,
+        key: &PySecretKey,
         name: &str,
         state: &[u8],
         sums: Whole,
         sampling: &str,
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let lazy =
+            LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::LazyVector, key, &name, &lazy);
         let vector = py.detach(|| Inner::restore(lazy, watch.key(), name.clone(), state)).or_raise()?;
         Ok(Self::of(vector, watch, &name))
@@ -252,7 +254,7 @@ impl LazyVector {
         let step = vector.step();
         let std_error = if step == 0 { 0.0 } else { vector.plan().std_error(step) };
         if single {
-            return Ok(Bound::new(py, Reading { step, value: values[0], std_error })?.into_any());
+            return Ok(Bound::new(py, PyReading { step, value: values[0], std_error })?.into_any());
         }
         let count = indices.len();
         structured(

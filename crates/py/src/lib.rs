@@ -51,16 +51,17 @@ mod _evertally {
     use super::*;
     #[pymodule_export]
     use super::{
-        budget::Budget, candidate::Candidate, cluster::Bounding, cluster::ClusterWork,
-        cluster::Reading as ClusterReading, cluster::Releasing, counter::Counter, guarantee::Guarantee,
-        handover::ask_for_key, handover::open_key, handover::seal_key, ipc::from_ipc, ipc::to_ipc, key::SecretKey,
-        key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
-        reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
+        budget::PyBudget, candidate::PyCandidate, cluster::Bounding, cluster::ClusterWork,
+        cluster::PyClusterReader as ClusterReading, cluster::Releasing, counter::Counter, guarantee::PyGuarantee,
+        handover::ask_for_key, handover::open_key, handover::seal_key, ipc::from_ipc, ipc::to_ipc, key::PySecretKey,
+        key::PyTestSeed, lazy::PyLazyVector, lazy::plan_lazy, plan::PyPlan, plan::plan, publishing::Publishing,
+        reading::PyReading, release::PyRelease, sketch::PyCountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
-        vector::ahead::wait, vector::batches::Batches, vector::candidate::VectorCandidate, vector::device::_Programs,
-        vector::device::normal_tables, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
-        vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector, vector::rows::RowNoise,
-        vector::training::Training, vector::training::Way, vector::training::plan_training, watch::allow_noise_reuse,
+        vector::ahead::wait, vector::batches::PyBatches, vector::candidate::PyVectorCandidate,
+        vector::device::_Programs, vector::device::normal_tables, vector::guarantee::PyVectorGuarantee,
+        vector::noise::PyVectorNoise, vector::noise::draw_ahead, vector::plan::PyVectorPlan, vector::plan::plan_vector,
+        vector::rows::PyRowNoise, vector::training::PyTraining, vector::training::Way, vector::training::plan_training,
+        watch::allow_noise_reuse,
     };
 
     #[pymodule_init]

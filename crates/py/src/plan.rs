@@ -1,18 +1,18 @@
 //! Plans.
 
 use crate::arrays::column;
-use crate::budget::Budget;
-use crate::candidate::{Candidate, HEADS, noise_word};
+use crate::budget::PyBudget;
+use crate::candidate::{HEADS, PyCandidate, noise_word};
 use crate::error::{OrRaise, invalid};
-use crate::guarantee::Guarantee;
-use crate::html::{self, Row};
+use crate::guarantee::PyGuarantee;
+use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::{declared, request};
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::mechanism::MAX_HORIZON;
-use evertally::plan::ranking::{Ranking, Row as RankingRow};
+use evertally::plan::ranking::{Ranking, RankingRow};
 use evertally::plan::{LOOKED_AT, Objective, Plan as Inner, PlanRequest};
 use evertally_ledger::planner;
 use evertally_plot::ErrorCurve;
@@ -40,8 +40,8 @@ const ENDLESS_DRAWN_STEPS: u64 = 1 << 20;
 /// (365, 'laplace')
 /// >>> et.Plan.from_json(plan.to_json()) == plan
 /// True
-#[pyclass(frozen, module = "evertally")]
-pub(crate) struct Plan {
+#[pyclass(frozen, name = "Plan", module = "evertally")]
+pub(crate) struct PyPlan {
     inner: Inner,
     ranking: OnceLock<Option<Ranking>>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 /// The plan for a counter. Called by `evertally.plan`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan")]
-pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<PyPlan> {
     let options = Options::new(given)?;
     let horizon = options.take("horizon")?.map_or(MAX_HORIZON, |Whole(steps)| steps);
     let request = request(&declared(json)?, &options, horizon)?;
@@ -58,16 +58,16 @@ pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyR
 }
 
 /// The plan for a request. If mechanism and noise are open, one search gives the plan and its ranking.
-fn planned(request: PlanRequest) -> evertally_declare::error::Result<Plan> {
+fn planned(request: PlanRequest) -> evertally_declare::error::Result<PyPlan> {
     let request = planner::with_searched(request, &mut |_| ())?;
     if request.mix().is_some() || request.mechanism().is_some() || request.noise().is_some() {
-        return Ok(Plan::new(request.plan()?));
+        return Ok(PyPlan::new(request.plan()?));
     }
     let (inner, candidates) = request.clone().plan_with_candidates()?;
-    Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
+    Ok(PyPlan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
-impl Plan {
+impl PyPlan {
     /// Wraps a plan of the library.
     pub(crate) fn new(inner: Inner) -> Self {
         Self { inner, ranking: OnceLock::new() }
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    fn candidates(&self) -> Vec<Candidate> {
+    fn candidates(&self) -> Vec<PyCandidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
         let mean = self.inner.request().objective() == Objective::Mean;
         let error = |row: &RankingRow| match row.at.get(ENDLESS_SHOWN_INDEX) {
@@ -114,7 +114,7 @@ impl Plan {
         };
         let errors: Vec<f64> = ranking.ranking.iter().map(error).collect();
         let rows = ranking.ranking.iter().zip(&errors).take(SHOWN);
-        rows.map(|(row, error)| Candidate::new(row, *error, errors[0], ranking.bound())).collect()
+        rows.map(|(row, error)| PyCandidate::new(row, *error, errors[0], ranking.bound())).collect()
     }
 
     fn curve(&self) -> String {
@@ -126,14 +126,14 @@ impl Plan {
 
     fn page(&self) -> String {
         let (name, noise) = (self.mechanism_name(), self.noise());
-        let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
+        let rows: Vec<HtmlRow> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
         let unlisted = format!("The plan has {name} with {noise} noise, of error {:.4}.", self.error());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
     }
 }
 
 #[pymethods]
-impl Plan {
+impl PyPlan {
     /// The plan that :meth:`to_json` wrote.
     ///
     /// Raises :class:`InvalidError` if the text is not a plan, or its noise does not match its budget.
@@ -184,14 +184,14 @@ impl Plan {
 
     /// The budget that was requested.
     #[getter]
-    fn budget(&self) -> Budget {
-        Budget::of(self.inner.request().budget())
+    fn budget(&self) -> PyBudget {
+        PyBudget::of(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.
     #[getter]
-    fn guarantee(&self) -> Guarantee {
-        Guarantee(self.inner.guarantee())
+    fn guarantee(&self) -> PyGuarantee {
+        PyGuarantee(self.inner.guarantee())
     }
 
     /// How undeclared groups are selected, or ``None`` if groups are declared: ``threshold``, which a released value
@@ -284,7 +284,7 @@ impl Plan {
 
     /// The best mechanisms under the same request, at most 12 :class:`Candidate` objects, smallest error first.
     #[getter]
-    fn ranking(&self, py: Python<'_>) -> Vec<Candidate> {
+    fn ranking(&self, py: Python<'_>) -> Vec<PyCandidate> {
         py.detach(|| self.candidates())
     }
 

@@ -2,13 +2,13 @@
 
 use crate::cluster::{ClusterWork, time_type};
 use crate::error::OrRaise;
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::running::cancellable;
 use crate::table::ArrowTable;
 use arrow_array::RecordBatch;
-use evertally_cluster::{Once, Publisher, Row, Rows, WriteOnceFolder};
+use evertally_cluster::{Once, Publisher, RowKind, ShuffleRow, WriteOnceFolder};
 use evertally_declare::error::{Result, failure};
-use evertally_tables::cluster::{ReleaseRows, Released, to_rows};
+use evertally_tables::cluster::{ReleaseRows, ReleasedSchema, to_rows};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::PyRecordBatch;
@@ -20,7 +20,7 @@ use std::sync::Mutex;
 #[pyclass(frozen, name = "_ClusterPublisher", module = "evertally")]
 pub(crate) struct Publishing {
     publisher: Mutex<Publisher>,
-    released: Released,
+    released: ReleasedSchema,
 }
 
 #[pymethods]
@@ -32,16 +32,16 @@ impl Publishing {
     fn open(
         py: Python<'_>,
         work: &ClusterWork,
-        key: &SecretKey,
-        ledger: Place,
+        key: &PySecretKey,
+        ledger: ClusterLedger,
         time: &str,
         budget_file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let released = Released::new(&work.work, &time_type(time)?).or_raise()?;
+        let released = ReleasedSchema::new(&work.work, &time_type(time)?).or_raise()?;
         let opened = cancellable(py, |cancelled| {
             let once: Box<dyn Once> = match ledger {
-                Place::Folder(path) => Box::new(WriteOnceFolder::open(&path)?),
-                Place::Objects(store) => Box::new(Objects(store)),
+                ClusterLedger::Folder(path) => Box::new(WriteOnceFolder::open(&path)?),
+                ClusterLedger::Objects(store) => Box::new(Objects(store)),
             };
             key.with_ledger(budget_file.as_deref(), cancelled, |ledger| {
                 Publisher::open(work.work.clone(), once, ledger)
@@ -54,7 +54,7 @@ impl Publishing {
     fn close(
         &self,
         py: Python<'_>,
-        key: &SecretKey,
+        key: &PySecretKey,
         query: &str,
         batch: u64,
         through: u64,
@@ -65,7 +65,9 @@ impl Publishing {
             let mut rows = Vec::new();
             for batch in &sums {
                 rows.extend(
-                    to_rows(batch)?.into_iter().filter(|row| !matches!(Row::says(&row.label), Ok(Rows::Shard(_)))),
+                    to_rows(batch)?
+                        .into_iter()
+                        .filter(|row| !matches!(ShuffleRow::says(&row.label), Ok(RowKind::Shard(_)))),
                 );
             }
             let mut by_step: BTreeMap<u64, ReleaseRows<'_>> = BTreeMap::new();
@@ -84,7 +86,7 @@ impl Publishing {
 
 /// The location of a cluster's ledger.
 #[derive(FromPyObject)]
-enum Place {
+enum ClusterLedger {
     Folder(PathBuf),
     Objects(Py<PyAny>),
 }

@@ -15,9 +15,9 @@ use pyo3::prelude::*;
 /// >>> reading = visits.read(123)
 /// >>> reading.step, abs(reading.value) < 10 * reading.std_error
 /// (1, True)
-#[pyclass(frozen, get_all, eq, module = "evertally")]
+#[pyclass(frozen, get_all, eq, name = "Reading", module = "evertally")]
 #[derive(Clone, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct PyReading {
     /// The closed step of the reading, from 1.
     pub(crate) step: u64,
     /// The estimate, in units of the data.
@@ -27,7 +27,7 @@ pub(crate) struct Reading {
 }
 
 #[pymethods]
-impl Reading {
+impl PyReading {
     fn __float__(&self) -> f64 {
         self.value
     }

@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 /// (1, True)
 /// >>> float(release.text) == release.value
 /// True
-#[pyclass(frozen, get_all, eq, module = "evertally")]
+#[pyclass(frozen, get_all, eq, name = "Release", module = "evertally")]
 #[derive(Clone, PartialEq)]
-pub(crate) struct Release {
+pub(crate) struct PyRelease {
     /// The step, from 1.
     pub(crate) step: u64,
     /// The released running sum, in units of the data: the exact sum plus noise.
@@ -31,7 +31,7 @@ pub(crate) struct Release {
 }
 
 #[pymethods]
-impl Release {
+impl PyRelease {
     fn __float__(&self) -> f64 {
         self.value
     }

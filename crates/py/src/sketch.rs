@@ -3,20 +3,20 @@
 use crate::arrays::{column, structured};
 use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
-use crate::items::{Items, Owned};
-use crate::key::SecretKey;
+use crate::items::{ItemArgument, Owned};
+use crate::key::PySecretKey;
 use crate::lazy::{reading, values_of, watch};
 use crate::options::Options;
 use crate::own::ProcessBound;
-use crate::plan::Plan;
-use crate::reading::Reading;
+use crate::plan::PyPlan;
+use crate::reading::PyReading;
 use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
 use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
-use evertally::stream::Sampling;
+use evertally::stream::LazySampling;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::MutexGuard;
@@ -39,8 +39,8 @@ use std::sync::MutexGuard;
 /// >>> zebras = queries.estimate("zebra")
 /// >>> abs(zebras.value - 500) < 10 * zebras.std_error
 /// True
-#[pyclass(frozen, module = "evertally")]
-pub(crate) struct CountSketch {
+#[pyclass(frozen, name = "CountSketch", module = "evertally")]
+pub(crate) struct PyCountSketch {
     sketch: ProcessBound<Inner>,
     name: String,
     watch: Watch,
@@ -49,9 +49,9 @@ pub(crate) struct CountSketch {
 /// The plan of a sketch. Called by `evertally.plan_sketch`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_sketch")]
-pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<PyPlan> {
     let options = Options::new(given)?;
-    let sampling = options.needed::<String>("sampling")?.parse::<Sampling>().or_raise()?;
+    let sampling = options.needed::<String>("sampling")?.parse::<LazySampling>().or_raise()?;
     let (Whole(rows), Whole(width)) = (options.needed("rows")?, options.needed("width")?);
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
@@ -59,10 +59,10 @@ pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
     // A number of rows beyond 32 bits is too large anyway.
     let shape = Shape::CountSketch(Table::new(rows.try_into().unwrap_or(u32::MAX), width).or_raise()?);
     let plan = abandonable(py, move || SketchPlan::new(request, shape, sampling))?.or_raise()?;
-    Ok(Plan::new(plan.plan().clone()))
+    Ok(PyPlan::new(plan.plan().clone()))
 }
 
-impl CountSketch {
+impl PyCountSketch {
     fn of(sketch: Inner, watch: Watch, name: &StreamName) -> Self {
         let watch = watch.since(sketch.reads());
         Self { sketch: ProcessBound::new(sketch), name: name.to_string(), watch }
@@ -98,12 +98,13 @@ impl CountSketch {
 }
 
 #[pymethods]
-impl CountSketch {
+impl PyCountSketch {
     #[new]
     #[pyo3(signature = (plan, key, name, *, sampling = "float"))]
-    fn new(plan: &Plan, key: &SecretKey, name: &str, sampling: &str) -> PyResult<Self> {
+    fn new(plan: &PyPlan, key: &PySecretKey, name: &str, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let plan =
+            SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::CountSketch, key, &name, plan.lazy());
         Ok(Self::of(Inner::new(plan, watch.key(), name.clone()).or_raise()?, watch, &name))
     }
@@ -115,14 +116,15 @@ impl CountSketch {
     #[pyo3(signature = (plan, key, name, state, *, sampling = "float"))]
     fn restore(
         py: Python<'_>,
-        plan: &Plan,
-        key: &SecretKey,
+        plan: &PyPlan,
+        key: &PySecretKey,
         name: &str,
         state: &[u8],
         sampling: &str,
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let plan =
+            SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::CountSketch, key, &name, plan.lazy());
         let sketch = py.detach(|| Inner::restore(plan, watch.key(), name.clone(), state)).or_raise()?;
         Ok(Self::of(sketch, watch, &name))
@@ -134,9 +136,9 @@ impl CountSketch {
     /// :class:`SumOverflowError` if a cell leaves 64 bits; nothing is added then.
     #[pyo3(signature = (item, value = None))]
     fn add(&self, py: Python<'_>, item: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        match Items::of(item)? {
-            Items::One(item) => self.add_items(py, &[item], value),
-            Items::Many(_) => Err(invalid("add takes one item; add_many takes many")),
+        match ItemArgument::of(item)? {
+            ItemArgument::One(item) => self.add_items(py, &[item], value),
+            ItemArgument::Many(_) => Err(invalid("add takes one item; add_many takes many")),
         }
     }
 
@@ -146,9 +148,9 @@ impl CountSketch {
     /// Raises as :meth:`add`. If a cell leaves 64 bits, and after Ctrl-C, the preceding events have been added.
     #[pyo3(signature = (items, values = None))]
     fn add_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        match Items::of(items)? {
-            Items::Many(items) => self.add_items(py, &items, values),
-            Items::One(_) => Err(invalid("add_many takes many items; add takes one")),
+        match ItemArgument::of(items)? {
+            ItemArgument::Many(items) => self.add_items(py, &items, values),
+            ItemArgument::One(_) => Err(invalid("add_many takes many items; add takes one")),
         }
     }
 
@@ -178,15 +180,15 @@ impl CountSketch {
     /// >>> sketch.estimate(np.arange(100)).shape
     /// (100,)
     fn estimate<'py>(&self, py: Python<'py>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let items = Items::of(items)?;
+        let items = ItemArgument::of(items)?;
         let mut estimates = Vec::with_capacity(items.as_slice().len());
         self.reading(py, |sketch| {
             in_chunks(py, items.as_slice(), |item| sketch.estimate(item).map(|estimate| estimates.push(estimate)))
         })?;
-        if let Items::One(_) = items {
+        if let ItemArgument::One(_) = items {
             let estimate = estimates[0];
             let (step, value, std_error) = (estimate.step, estimate.value, estimate.noise_std_error);
-            return Ok(Bound::new(py, Reading { step, value, std_error })?.into_any());
+            return Ok(Bound::new(py, PyReading { step, value, std_error })?.into_any());
         }
         structured(
             py,
@@ -202,9 +204,9 @@ impl CountSketch {
     ///
     /// Its square root divided by the width is about the error that collisions add to an estimate, see
     /// :meth:`collision_std_error`.
-    fn second_moment(&self, py: Python<'_>) -> PyResult<Reading> {
+    fn second_moment(&self, py: Python<'_>) -> PyResult<PyReading> {
         let estimate = self.reading(py, |sketch| py.detach(|| sketch.second_moment()).or_raise())?;
-        Ok(Reading { step: estimate.step, value: estimate.value, std_error: estimate.noise_std_error })
+        Ok(PyReading { step: estimate.step, value: estimate.value, std_error: estimate.noise_std_error })
     }
 
     /// Standard error that collisions add to an estimate, if the counts have this second moment.

@@ -1,8 +1,8 @@
 //! Releases of exact sums that the caller has computed.
 
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
-use crate::plan::Plan;
+use crate::key::PySecretKey;
+use crate::plan::PyPlan;
 use crate::running::cancellable;
 use crate::table::ArrowTable;
 use crate::uses::Span;
@@ -10,14 +10,14 @@ use crate::watch::{Class, Watch};
 use arrow_array::RecordBatchReader;
 use evertally::noise::StreamName;
 use evertally_declare::error::Result;
-use evertally_tables::sums::{self, ReleasedSums, Stream, SumColumns};
+use evertally_tables::sums::{self, ReleasedSums, SumColumns, SumsStream};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatchReader;
 use serde::Deserialize;
 use std::sync::atomic::AtomicBool;
 
 /// The source of a table.
-type Rows = dyn RecordBatchReader + Send;
+type TableSource = dyn RecordBatchReader + Send;
 
 /// The arguments.
 #[derive(Deserialize)]
@@ -48,8 +48,8 @@ pub(crate) fn release_sums(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
-    plan: &Plan,
-    key: &SecretKey,
+    plan: &PyPlan,
+    key: &PySecretKey,
 ) -> PyResult<ArrowTable> {
     released(py, keywords, table, (plan, key), |stream, table, columns, asked, cancelled| {
         sums::release_sums(stream, table, columns, asked.groups.as_deref(), cancelled)
@@ -63,8 +63,8 @@ pub(crate) fn release_steps(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
-    plan: &Plan,
-    key: &SecretKey,
+    plan: &PyPlan,
+    key: &PySecretKey,
 ) -> PyResult<ArrowTable> {
     released(py, keywords, table, (plan, key), |stream, table, columns, asked, cancelled| {
         sums::release_steps(
@@ -82,8 +82,8 @@ fn released(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
-    (plan, key): (&Plan, &SecretKey),
-    release: impl FnOnce(&Stream<'_>, &mut Rows, &SumColumns, &Asked, &AtomicBool) -> Result<ReleasedSums> + Send,
+    (plan, key): (&PyPlan, &PySecretKey),
+    release: impl FnOnce(&SumsStream<'_>, &mut TableSource, &SumColumns, &Asked, &AtomicBool) -> Result<ReleasedSums> + Send,
 ) -> PyResult<ArrowTable> {
     let (asked, name, columns) = Asked::of(keywords)?;
     let (mut table, plan) = (table.into_reader()?, plan.inner());
@@ -93,7 +93,7 @@ fn released(
     };
     let guarded = watch(&[]).key().clone();
     let released = cancellable(py, |cancelled| {
-        let stream = Stream { plan, key: &guarded, name: &name, confidence: asked.confidence };
+        let stream = SumsStream { plan, key: &guarded, name: &name, confidence: asked.confidence };
         release(&stream, &mut *table, &columns, &asked, cancelled)
     })?;
     let ReleasedSums { table, issued } = released.or_raise()?;

@@ -1,8 +1,8 @@
 //! Releases of event tables.
 
 use crate::error::{OrRaise, OrRaiseWorded, invalid};
-use crate::key::SecretKey;
-use crate::plan::Plan;
+use crate::key::PySecretKey;
+use crate::plan::PyPlan;
 use crate::request::declaration;
 use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
@@ -71,7 +71,7 @@ pub(crate) fn release_table(
     py: Python<'_>,
     declared: &str,
     table: PyRecordBatchReader,
-    key: &SecretKey,
+    key: &PySecretKey,
     budget_file: Option<PathBuf>,
     fields: bool,
 ) -> PyResult<ArrowTable> {
@@ -86,10 +86,10 @@ pub(crate) fn release_table(
 /// The plan of a declaration in JSON. Called by `evertally.plan_release` and `evertally.Stream.plan`.
 #[pyfunction]
 #[pyo3(name = "_plan_table", signature = (declared, fields = false))]
-pub(crate) fn plan_table(py: Python<'_>, declared: &str, fields: bool) -> PyResult<Plan> {
+pub(crate) fn plan_table(py: Python<'_>, declared: &str, fields: bool) -> PyResult<PyPlan> {
     let wording = wording(fields);
     let declared = declaration(declared, wording)?;
-    abandonable(py, move || plan_of(&declared))?.or_raise_in(wording).map(Plan::new)
+    abandonable(py, move || plan_of(&declared))?.or_raise_in(wording).map(PyPlan::new)
 }
 
 /// Answers a query about a released table; `keywords` are the arguments as JSON. Called by `evertally.interval`.
@@ -99,7 +99,7 @@ pub(crate) fn interval_table(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
-    plan: &Plan,
+    plan: &PyPlan,
 ) -> PyResult<ArrowTable> {
     #[derive(serde::Deserialize)]
     struct Asked {
@@ -132,7 +132,7 @@ pub(crate) fn interval_table(
 fn released(
     declared: &Declaration,
     table: &mut (dyn RecordBatchReader + Send),
-    key: &SecretKey,
+    key: &PySecretKey,
     budget_file: Option<&Path>,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {

@@ -19,7 +19,7 @@ pub(crate) use history::{Refusal, Span, UNKNOWN, Why};
 pub(crate) use mark::{Marker, Secrets, Words};
 
 use evertally::noise::{KeyId, SecretKey, StreamName};
-use evertally_declare::error::Error as Refused;
+use evertally_declare::error::PipelineError as Refused;
 use evertally_ledger::ledger::{Issuer, Ledger};
 use file::{NoiseLogFile, Record};
 use history::Stream;

@@ -1,7 +1,7 @@
 //! Records the noise that one object issues, and words the refusals.
 
 use crate::error::{OrRaise, invalid, state};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::running::cancellable;
 use crate::uses::{Claim, Marker, Refusal, Secrets, Span, Uses, Why};
 use evertally::noise::{GuardedKey, StreamName};
@@ -70,7 +70,7 @@ impl Class {
 pub(crate) struct Watch {
     class: Class,
     name: StreamName,
-    key: SecretKey,
+    key: PySecretKey,
     /// The key for the object's noise.
     guarded: GuardedKey,
     /// `None` for a key that everybody can compute.
@@ -83,7 +83,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Watches noise that depends on a key, a name, the digest of a plan, and a purpose.
-    pub(crate) fn new(class: Class, key: &SecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
+    pub(crate) fn new(class: Class, key: &PySecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
         let secrets = || Secrets::new(key.inner(), name, digest, purpose);
         let of_key = key.uses().map(|uses| (uses.clone(), secrets()));
         let guarded = recorded(key.inner(), name);

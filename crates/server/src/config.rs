@@ -1,6 +1,6 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
-use crate::store::Closing;
+use crate::store::ClosedBy;
 use evertally_declare::error::{Result, usage};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -88,27 +88,27 @@ pub struct WitnessConfig {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct StepsConfig {
     /// How long a step stays open after its end, for events under way.
-    pub grace: Span,
+    pub grace: TimeSpan,
     /// How long rows are ready before they are shown.
-    pub delay: Span,
+    pub delay: TimeSpan,
     /// By how much the clocks of senders may be ahead.
-    pub ahead: Span,
+    pub ahead: TimeSpan,
     /// How long after a start no step is closed, for events queued elsewhere.
-    pub catch_up: Span,
+    pub catch_up: TimeSpan,
 }
 
 impl Default for StepsConfig {
     fn default() -> Self {
-        let seconds = |seconds: i64| Span(seconds * 1_000_000);
+        let seconds = |seconds: i64| TimeSpan(seconds * 1_000_000);
         Self { grace: seconds(60), delay: seconds(5), ahead: seconds(60), catch_up: seconds(60) }
     }
 }
 
 /// A time such as `90s`, `5m`, `2h`, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub i64);
+pub struct TimeSpan(pub i64);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Self::of(&text).ok_or_else(|| {
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-impl Span {
+impl TimeSpan {
     /// The span as a `Duration`, for timers.
     pub fn duration(self) -> std::time::Duration {
         std::time::Duration::from_micros(self.0.unsigned_abs())
@@ -135,7 +135,7 @@ impl Span {
             _ => return None,
         };
         let number: u32 = digits.parse().ok()?;
-        i64::from(number).checked_mul(unit).map(Span)
+        i64::from(number).checked_mul(unit).map(TimeSpan)
     }
 }
 
@@ -161,7 +161,7 @@ pub struct LimitsConfig {
     pub connections_per_network: usize,
     /// How long a connection may be open without a request: before the first, between two, and until a head is
     /// complete.
-    pub idle: Span,
+    pub idle: TimeSpan,
     /// Requests per second and address or token, on average.
     pub requests_per_second: u32,
     /// Watchers per stream.
@@ -181,7 +181,7 @@ impl Default for LimitsConfig {
             connections: 20_000,
             connections_per_address: 2000,
             connections_per_network: 4000,
-            idle: Span(20_000_000),
+            idle: TimeSpan(20_000_000),
             requests_per_second: 1000,
             watchers: 10_000,
             free_bytes: 256 << 20,
@@ -217,9 +217,9 @@ pub struct StreamConfig {
     /// Who closes its steps.
     pub closer: Closer,
     /// Overrides the `grace` of the service.
-    pub grace: Option<Span>,
+    pub grace: Option<TimeSpan>,
     /// Overrides the `delay` of the service.
-    pub delay: Option<Span>,
+    pub delay: Option<TimeSpan>,
 }
 
 impl<'de> Deserialize<'de> for StreamConfig {
@@ -251,7 +251,7 @@ impl<'de> Deserialize<'de> for StreamConfig {
 
 impl StreamConfig {
     /// Who closes its steps.
-    pub fn closing(&self, steps: &StepsConfig) -> Closing {
+    pub fn closing(&self, steps: &StepsConfig) -> ClosedBy {
         self.closer.with(steps, self.grace, self.delay)
     }
 }
@@ -271,13 +271,13 @@ pub enum Closer {
 
 impl Closer {
     /// The rule by which steps are closed, with the stream's own `grace` and `delay` if it has them.
-    pub fn with(self, steps: &StepsConfig, grace: Option<Span>, delay: Option<Span>) -> Closing {
+    pub fn with(self, steps: &StepsConfig, grace: Option<TimeSpan>, delay: Option<TimeSpan>) -> ClosedBy {
         match self {
             Self::Schedule => {
-                Closing::Schedule { grace: grace.unwrap_or(steps.grace).0, delay: delay.unwrap_or(steps.delay).0 }
+                ClosedBy::Schedule { grace: grace.unwrap_or(steps.grace).0, delay: delay.unwrap_or(steps.delay).0 }
             }
-            Self::Operator => Closing::Operator,
-            Self::Sums => Closing::Sums,
+            Self::Operator => ClosedBy::Operator,
+            Self::Sums => ClosedBy::Sums,
         }
     }
 }
@@ -391,7 +391,7 @@ epsilon = 1
         let stream = &config.streams[0];
         assert_eq!((stream.name.as_str(), stream.public), ("visits", true));
         assert!(!stream.declaration.contains("grace") && stream.declaration.contains("\"every\":\"1h\""));
-        assert_eq!(stream.closing(&config.steps), Closing::Schedule { grace: 10_000_000, delay: 5_000_000 });
+        assert_eq!(stream.closing(&config.steps), ClosedBy::Schedule { grace: 10_000_000, delay: 5_000_000 });
     }
 
     #[test]

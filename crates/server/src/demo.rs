@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::engine::BatchFormat;
 use crate::http::Side;
 use crate::serving::{Running, shutdown_signal};
-use evertally_declare::error::{Error, Result, failure};
+use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_declare::event::{Columns, Field};
 use evertally_declare::steps::Instant;
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
@@ -141,7 +141,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
         flights.push((time, line + "}\n"));
         Ok(())
     };
-    while events.next_batch::<Error>(&mut visit)? {}
+    while events.next_batch::<PipelineError>(&mut visit)? {}
     flights.sort();
     Ok(flights)
 }

@@ -1,7 +1,7 @@
 //! Running streams: batches of events in, closed steps out, with every promise kept after any crash.
 //!
 //! ```text
-//! bytes ──prepare──▶ Prepared ──┐                       ┌─▶ rows, heads (store)
+//! bytes ──prepare──▶ PreparedBatch ──┐                       ┌─▶ rows, heads (store)
 //!   (any thread)                ├─▶ Core: one thread ───┤
 //! clock, operator ──────────────┘    take in · close    └─▶ witness ─▶ shown ─▶ watchers
 //! ```
@@ -35,12 +35,12 @@ pub(crate) use self::core::is_behind;
 pub use self::core::{Core, Notice, Setting};
 pub use accepting::Receipt;
 pub use decoding::{Decoding, Share};
-pub use info::{Counts, Progress, State, StreamInfo};
+pub use info::{Counts, StreamInfo, StreamProgress, StreamState};
 pub use joining::added_groups;
 pub use opening::{Opening, Preview};
-pub use prepare::{BatchFormat, Prepared};
+pub use prepare::{BatchFormat, PreparedBatch};
 pub use refusal::{Refusal, RowProblem};
-pub use reporting::Promise;
+pub use reporting::GuaranteeStatement;
 pub use rows::RowsQuery;
 pub use service::{Health, Service};
 pub use sums::{PreparedSums, SumsRange, SumsReceipt};

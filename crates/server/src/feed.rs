@@ -17,10 +17,10 @@ pub use sending::Remote;
 use cutting::PendingBatch;
 use evertally_declare::error::{Context, Result, refuse_if, usage};
 use evertally_ledger::protected::check_output;
-use files::Source;
+use files::EventSource;
 use format::Format;
-use memory::{FeedState, Pending};
-use sending::Answer;
+use memory::{FeedState, UnacknowledgedBatch};
+use sending::BatchReply;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dy
     let format = feed.format.as_deref().map(Format::of_name).transpose()?;
     let mut feeder = Feeder {
         memory: FeedState::open(&feed.memory, feed.name.as_deref(), remote.place())?,
-        source: Source::open(&feed.from, format)?,
+        source: EventSource::open(&feed.from, format)?,
         feed,
         remote,
         cancelled,
@@ -105,7 +105,7 @@ struct Feeder<'f> {
     cancelled: &'f AtomicBool,
     say: &'f mut dyn FnMut(&str),
     memory: FeedState,
-    source: Source,
+    source: EventSource,
     sent: Sent,
     said: Instant,
     /// The totals reported last.
@@ -152,19 +152,19 @@ impl Feeder<'_> {
     }
 
     /// Sends a batch, without the rows that are set aside, until it is accepted.
-    fn deliver(&mut self, mut piece: PendingBatch, mut pending: Pending) -> Result<()> {
+    fn deliver(&mut self, mut piece: PendingBatch, mut pending: UnacknowledgedBatch) -> Result<()> {
         let id = self.memory.id_of(&pending);
         piece.leave_out(&pending.left_out);
         let mut is_recut = false;
         loop {
             match self.send(&id, &piece)? {
-                Answer::Taken(rows) => {
+                BatchReply::Accepted(rows) => {
                     self.sent.rows += rows;
                     self.sent.batches += 1;
                     return self.memory.done(piece.mark());
                 }
                 // If the feeder's state is older than the service's, it cuts its batches differently than before.
-                Answer::Differs(Some(rows)) if !is_recut && pending.left_out.is_empty() => {
+                BatchReply::Differs(Some(rows)) if !is_recut && pending.left_out.is_empty() => {
                     is_recut = true;
                     if let Some(again) = self.source.of_rows(&piece, rows)? {
                         pending = again.pending();
@@ -172,7 +172,7 @@ impl Feeder<'_> {
                         self.memory.store_pending(pending.clone(), None)?;
                     }
                 }
-                Answer::Differs(_) => {
+                BatchReply::Differs(_) => {
                     return Err(usage(format!(
                         "{}, from byte {} on: the service has accepted other bytes under the id {id}. This state file \
                          ({}) does not belong to the feeder that sent them: continue with that one, or give files that \
@@ -182,7 +182,7 @@ impl Feeder<'_> {
                         self.feed.memory.display()
                     )));
                 }
-                Answer::BadRows(rows) => {
+                BatchReply::BadRows(rows) => {
                     let Some(aside) = &self.feed.aside else {
                         // Nothing was accepted under this id, so the next batch may use it.
                         self.memory.discard_pending()?;
@@ -211,7 +211,7 @@ impl Feeder<'_> {
         }
     }
 
-    fn send(&mut self, id: &str, piece: &PendingBatch) -> Result<Answer> {
+    fn send(&mut self, id: &str, piece: &PendingBatch) -> Result<BatchReply> {
         let (mut pause, mut is_away) = (FIRST_PAUSE, false);
         loop {
             match self.remote.send(id, piece.format, piece.body()) {

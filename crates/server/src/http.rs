@@ -21,5 +21,5 @@ mod work;
 
 pub use answers::publication_message;
 pub use app::{App, AppSetting, Side};
-pub use listen::{Bound, Serving};
+pub use listen::{BoundListener, Serving};
 pub use openapi::document;

@@ -3,9 +3,9 @@
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, StreamConfig, WebhookConfig, WitnessConfig};
 use crate::descriptors;
-use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, State, StreamInfo, added_groups};
+use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, StreamInfo, StreamState, added_groups};
 use crate::folder::{is_open_to_others, make_folder, store_path};
-use crate::http::{App, AppSetting, Bound, Serving, Side};
+use crate::http::{App, AppSetting, BoundListener, Serving, Side};
 use crate::store::Store;
 use crate::supervisor::Supervisor;
 use crate::tokens::Tokens;
@@ -63,7 +63,7 @@ impl Running {
         let mut listeners = Vec::new();
         for (side, listener) in [(Side::Public, &config.public), (Side::Private, &config.private)] {
             if let Some(listener) = listener {
-                listeners.push((side, Bound::new(side, listener).await?));
+                listeners.push((side, BoundListener::new(side, listener).await?));
             }
         }
         let urls = listeners.iter().map(|(side, bound)| (*side, bound.url())).collect();
@@ -224,7 +224,7 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
     if let Some(info) = service.stream(&stream.name) {
         let record = info.record();
         let (same_source, is_recovering) =
-            (record.source == stream.source, matches!(info.progress().state, State::Recovering(_)));
+            (record.source == stream.source, matches!(info.progress().state, StreamState::Recovering(_)));
         let joining = added_groups(&record.declaration, &stream.declaration);
         if let Some(groups) = joining.filter(|_| same_source) {
             if is_recovering {
@@ -269,7 +269,7 @@ fn differing(a: &str, b: &str, source_differs: bool) -> Option<String> {
     (!names.is_empty()).then(|| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
 }
 
-fn refused(refusal: Refusal) -> evertally_declare::error::Error {
+fn refused(refusal: Refusal) -> evertally_declare::error::PipelineError {
     match refusal {
         Refusal::Other(error) => error,
         refusal => usage(refusal.to_string()),

@@ -33,11 +33,11 @@ mod records;
 
 pub use ledger::RedbLedger;
 pub use records::{
-    BatchRecord, ClosedRecord, Closing, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
+    BatchRecord, ClosedBy, ClosedRecord, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
-use evertally_declare::error::{Context, Error, Result, failure, usage};
+use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, beside, folder_of};
 use redb::backends::FileBackend;
 use redb::{
@@ -262,7 +262,7 @@ fn private(path: &Path) -> Result<Database> {
 }
 
 /// An error of the database as an error of the pipeline.
-pub(crate) fn stored(error: impl Into<redb::Error>) -> Error {
+pub(crate) fn stored(error: impl Into<redb::Error>) -> PipelineError {
     let error = match error.into() {
         redb::Error::Io(error) => error.into(),
         error => failure(error),

@@ -89,7 +89,7 @@ const MAX_LABEL_CHARS: usize = 200;
 /// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct TokenEntry {
     /// Its id, which is not secret.
     pub id: String,
     /// Its role.
@@ -103,18 +103,18 @@ pub struct Entry {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TokenFile {
     version: u32,
-    tokens: Vec<Entry>,
+    tokens: Vec<TokenEntry>,
 }
 
 /// Identifies the version of the file.
-type Mark = Option<(SystemTime, u64)>;
+type FileVersion = Option<(SystemTime, u64)>;
 
 /// The tokens of a service.
 pub struct Tokens {
     path: PathBuf,
-    known: Mutex<(Mark, Vec<Entry>)>,
+    known: Mutex<(FileVersion, Vec<TokenEntry>)>,
 }
 
 impl Tokens {
@@ -132,7 +132,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If their file cannot be read.
-    pub fn all(&self) -> Result<Vec<Entry>> {
+    pub fn all(&self) -> Result<Vec<TokenEntry>> {
         let mark = match std::fs::metadata(&self.path) {
             Ok(meta) => Some((meta.modified()?, inode(&meta))),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -145,14 +145,16 @@ impl Tokens {
         Ok(known.1.clone())
     }
 
-    fn read(&self) -> Result<File> {
+    fn read(&self) -> Result<TokenFile> {
         let shown = self.path.display();
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(File { version: 1, tokens: Vec::new() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(TokenFile { version: 1, tokens: Vec::new() });
+            }
             Err(error) => return Err(error).context(format_args!("cannot read {shown}")),
         };
-        let file: File =
+        let file: TokenFile =
             serde_json::from_str(&text).map_err(|e| usage(format!("{shown} cannot be read: {e}; restore it")))?;
         if file.version != 1 {
             return Err(usage(format!("{shown} was written by another version of this program")));
@@ -160,7 +162,7 @@ impl Tokens {
         Ok(file)
     }
 
-    fn write(&self, file: &File) -> Result<()> {
+    fn write(&self, file: &TokenFile) -> Result<()> {
         let text = serde_json::to_string_pretty(file).map_err(failure)?;
         replace(&RealDisk, &self.path, &Access::Private, &mut Cursor::new(text))
             .and_then(|()| chown_to_folder_owner(&self.path))
@@ -168,7 +170,7 @@ impl Tokens {
     }
 
     /// Changes the file under a lock: a token that was revoked elsewhere must not come back.
-    fn change<T>(&self, change: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut TokenFile) -> Result<T>) -> Result<T> {
         let _lock = NameLock::soon(&self.path)?;
         let mut file = self.read()?;
         let changed = change(&mut file)?;
@@ -191,7 +193,7 @@ impl Tokens {
         let id = evertally::hex(name);
         let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(secret));
         let (made, hash) = (Timestamp::now(), hash_of(&secret));
-        let entry = Entry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
+        let entry = TokenEntry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
         self.change(|file| {
             file.tokens.push(entry);
             Ok(())

@@ -36,13 +36,13 @@ pub struct WitnessRecord {
     /// The last writer: every start of a service has a new name.
     pub writer: String,
     /// The last closed step of every stream that has one.
-    pub streams: BTreeMap<String, Seen>,
+    pub streams: BTreeMap<String, LastClosed>,
 }
 
 /// The last closed step of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct LastClosed {
     /// The step.
     pub closed: u64,
     /// The digest of all published rows, in hexadecimal.
@@ -187,7 +187,7 @@ impl HttpWitness {
         Self { agent: config.into(), address: address.to_owned(), authorization, tag: None, is_empty: false }
     }
 
-    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_declare::error::Error {
+    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_declare::error::PipelineError {
         failure(format!("the witness {} cannot be {what}: {why}", self.address))
     }
 }
@@ -250,7 +250,7 @@ mod tests {
         let mut witness = FileWitness::new(&folder.path().join("witness.json"));
         assert_eq!(witness.ask().unwrap(), None);
         let mut said = WitnessRecord::new("f00d");
-        said.streams.insert("a".into(), Seen { closed: 3, head: "aa".into(), events: "bb".into() });
+        said.streams.insert("a".into(), LastClosed { closed: 3, head: "aa".into(), events: "bb".into() });
         witness.write(&said).unwrap();
         assert_eq!(witness.ask().unwrap(), Some(said));
         std::fs::write(folder.path().join("witness.json"), "{}").unwrap();

@@ -13,8 +13,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use evertally_cluster::{BucketRows, Reader, Row, ShardBlock, Work};
-use evertally_declare::error::{Error, Result, failure, refuse_if, usage};
+use evertally_cluster::{BucketRows, ClusterJob, Reader, ShardBlock, ShuffleRow};
+use evertally_declare::error::{PipelineError, Result, failure, refuse_if, usage};
 use evertally_declare::event::Columns;
 use evertally_declare::steps::StepCalendar;
 use evertally_publish::rows::ReleaseRow;
@@ -38,7 +38,7 @@ pub fn read(
     cancelled: &AtomicBool,
 ) -> Result<()> {
     let mut events = Events::of_table(table, columns, options, cancelled)?;
-    while events.next_batch::<Error>(&mut |event| {
+    while events.next_batch::<PipelineError>(&mut |event| {
         match are_counts {
             true => reader.read_count(event),
             false => reader.read(event),
@@ -49,7 +49,7 @@ pub fn read(
 }
 
 /// Sums as a batch.
-pub fn of_rows(rows: &[Row]) -> Result<RecordBatch> {
+pub fn of_rows(rows: &[ShuffleRow]) -> Result<RecordBatch> {
     let mut labels = BinaryBuilder::new();
     rows.iter().for_each(|row| labels.append_value(&row.label));
     // fits: steps are below 2^62
@@ -110,10 +110,10 @@ pub fn for_each_sum(batch: &RecordBatch, mut visit: impl FnMut(usize, u64, &[u8]
 ///
 /// # Errors
 /// As [`for_each_sum`].
-pub fn to_rows(batch: &RecordBatch) -> Result<Vec<Row>> {
+pub fn to_rows(batch: &RecordBatch) -> Result<Vec<ShuffleRow>> {
     let mut rows = Vec::new();
     for_each_sum(batch, |_, step, label, sum| {
-        rows.push(Row { step, label: label.into(), sum });
+        rows.push(ShuffleRow { step, label: label.into(), sum });
         Ok(())
     })?;
     Ok(rows)
@@ -124,7 +124,7 @@ pub fn to_rows(batch: &RecordBatch) -> Result<Vec<Row>> {
 ///
 /// # Errors
 /// As [`for_each_sum`], and if the group of a row does not belong to the work.
-pub fn named_sums(work: &Work, sums: &[RecordBatch]) -> Result<RecordBatch> {
+pub fn named_sums(work: &ClusterJob, sums: &[RecordBatch]) -> Result<RecordBatch> {
     let columns = &work.stream().columns.labels;
     let mut groups: Vec<StringBuilder> = columns.iter().map(|_| StringBuilder::new()).collect();
     let (mut steps, mut texts) = (Int64Builder::new(), StringBuilder::new());
@@ -153,18 +153,18 @@ fn column<'b>(batch: &'b RecordBatch, name: &str, kind: &DataType) -> Result<&'b
 
 /// The schema of a released table, wherever it is computed.
 #[derive(Clone)]
-pub struct Released {
+pub struct ReleasedSchema {
     spec: TableSpec,
     times: Times,
     calendar: StepCalendar,
 }
 
-impl Released {
+impl ReleasedSchema {
     /// The table of some work, with times in this column type.
     ///
     /// # Errors
     /// If a group column has the name of a column of the release.
-    pub fn new(work: &Work, time: &DataType) -> Result<Self> {
+    pub fn new(work: &ClusterJob, time: &DataType) -> Result<Self> {
         let stream = work.stream();
         let spec = TableSpec::of_stream(stream).map_err(usage)?;
         Ok(Self { spec, times: Times::of(time), calendar: stream.rows().clone() })
@@ -219,7 +219,7 @@ impl Released {
 
 /// Released rows, collected one by one.
 pub struct ReleaseRows<'r> {
-    of: &'r Released,
+    of: &'r ReleasedSchema,
     columns: TableColumns,
     steps: Vec<u64>,
 }

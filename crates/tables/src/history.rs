@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::input::{Events, ReadOptions, for_each_event};
-use rows::Rows;
-use steps::Steps;
-use values::Values;
+use rows::HistoryVisitor;
+use steps::TableSteps;
+use values::StepValues;
 
 /// A query on a history.
 #[derive(Clone, Debug)]
@@ -72,14 +72,14 @@ pub struct Answer {
     /// The group columns.
     pub group_columns: Vec<String>,
     /// One row per group; with several groups, a last row for their total.
-    pub rows: Vec<Row>,
+    pub rows: Vec<HistoryRow>,
     /// Caveats about the rows.
     pub notes: Vec<String>,
 }
 
 /// The value of one group, or of several together.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct HistoryRow {
     /// The group's texts; `None` for several together.
     pub group: Option<Vec<String>>,
     /// The released estimate.
@@ -92,12 +92,12 @@ pub struct Row {
     pub upper: f64,
     /// Its ratio to the comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio: Option<Ratio>,
+    pub ratio: Option<RatioInterval>,
 }
 
 /// A ratio with its confidence set.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Ratio {
+pub struct RatioInterval {
     /// The ratio of the released estimates.
     pub value: f64,
     /// Whether the true ratio is `between` two numbers, `outside` of them, or `anything`.
@@ -108,7 +108,7 @@ pub struct Ratio {
     pub upper: Option<f64>,
 }
 
-impl Ratio {
+impl RatioInterval {
     fn new(value: f64, set: RatioSet) -> Self {
         let (set, ends) = match set {
             RatioSet::Between(lower, upper) => ("between", Some((lower, upper))),
@@ -133,7 +133,7 @@ impl Answer {
             let texts = self.rows.iter().map(|row| row.group.as_ref().map(|group| group[place].clone()));
             columns.push(Arc::new(StringArray::from_iter(texts)));
         }
-        let mut put = |name: &str, of: &dyn Fn(&Row) -> Option<f64>| {
+        let mut put = |name: &str, of: &dyn Fn(&HistoryRow) -> Option<f64>| {
             fields.push(Field::new(name, DataType::Float64, true));
             columns.push(Arc::new(Float64Array::from_iter(self.rows.iter().map(of))));
         };
@@ -192,16 +192,16 @@ pub fn ask_batches(
     ask(&rows, plan, question)
 }
 
-fn ask(rows: &Rows<'_>, plan: &Plan, question: &HistoryQuery) -> Result<Answer> {
+fn ask(rows: &HistoryVisitor<'_>, plan: &Plan, question: &HistoryQuery) -> Result<Answer> {
     let group_columns = group_columns(plan)?;
-    let steps = Steps::read(rows, plan)?;
+    let steps = TableSteps::read(rows, plan)?;
     let stretch = steps.stretch(question.from.as_deref(), question.to.as_deref())?;
     let beside = match &question.beside {
         Beside::Stretch(from, to) => Some(steps.stretch(Some(from), Some(to))?),
         _ => None,
     };
     let wanted = [Some(stretch), beside].into_iter().flatten().flatten();
-    let values = Values::read(rows, plan, &group_columns, wanted.filter(|step| *step > 0).collect())?;
+    let values = StepValues::read(rows, plan, &group_columns, wanted.filter(|step| *step > 0).collect())?;
 
     let chosen = values.chosen(&question.groups)?;
     let others = match &question.beside {
@@ -211,7 +211,7 @@ fn ask(rows: &Rows<'_>, plan: &Plan, question: &HistoryQuery) -> Result<Answer> 
         Beside::Nothing | Beside::Stretch(..) => None,
     };
     let mut intervals = RatioIntervals::new(question.confidence)?;
-    let mut row = |group: Option<Vec<String>>, places: &[usize]| -> Result<Row> {
+    let mut row = |group: Option<Vec<String>>, places: &[usize]| -> Result<HistoryRow> {
         let (value, combination) = values.total(places, stretch)?;
         let half_width = plan.half_width_of(&combination, question.confidence)?;
         let denominator = match (&others, beside) {
@@ -221,11 +221,11 @@ fn ask(rows: &Rows<'_>, plan: &Plan, question: &HistoryQuery) -> Result<Answer> 
         };
         let ratio = |(other, of_other): (f64, Combination)| {
             let pair = plan.pair((value, &combination), (other, &of_other));
-            Ratio::new(value / other, intervals.of(&pair))
+            RatioInterval::new(value / other, intervals.of(&pair))
         };
         let std_error = plan.variance_of(&combination).sqrt();
         let (lower, upper) = (value - half_width, value + half_width);
-        Ok(Row { group, value, std_error, lower, upper, ratio: denominator.map(ratio) })
+        Ok(HistoryRow { group, value, std_error, lower, upper, ratio: denominator.map(ratio) })
     };
     let mut answers = Vec::new();
     for place in &chosen {

@@ -29,18 +29,18 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{Error, Result, refuse_if};
-use evertally_declare::event::{Columns, Event, Layout};
+use evertally_declare::error::{PipelineError, Result, refuse_if};
+use evertally_declare::event::{ColumnLayout, Columns, Event};
 
 use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
-use csv::Cut;
+use csv::RecordBuffers;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use options::{InputFormat, ReadOptions};
 use pass::Pass;
-use pieces::{Open, Piece, Pieces};
+use pieces::{InputPieces, Open, Piece};
 pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
@@ -61,7 +61,7 @@ pub struct Summary {
 /// [`Cancelled`](evertally_declare::error::Cancelled) soon after the flag is raised.
 ///
 /// ```
-/// use evertally_declare::error::Error;
+/// use evertally_declare::error::PipelineError;
 /// use evertally_declare::event::Columns;
 /// use evertally_tables::input::{Events, ReadOptions};
 /// use std::sync::atomic::AtomicBool;
@@ -73,16 +73,16 @@ pub struct Summary {
 /// let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
 /// let mut days = Vec::new();
 /// let mut visit = |event: &evertally_declare::event::Event<'_>| Ok(days.push(event.time().to_string()));
-/// while events.next_batch::<Error>(&mut visit)? {}
+/// while events.next_batch::<PipelineError>(&mut visit)? {}
 /// assert_eq!(days, ["2024-05-01", "2024-05-02"]);
-/// # Ok::<(), Error>(())
+/// # Ok::<(), PipelineError>(())
 /// ```
 pub struct Events<'o> {
-    layout: Layout,
+    layout: ColumnLayout,
     cancelled: &'o AtomicBool,
-    pieces: Pieces<'o>,
+    pieces: InputPieces<'o>,
     piece: Piece,
-    cut: Cut,
+    cut: RecordBuffers,
     findings: Findings,
     read: Summary,
 }
@@ -99,9 +99,9 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         source::refuse_duplicates(sources)?;
         progress.start(source::total_bytes(sources));
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let (wanted, sources) = (layout.names().to_vec(), sources.iter().rev().cloned().collect());
-        Ok(Self::new(layout, Pieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
+        Ok(Self::new(layout, InputPieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
     }
 
     /// The events from a reader, for example a connection, in a declared format and without compression. Messages use
@@ -117,11 +117,11 @@ impl<'o> Events<'o> {
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
         let opened = source::of_reader(name, reader, format, cancelled)?;
         let open = Some(Open::of(opened, name, options, &wanted)?);
-        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
@@ -136,10 +136,10 @@ impl<'o> Events<'o> {
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
         let open = Some(Open::of(source::of_parquet(name, file)?, name, options, &wanted)?);
-        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
@@ -150,24 +150,24 @@ impl<'o> Events<'o> {
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let layout = Layout::new(columns);
+        let layout = ColumnLayout::new(columns);
         let (wanted, open) = (layout.names().to_vec(), Some(Open::table(table, layout.names())?));
-        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
-    fn new(layout: Layout, pieces: Pieces<'o>) -> Self {
-        let (piece, cut, findings) = (Piece::default(), Cut::default(), Findings::default());
+    fn new(layout: ColumnLayout, pieces: InputPieces<'o>) -> Self {
+        let (piece, cut, findings) = (Piece::default(), RecordBuffers::default(), Findings::default());
         Events { layout, cancelled: pieces.stopped, pieces, piece, cut, findings, read: Summary::default() }
     }
 
     /// Calls `visit` for each of the next few thousand rows, in order; false if there are no more. An error from
     /// `visit` ends the reading and is returned unchanged.
-    pub fn next_batch<E: From<Error>>(
+    pub fn next_batch<E: From<PipelineError>>(
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        refuse_if(self.cancelled).map_err(Error::from)?;
+        refuse_if(self.cancelled).map_err(PipelineError::from)?;
         let Self { layout, cancelled, pieces, piece, cut, findings, read } = self;
         if !pieces.next(piece)? {
             pieces.progress.finish();
@@ -197,7 +197,7 @@ impl<'o> Events<'o> {
 }
 
 /// Calls `visit` for every row of every file, in order: for short lists.
-pub fn for_each_event<E: From<Error>>(
+pub fn for_each_event<E: From<PipelineError>>(
     sources: &[PathBuf],
     columns: &Columns,
     options: &ReadOptions,

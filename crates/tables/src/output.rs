@@ -14,9 +14,9 @@ mod tests;
 use std::path::Path;
 use std::str::FromStr;
 
-pub use appended::{Target, deliver, files_of};
+pub use appended::{AppendTarget, deliver, files_of};
 pub use columns::TableColumns;
-pub use publication::{OutputError, OutputFile, Publication, is_stream};
+pub use publication::{OutputError, OutputFile, RunOutputs, is_stream};
 pub use spec::TableSpec;
 pub use table::TableWriter;
 

@@ -14,8 +14,8 @@ use evertally::noise::{GuardedKey, StreamName};
 use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::{Release, StatelessSum, StatelessSums, StepPass};
-use evertally_declare::error::{Error, Result, failure, usage};
-use evertally_declare::event::{Columns, Event, Role};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
+use evertally_declare::event::{ColumnRole, Columns, Event};
 use evertally_declare::identity::Identities;
 use evertally_declare::problem::Sentence;
 use evertally_declare::tuples::encode;
@@ -47,7 +47,7 @@ pub struct ReleasedSums {
 
 /// The stream whose sums are released.
 #[derive(Debug)]
-pub struct Stream<'s> {
+pub struct SumsStream<'s> {
     /// The plan.
     pub plan: &'s Plan,
     /// The key.
@@ -68,14 +68,14 @@ pub struct Stream<'s> {
 /// If the plan's mechanism has no random access, or a row has no valid step and sum, or belongs to a group that is not
 /// declared.
 pub fn release_sums(
-    stream: &Stream<'_>,
+    stream: &SumsStream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
     columns: &SumColumns,
     declared: Option<&[Vec<String>]>,
     cancelled: &AtomicBool,
 ) -> Result<ReleasedSums> {
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
-    let mut rows = Rows::new(stream, columns)?;
+    let mut rows = ReleasedColumns::new(stream, columns)?;
     let names = Names::new(stream, declared)?;
     // For each group its part of the mechanism, and the sums of its steps in this table.
     let mut groups: HashMap<Vec<String>, (StatelessSum<'_>, HashMap<u64, i64>)> = HashMap::new();
@@ -90,7 +90,7 @@ pub fn release_sums(
         let (cell, seen) = groups.get_mut(group).expect("it is there");
         if *seen.entry(step).or_insert(sum) != sum {
             let problem = "the table has this step of this group with another sum; a step can have only one sum";
-            return Err(event.error(Role::Value, problem).into());
+            return Err(event.error(ColumnRole::Value, problem).into());
         }
         let release = cell.release(step, sum).map_err(|error| at(event, error))?;
         rows.push(group, &release)
@@ -104,7 +104,7 @@ pub fn release_sums(
 /// # Errors
 /// If a row has no valid step and sum, or belongs to a group that is not among them, or a running sum leaves 64 bits.
 pub fn release_steps(
-    stream: &Stream<'_>,
+    stream: &SumsStream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
     columns: &SumColumns,
     groups: &[Vec<String>],
@@ -126,14 +126,14 @@ pub fn release_steps(
     let names = Names::new(stream, Some(groups))?;
     for_each_sum(stream, table, columns, &names, cancelled, |event, group, step, sum| {
         if step == 0 || step > through {
-            return Err(event.bad_cell(Role::Time, format!("is not a step from 1 through {through}")).into());
+            return Err(event.bad_cell(ColumnRole::Time, format!("is not a step from 1 through {through}")).into());
         }
         let steps = added.get_mut(group).expect("it is among the names");
         let total = steps.entry(step).or_default();
         *total = total.checked_add(sum).ok_or_else(|| usage("the sum of a step leaves 64 bits; use a coarser grid"))?;
         Ok(())
     })?;
-    let mut rows = Rows::new(stream, columns)?;
+    let mut rows = ReleasedColumns::new(stream, columns)?;
     for group in groups {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let mut pass = match group.as_slice() {
@@ -148,8 +148,8 @@ pub fn release_steps(
     rows.finish()
 }
 
-fn not_declared(row: &Event<'_>, group: &[String]) -> Error {
-    row.error(Role::Label(0), format!("`{}` is not among the groups", group.join(", "))).into()
+fn not_declared(row: &Event<'_>, group: &[String]) -> PipelineError {
+    row.error(ColumnRole::Label(0), format!("`{}` is not among the groups", group.join(", "))).into()
 }
 
 /// The library's name for a declared group.
@@ -157,9 +157,9 @@ fn name_of(group: &[String]) -> Vec<u8> {
     [vec![0], encode(group)].concat()
 }
 
-fn at(event: &Event<'_>, error: evertally::Error) -> Error {
+fn at(event: &Event<'_>, error: evertally::Error) -> PipelineError {
     match error.is_invalid() {
-        true => event.error(Role::Value, error.to_string()).into(),
+        true => event.error(ColumnRole::Value, error.to_string()).into(),
         false => error.into(),
     }
 }
@@ -172,7 +172,7 @@ struct Names<'g> {
 }
 
 impl<'g> Names<'g> {
-    fn new(stream: &Stream<'_>, declared: Option<&'g [Vec<String>]>) -> Result<Self> {
+    fn new(stream: &SumsStream<'_>, declared: Option<&'g [Vec<String>]>) -> Result<Self> {
         let ids = Identities::from_meaning(stream.plan.request().meaning().get("normalise-ids").map(String::as_str));
         let mut names = HashMap::new();
         for group in declared.into_iter().flatten() {
@@ -191,7 +191,7 @@ impl<'g> Names<'g> {
     /// The name of a row's group, as declared.
     fn of(&self, row: &Event<'_>) -> Result<Vec<String>> {
         let part = |column| {
-            let (role, mut scratch) = (Role::Label(column), String::new());
+            let (role, mut scratch) = (ColumnRole::Label(column), String::new());
             let name = row.identity(role, self.ids, &mut scratch)?;
             let name = name.ok_or_else(|| row.error(role, "the row has no group"))?;
             // One group under two names would be released twice, with independent noise.
@@ -209,7 +209,7 @@ impl<'g> Names<'g> {
 
 /// Visits step, group and sum of every row.
 fn for_each_sum(
-    stream: &Stream<'_>,
+    stream: &SumsStream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
     columns: &SumColumns,
     names: &Names<'_>,
@@ -221,16 +221,16 @@ fn for_each_sum(
     let grid = stream.plan.request().grid();
     let options = ReadOptions::default();
     let mut rows = Events::of_table(table, &wanted, &options, cancelled)?;
-    while rows.next_batch::<Error>(&mut |row| {
-        let step = row.step_number().ok_or_else(|| row.bad_cell(Role::Time, "is not a step number"))?;
-        let sum = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
+    while rows.next_batch::<PipelineError>(&mut |row| {
+        let step = row.step_number().ok_or_else(|| row.bad_cell(ColumnRole::Time, "is not a step number"))?;
+        let sum = row.sum_on(grid)?.ok_or_else(|| row.error(ColumnRole::Value, "the row has no sum"))?;
         visit(row, &names.of(row)?, step, sum)
     })? {}
     Ok(())
 }
 
 /// Released rows as columns.
-struct Rows<'s> {
+struct ReleasedColumns<'s> {
     plan: &'s Plan,
     intervals: Intervals,
     names: Vec<String>,
@@ -242,8 +242,8 @@ struct Rows<'s> {
     issued: HashMap<Vec<String>, Vec<(u64, i128)>>,
 }
 
-impl<'s> Rows<'s> {
-    fn new(stream: &Stream<'s>, columns: &SumColumns) -> Result<Self> {
+impl<'s> ReleasedColumns<'s> {
+    fn new(stream: &SumsStream<'s>, columns: &SumColumns) -> Result<Self> {
         TableSpec::new(columns.groups.clone(), true).map_err(usage)?;
         let has_groups = stream.plan.request().meaning().contains_key("groups") || stream.plan.threshold().is_some();
         if has_groups && columns.groups.is_empty() {

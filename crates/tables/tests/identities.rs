@@ -6,8 +6,8 @@
 use arrow_array::types::Int32Type;
 use arrow_array::*;
 use arrow_schema::DataType;
-use evertally_declare::error::Error;
-use evertally_declare::event::{Columns, Event, Role};
+use evertally_declare::error::PipelineError;
+use evertally_declare::event::{ColumnRole, Columns, Event};
 use evertally_declare::identity::Identities;
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
@@ -193,7 +193,7 @@ fn typed() -> Vec<(&'static str, &'static str, ArrayRef)> {
 
 /// The result of a cell: its identity, refused, or missing.
 fn found(event: &Event<'_>) -> String {
-    let as_role = |role: Role| {
+    let as_role = |role: ColumnRole| {
         let mut scratch = String::new();
         match event.identity(role, Identities::default(), &mut scratch) {
             Ok(name) => name.unwrap_or(MISSING).to_owned(),
@@ -204,7 +204,7 @@ fn found(event: &Event<'_>) -> String {
             }
         }
     };
-    let [person, group] = [Role::Person, Role::Label(0)].map(as_role);
+    let [person, group] = [ColumnRole::Person, ColumnRole::Label(0)].map(as_role);
     assert_eq!(person, group, "persons are known by the same rule as groups and items");
     person
 }
@@ -271,7 +271,7 @@ fn with_times(ids: &ArrayRef) -> RecordBatch {
 /// The identity in the column `id` of an input with one row.
 fn identity_in(mut events: Events<'_>) -> String {
     let mut name = None;
-    while events.next_batch::<Error>(&mut |event| Ok(name = Some(found(event)))).unwrap() {}
+    while events.next_batch::<PipelineError>(&mut |event| Ok(name = Some(found(event)))).unwrap() {}
     assert_eq!(events.summary().rows, 1);
     name.expect("a row")
 }

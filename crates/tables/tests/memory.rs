@@ -7,7 +7,7 @@
 #[path = "../../testkit/src/bombs.rs"]
 mod bombs;
 
-use evertally_declare::error::{Error, Result};
+use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::event::Columns;
 use evertally_tables::input::{ArrowStream, DEFAULT_MEMORY, Events, ReadOptions};
 use std::path::{Path, PathBuf};
@@ -32,14 +32,14 @@ fn read(path: &Path, format: &str) -> Result<u64> {
     };
     if !format.contains("arrow") {
         let mut events = Events::of_files(&[PathBuf::from(path)], &columns, &options, &(), &running)?;
-        while events.next_batch::<Error>(&mut visit)? {}
+        while events.next_batch::<PipelineError>(&mut visit)? {}
         return Ok(events.summary().rows);
     }
     let file = flate2::read::GzDecoder::new(std::fs::File::open(path)?);
     let table = ArrowStream::new(file, DEFAULT_MEMORY);
     let mut table = table.map_err(|error| evertally_declare::error::usage(error.to_string()))?;
     let mut events = Events::of_table(&mut table, &columns, &options, &running)?;
-    while events.next_batch::<Error>(&mut visit)? {}
+    while events.next_batch::<PipelineError>(&mut visit)? {}
     Ok(events.summary().rows)
 }
 

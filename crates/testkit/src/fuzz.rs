@@ -13,13 +13,13 @@ use evertally::plan::{Objective, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
 use evertally_declare::declaration::{Declaration, Written};
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event, Field};
 use evertally_declare::identity::{Identities, Normalisation};
 use evertally_declare::records::Records;
 use evertally_declare::steps::{TimeFormat, TimeParser, Zone};
 use evertally_ledger::keyfile;
-use evertally_ledger::ledger::{Ledger, MemoryStore, Store};
+use evertally_ledger::ledger::{Ledger, LedgerStore, MemoryStore};
 use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -93,16 +93,16 @@ fn columns() -> Columns {
 }
 
 /// Reads a file, and returns the number of rows before the error.
-fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<Error>) {
+fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<PipelineError>) {
     let path = file(name, bytes);
     let columns = columns();
     let options = ReadOptions { format, missing: vec!["NA".into()], ..ReadOptions::default() };
     let running = AtomicBool::new(false);
     let mut parser = TimeParser::new(TimeFormat::Auto, Zone::utc());
     let mut rows = 0;
-    let read = || -> Result<(), Error> {
+    let read = || -> Result<(), PipelineError> {
         let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
-        while events.next_batch::<Error>(&mut |event| {
+        while events.next_batch::<PipelineError>(&mut |event| {
             let _ = parser.parse_event(event);
             let _ = event.multiple_of("0.01".parse().expect("a grid"));
             let _ = format!("{event:?}");
@@ -179,7 +179,7 @@ fn arrow(bytes: &[u8]) {
         let _ = parser.parse_event(event);
         let _ = event.multiple_of("0.01".parse().expect("a grid"));
         let _ = format!("{event:?}");
-        Ok::<(), Error>(())
+        Ok::<(), PipelineError>(())
     };
     while let Ok(true) = events.next_batch(&mut visit) {}
 }

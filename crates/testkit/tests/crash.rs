@@ -7,7 +7,7 @@ use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
 use evertally_declare::records::Records;
 use evertally_ledger::disk::{Access, Disk, RealDisk, append_durably, beside, folder_of, replace};
-use evertally_ledger::ledger::{Absent, Ledger, Left, OpenKey, Output, StreamDigest, ledger_path, new_key};
+use evertally_ledger::ledger::{Absent, Ledger, Left, OpenKey, OutputBytes, StreamDigest, ledger_path, new_key};
 use evertally_testkit::crash::{Image, Point, TracedDisk};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ fn parts_are_there_whenever_the_ledger_names_them() {
         let mut open = open(disk, key, Absent::Refuse).unwrap();
         let mut digest = digest(&open, &plan, sums).unwrap();
         let mut contents = Cursor::new(rows.to_vec());
-        let output = Output { target: "t.csv".into(), behind: None, private: false, contents: &mut contents };
+        let output = OutputBytes { target: "t.csv".into(), behind: None, private: false, contents: &mut contents };
         let left = Left { state: state.to_vec(), outputs: vec![output], ..Left::default() };
         open.ledger.record_continued(&mut digest, left).unwrap();
         open.ledger.delivered(&name);

@@ -7,13 +7,15 @@
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
-use evertally_declare::error::{Error, failure};
+use evertally_declare::error::{PipelineError, failure};
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_server::clock::ManualClock;
-use evertally_server::engine::{BatchFormat, Core, Notice, Opening, Refusal, RowsQuery, Setting, State, StreamInfo};
-use evertally_server::store::{Closing, Store};
+use evertally_server::engine::{
+    BatchFormat, Core, Notice, Opening, Refusal, RowsQuery, Setting, StreamInfo, StreamState,
+};
+use evertally_server::store::{ClosedBy, Store};
 use evertally_server::witness::{Witness, WitnessRecord};
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use evertally_testkit::torn_disk::TornDisk;
@@ -87,14 +89,14 @@ struct FarWitness {
 }
 
 impl Witness for FarWitness {
-    fn ask(&mut self) -> Result<Option<WitnessRecord>, Error> {
+    fn ask(&mut self) -> Result<Option<WitnessRecord>, PipelineError> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(failure("away"));
         }
         Ok(self.said.lock().unwrap().clone())
     }
 
-    fn write(&mut self, testimony: &WitnessRecord) -> Result<(), Error> {
+    fn write(&mut self, testimony: &WitnessRecord) -> Result<(), PipelineError> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(failure("away"));
         }
@@ -209,7 +211,7 @@ impl History {
                 if core.find(name).is_some() {
                     break;
                 }
-                let closing = Closing::Schedule { grace: 60_000_000, delay: 5_000_000 };
+                let closing = ClosedBy::Schedule { grace: 60_000_000, delay: 5_000_000 };
                 let opening = Opening { declaration: declaration(which), public: true, source: None, closing };
                 if self.dice.one_in(5) {
                     self.disk.fail_after(self.dice.roll(40));
@@ -403,12 +405,12 @@ impl History {
         let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
         let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-        let mut due = |session: &mut Session<RunningSums>| -> Result<(), Error> {
+        let mut due = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
             while let Some(mut step) = session.next_step()? {
                 let publication = stream.rows_through(step.step());
                 step.for_each_row(|_, row| {
                     rows.entry(publication).or_default().push(format!("{row:?}"));
-                    Ok::<(), Error>(())
+                    Ok::<(), PipelineError>(())
                 })?;
             }
             Ok(())
@@ -448,7 +450,7 @@ impl History {
         for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             let info = self.core.as_ref().unwrap().find(name).unwrap();
             let problems = self.core.as_ref().unwrap().problems();
-            assert_eq!(info.progress().state, State::Ended, "{name}, {:?}: {problems:?}", info.progress());
+            assert_eq!(info.progress().state, StreamState::Ended, "{name}, {:?}: {problems:?}", info.progress());
             let found: BTreeMap<u64, Vec<String>> = self
                 .seen
                 .iter()

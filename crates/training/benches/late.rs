@@ -1,8 +1,8 @@
 //! Time of a training step's noise on a table of which a batch uses few rows: drawn late, beside drawn for all rows.
 //!
-//! `cargo bench -p evertally --bench late -- [ROWS [WIDTH [USED]]]`: 2^18 rows of 64, of which each of 200 steps uses 2048, nine of
-//! ten among a tenth of the rows. One thread, `f32`. Shown are the milliseconds of a step (dense: the shortest of some
-//! steps), their ratio, what is kept, and the milliseconds in which all rows catch up in the end.
+//! `cargo bench -p evertally --bench late -- [ROWS [WIDTH [USED]]]`: 2^18 rows of 64, of which each of 200 steps uses
+//! 2048, nine of ten among a tenth of the rows. One thread, `f32`. Shown are the milliseconds of a step (dense: the
+//! shortest of some steps), their ratio, what is kept, and the milliseconds in which all rows catch up in the end.
 
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::{Budget, Rho};

@@ -38,11 +38,11 @@ pub struct Batches {
     horizon: u64,
     examples: u64,
     fraction: f64,
-    draw: Draw,
+    draw: BatchSampler,
 }
 
 /// The kind of sampling, and its state.
-enum Draw {
+enum BatchSampler {
     /// For every step separately: `⌊rate · 2^64⌋`, `None` if every example of a group takes part.
     Steps { groups: u64, threshold: Option<u64> },
     /// Once: the examples of every bin; computed on first use.
@@ -82,10 +82,10 @@ impl Batches {
             return Err(Error::invalid(format!("batches can be sampled from at most 2^32 examples, got {examples}")));
         }
         let draw = match (sampling.bins(), sampling.fresh_bins(), plan.groups()) {
-            (Some(bins), ..) => Draw::Bins { bins, members: OnceLock::new() },
+            (Some(bins), ..) => BatchSampler::Bins { bins, members: OnceLock::new() },
             (None, Some(bins), _) => {
                 let rests = plan.request().participation().separation() - 1;
-                Draw::FreshBins {
+                BatchSampler::FreshBins {
                     bins,
                     places: bins - rests, // the plan was made with it
                     rounds: plan.horizon().div_ceil(bins),
@@ -96,7 +96,7 @@ impl Batches {
                 let groups = groups.expect("a plan without bins has groups");
                 let rate = sampling.rate(groups).expect("the plan was made with it");
                 // Rounded down; only a rate of 1 is every example. Casts saturate.
-                Draw::Steps { groups, threshold: (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64) }
+                BatchSampler::Steps { groups, threshold: (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64) }
             }
         };
         let lots = KeyedNoise::unrecorded(key, &name, &plan.digest(), Purpose::Batches);
@@ -113,13 +113,13 @@ impl Batches {
             return Err(Error::invalid(format!("step {step} is not one of the plan's {} steps", self.horizon)));
         }
         match &self.draw {
-            Draw::Steps { groups, threshold } => {
+            BatchSampler::Steps { groups, threshold } => {
                 let mut bits = self.lots.bits(Node { level: 0, index: step });
                 let of_group = ((step - 1) % groups..self.examples).step_by(*groups as usize);
                 let Some(threshold) = *threshold else { return Ok(of_group.collect()) };
                 Ok(of_group.filter(|_| bits.next_u64() < threshold).collect())
             }
-            Draw::Bins { bins, members } => {
+            BatchSampler::Bins { bins, members } => {
                 let members = match members.get() {
                     Some(members) => members,
                     None => {
@@ -129,7 +129,7 @@ impl Batches {
                 };
                 Ok(members[((step - 1) % bins) as usize].clone())
             }
-            Draw::FreshBins { bins, places, rounds, drawn } => {
+            BatchSampler::FreshBins { bins, places, rounds, drawn } => {
                 // The round that begins with this epoch, and the one before (before the first round, the last).
                 let (epoch, place) = ((step - 1) / bins, (step - 1) % bins);
                 let own = |round: u64, place: u64| -> Result<Vec<u64>> {
@@ -193,24 +193,24 @@ impl Batches {
     /// The number of groups of examples, if a fraction of them is sampled.
     pub fn groups(&self) -> Option<u64> {
         match self.draw {
-            Draw::Steps { groups, .. } => Some(groups),
-            Draw::Bins { .. } | Draw::FreshBins { .. } => None,
+            BatchSampler::Steps { groups, .. } => Some(groups),
+            BatchSampler::Bins { .. } | BatchSampler::FreshBins { .. } => None,
         }
     }
 
     /// The number of bins, if examples are put into bins once.
     pub fn bins(&self) -> Option<u64> {
         match self.draw {
-            Draw::Bins { bins, .. } => Some(bins),
-            Draw::Steps { .. } | Draw::FreshBins { .. } => None,
+            BatchSampler::Bins { bins, .. } => Some(bins),
+            BatchSampler::Steps { .. } | BatchSampler::FreshBins { .. } => None,
         }
     }
 
     /// The number of bins of every epoch, if examples are put into bins again in each.
     pub fn fresh_bins(&self) -> Option<u64> {
         match self.draw {
-            Draw::FreshBins { bins, .. } => Some(bins),
-            Draw::Steps { .. } | Draw::Bins { .. } => None,
+            BatchSampler::FreshBins { bins, .. } => Some(bins),
+            BatchSampler::Steps { .. } | BatchSampler::Bins { .. } => None,
         }
     }
 
@@ -234,11 +234,13 @@ impl std::fmt::Debug for Batches {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { horizon, examples, fraction, draw, .. } = self;
         match draw {
-            Draw::Steps { groups, .. } => {
+            BatchSampler::Steps { groups, .. } => {
                 write!(f, "Batches({horizon} steps, {fraction} of {examples} examples in {groups} groups)")
             }
-            Draw::Bins { bins, .. } => write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins)"),
-            Draw::FreshBins { bins, .. } => {
+            BatchSampler::Bins { bins, .. } => {
+                write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins)")
+            }
+            BatchSampler::FreshBins { bins, .. } => {
                 write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins, drawn again in every epoch)")
             }
         }

@@ -4,8 +4,8 @@
 //! the stream. Innovations are functions of a key, so they can be drawn at any time and in any order; only noise has to
 //! be kept, and only until its step is released.
 //!
-//! **Blocks.** Steps are cut into blocks of `B ≈ 2 √n` for `n` coefficients ([`Filter`]): 64 for `n = 2^10`, 256 for
-//! `2^14`, 2048 for `2^20`. Innovation `l` of block `k` reaches the noise `p` of block `m` through
+//! **Blocks.** Steps are cut into blocks of `B ≈ 2 √n` for `n` coefficients ([`ResponseFilter`]): 64 for `n = 2^10`,
+//! 256 for `2^14`, 2048 for `2^20`. Innovation `l` of block `k` reaches the noise `p` of block `m` through
 //! `c_{(m-k)B + p - l}`, and `p - l` lies in `(-B, B)`. So with transforms `F` of `2B` points, on which all these
 //! differences are apart,
 //!
@@ -35,7 +35,7 @@ mod filter;
 mod response;
 mod tile;
 
-pub(super) use filter::Filter;
+pub(super) use filter::ResponseFilter;
 pub(super) use response::Response;
 
 use super::Memory;
@@ -62,7 +62,7 @@ pub(super) fn at_once<F>(memory: Memory, coordinates: u64) -> u64 {
 
 /// The noise of a range of coordinates, and of the steps of a pass.
 pub(super) struct Blocks<F> {
-    filter: Arc<Filter<F>>,
+    filter: Arc<ResponseFilter<F>>,
     range: Range<u64>,
     instructions: InstructionSet,
     /// Blocks of a pass.
@@ -79,7 +79,7 @@ impl<F: Real> Blocks<F> {
     /// # Errors
     /// If there is not enough memory.
     pub(super) fn new(
-        filter: Arc<Filter<F>>,
+        filter: Arc<ResponseFilter<F>>,
         range: Range<u64>,
         at_once: u64,
         instructions: InstructionSet,

@@ -27,7 +27,7 @@ pub(super) enum Emit {
 /// A program, and whether its writes are kept. If not, its accumulator is the same and the buffers stay unchanged: no
 /// program reads a buffer that it has written to.
 #[derive(Clone, Copy)]
-pub(super) struct Pass<'a> {
+pub(super) struct ProgramPass<'a> {
     pub(super) ops: &'a [Op],
     pub(super) writes: bool,
 }
@@ -83,7 +83,7 @@ pub(super) struct Sources<'a, F> {
 /// Runs programs, one after another on each piece, over the `len` coordinates from `first` on. The output is the
 /// accumulator of the last program.
 pub(super) fn run<F: Real>(
-    passes: &[Pass<'_>],
+    passes: &[ProgramPass<'_>],
     sources: &Sources<'_, F>,
     threads: usize,
     (first, len): (u64, usize),
@@ -124,12 +124,12 @@ impl<'a, F: Real> Worker<'a, F> {
         }
     }
 
-    fn run(&mut self, passes: &[Pass<'_>], mut lane: Lane<'_, F>, emit: Emit) {
+    fn run(&mut self, passes: &[ProgramPass<'_>], mut lane: Lane<'_, F>, emit: Emit) {
         let mut done = 0;
         while done < lane.len {
             let first = lane.first + done as u64;
             let len = (until_boundary(first + 1) + 1).min(lane.len - done);
-            for Pass { ops, writes } in passes {
+            for ProgramPass { ops, writes } in passes {
                 if !matches!(ops.first(), Some(Op::Load(_))) {
                     self.acc[..len].fill(F::default());
                 }

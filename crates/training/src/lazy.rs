@@ -18,7 +18,7 @@ mod touched;
 #[cfg(test)]
 mod tests;
 
-use self::gap::{Weights, gaps};
+use self::gap::{GapWeights, gaps};
 use self::touched::{Found, Touched};
 use super::recurrence::Recurrence;
 use super::schedule::schedule;
@@ -94,7 +94,7 @@ pub struct RowNoise<F> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedRows {
     step: u64,
     calls: u64,
     floor: u64,
@@ -311,8 +311,8 @@ impl<F: Real> RowNoise<F> {
         rows.sort_by_key(|found| std::cmp::Reverse(found.last));
         let mut from: Vec<u64> = rows.iter().map(|found| found.last).collect();
         from.dedup();
-        let weights: Vec<Weights<F>> =
-            gaps(&self.recurrence, &self.rates, &from, self.step).iter().map(Weights::from).collect();
+        let weights: Vec<GapWeights<F>> =
+            gaps(&self.recurrence, &self.rates, &from, self.step).iter().map(GapWeights::from).collect();
         let width = self.width as usize;
         let (kept, all) = (self.recurrence.width() * width, (self.recurrence.width() + 1) * width);
         // The vectors to keep and then the pending noise, row by row.
@@ -343,7 +343,7 @@ impl<F: Real> RowNoise<F> {
     }
 
     /// Writes the next kept vectors and the pending noise of a row, from its kept vectors.
-    fn row(&self, found: Found, weights: &Weights<F>, drawn: &mut [F], results: &mut [F]) {
+    fn row(&self, found: Found, weights: &GapWeights<F>, drawn: &mut [F], results: &mut [F]) {
         let draw = |variable: usize, drawn: &mut [F]| {
             // fits: a mechanism keeps fewer than 128 vectors, as `Recurrence` says; steps are below 2^56
             let name = BlockName { level: variable as u8, index: self.step };
@@ -358,7 +358,7 @@ impl<F: Real> RowNoise<F> {
     pub fn save(&self) -> Vec<u8> {
         let rows = self.touched.rows();
         let lasts = rows.iter().map(|found| (found.row, found.last)).collect();
-        let saved = Saved { step: self.step, calls: self.calls, floor: self.touched.floor(), rows: lasts };
+        let saved = SavedRows { step: self.step, calls: self.calls, floor: self.touched.floor(), rows: lasts };
         self.state.seal_with(&saved, |bytes| {
             rows.iter().for_each(|found| F::append_all(self.touched.kept(*found), bytes));
         })
@@ -383,7 +383,7 @@ impl<F: Real> RowNoise<F> {
     }
 
     fn standing_at(mut self, state: &[u8]) -> Result<Self> {
-        let (saved, bytes): (Saved, _) = self.state.open_with(state)?;
+        let (saved, bytes): (SavedRows, _) = self.state.open_with(state)?;
         let each = self.recurrence.width() * self.width as usize * size_of::<F>();
         let rising = saved.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let known = saved.rows.iter().all(|(row, last)| *row < self.rows && (saved.floor..=saved.step).contains(last));
@@ -405,7 +405,7 @@ impl<F: Real> RowNoise<F> {
 /// `results = carry · kept + fresh · normals` for one row; `draw` writes one variable for all its coordinates.
 fn advance<F: Real>(
     instructions: evertally_kernels::InstructionSet,
-    weights: &Weights<F>,
+    weights: &GapWeights<F>,
     kept: &[F],
     (width, drawn): (usize, &mut [F]),
     draw: &dyn Fn(usize, &mut [F]),

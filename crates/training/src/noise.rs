@@ -3,9 +3,9 @@
 mod ahead;
 mod waiting;
 
-use super::blocks::{self, Blocks, Filter};
+use super::blocks::{self, Blocks, ResponseFilter};
 use super::buffer::Buffer;
-use super::execute::{self, Emit, Pass, Sources};
+use super::execute::{self, Emit, ProgramPass, Sources};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
@@ -80,7 +80,7 @@ pub struct VectorNoise<F: Real> {
 
 /// The state that changes from step to step, except for the vectors.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedNoise {
     step: u64,
     /// The number of vectors that follow.
     vectors: u64,
@@ -150,7 +150,7 @@ impl<F: Real> VectorNoise<F> {
         let normals = Normals::new(scheme.cipher, &subkey, tuning.instructions);
         let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
         let rows = schedule.response().map(|response| {
-            let filter = Arc::new(Filter::new(response, tuning.instructions)?);
+            let filter = Arc::new(ResponseFilter::new(response, tuning.instructions)?);
             Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.instructions)
         });
         let rows = rows.transpose()?;
@@ -254,7 +254,7 @@ impl<F: Real> VectorNoise<F> {
         let mut ops = std::mem::take(&mut self.ops);
         ops.clear();
         self.schedule.program(self.step, &mut ops);
-        self.run(&[Pass { ops: &ops, writes: true }], Some((out, emit)));
+        self.run(&[ProgramPass { ops: &ops, writes: true }], Some((out, emit)));
         self.ops = ops;
         Ok(())
     }
@@ -308,13 +308,13 @@ impl<F: Real> VectorNoise<F> {
         }
         self.step = step;
         self.abandon();
-        self.run(&[Pass { ops: &ops, writes: true }], None);
+        self.run(&[ProgramPass { ops: &ops, writes: true }], None);
         self.ops = ops;
         true
     }
 
     /// Runs programs.
-    fn run(&mut self, passes: &[Pass<'_>], out: Option<(&mut [F], Emit)>) {
+    fn run(&mut self, passes: &[ProgramPass<'_>], out: Option<(&mut [F], Emit)>) {
         let all = || passes.iter().flat_map(|pass| pass.ops);
         self.reserve(all());
         if let Some(rows) = &mut self.rows {
@@ -335,7 +335,7 @@ impl<F: Real> VectorNoise<F> {
         (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
     }
 
-    fn run_on(&self, buffers: &mut [Buffer<F>], passes: &[Pass<'_>], out: Option<(&mut [F], Emit)>) {
+    fn run_on(&self, buffers: &mut [Buffer<F>], passes: &[ProgramPass<'_>], out: Option<(&mut [F], Emit)>) {
         let sources = Sources { normals: &self.normals, rows: self.rows.as_ref() };
         execute::run(passes, &sources, self.threads, (self.first, self.len), buffers, out);
     }
@@ -356,7 +356,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     pub fn save(&self) -> Vec<u8> {
         let kept = if self.step == 0 { 0 } else { self.schedule.kept() };
-        let saved = Saved { step: self.step, vectors: kept as u64 };
+        let saved = SavedNoise { step: self.step, vectors: kept as u64 };
         let settled = self.settled();
         let buffers = settled.as_ref().unwrap_or(&self.buffers);
         self.state.seal_with(&saved, |bytes| {
@@ -407,7 +407,7 @@ impl<F: Real> VectorNoise<F> {
     }
 
     pub(super) fn standing_at(mut self, state: &[u8]) -> Result<Self> {
-        let (Saved { step, vectors }, bytes) = self.state.open_with(state)?;
+        let (SavedNoise { step, vectors }, bytes) = self.state.open_with(state)?;
         let expected = vectors.checked_mul(self.len as u64).and_then(|n| n.checked_mul(size_of::<F>() as u64));
         if step > self.horizon || expected != Some(bytes.len() as u64) {
             return Err(damaged());

@@ -98,7 +98,7 @@ pub struct Optimizer {
 
 /// The update of one step: `m ← β m + g`, `θ ← kept · θ - rate · m`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct OptimizerStep {
     pub(super) kept: f64,
     pub(super) rate: f64,
 }
@@ -189,7 +189,7 @@ impl Optimizer {
     ///
     /// # Errors
     /// If the horizon is too long or not that of the rates, or a step would flip the parameters' sign.
-    pub(super) fn steps(&self, horizon: u64) -> Result<Vec<Step>> {
+    pub(super) fn steps(&self, horizon: u64) -> Result<Vec<OptimizerStep>> {
         // A file may hold values that the constructors refuse.
         let again = Self::new(self.rates.clone())?;
         again.with_momentum(self.momentum)?.with_weight_decay(self.weight_decay)?;
@@ -209,9 +209,9 @@ impl Optimizer {
         }
         let step = |t| {
             let rate = self.rates.at(t, horizon);
-            Step { kept: 1.0 - self.weight_decay * rate, rate }
+            OptimizerStep { kept: 1.0 - self.weight_decay * rate, rate }
         };
-        let steps: Vec<Step> = (1..=horizon).map(step).collect();
+        let steps: Vec<OptimizerStep> = (1..=horizon).map(step).collect();
         if steps.iter().any(|step| step.kept < 0.0) {
             return Err(Error::invalid(format!(
                 "a weight decay of {} times the learning rate is above 1 in some step",

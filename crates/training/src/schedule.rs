@@ -60,14 +60,14 @@ pub(super) struct Apart {
 
 /// The data that all schedules need.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct ScheduleData {
     pub(super) horizon: u64,
     pub(super) sigma: f64,
     pub(super) series: Series,
     pub(super) memory: Memory,
 }
 
-impl Frame {
+impl ScheduleData {
     fn draw(&self, node: Node, weight: f64) -> Op {
         debug_assert!(node.level < LEVELS);
         Op::Draw { node, scale: self.sigma * weight }
@@ -94,7 +94,7 @@ impl Frame {
 /// If its mechanism does not stream, or has too many levels of nodes.
 pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedule>> {
     let mechanism = &scheme.mechanism;
-    let frame = Frame { horizon: mechanism.horizon(), sigma: scheme.sigma, series: scheme.series, memory };
+    let frame = ScheduleData { horizon: mechanism.horizon(), sigma: scheme.sigma, series: scheme.series, memory };
     Ok(match mechanism.streaming() {
         Some(Streaming::Paths(walk)) => {
             let mut levels = 0;
@@ -102,17 +102,17 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
             if levels >= LEVELS {
                 return Err(Error::invalid(format!("`{}` has too many levels for vectors", mechanism.name())));
             }
-            Box::new(paths::Paths::new(frame, walk))
+            Box::new(paths::PathsSchedule::new(frame, walk))
         }
         Some(Streaming::Inputs) => Box::new(inputs::Inputs(frame)),
         Some(Streaming::Estimates) => Box::new(estimates::Estimates(frame)),
-        Some(Streaming::Buffers(steps)) => Box::new(blt::Buffers { frame, steps }),
+        Some(Streaming::Buffers(steps)) => Box::new(blt::BltSchedule { frame, steps }),
         Some(Streaming::Outputs(past)) => Box::new(banded::Outputs { frame, past, scales: None }),
         Some(Streaming::Bands(bands)) => {
             Box::new(banded::Outputs { frame, past: bands.past, scales: Some(bands.scales) })
         }
         Some(Streaming::Innovations(weights)) => Box::new(banded::Innovations { frame, weights }),
-        Some(Streaming::Convolution(steps)) => Box::new(rows::Rows::new(&frame, steps)),
+        Some(Streaming::Convolution(steps)) => Box::new(rows::RowsSchedule::new(&frame, steps)),
         None => {
             return Err(Error::invalid(format!(
                 "`{}` cannot be drawn for vectors step by step; use one of {}",

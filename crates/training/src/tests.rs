@@ -9,8 +9,8 @@ mod symbolic;
 use super::scheme::Scheme;
 use super::{Cipher, Memory, Series, Tuning, VectorNoise};
 use evertally::mechanism::{
-    Blt, Columns, DigitTree, EpochBands, HonakerOnline, Input, Levels, Mechanism, Objective, Output, Participation,
-    PathSum, Smooth, SquareRoot,
+    Blt, ColumnScaling, DigitTree, EpochBands, HonakerOnline, Input, Levels, Mechanism, Objective, Output,
+    Participation, PathSum, Smooth, SquareRoot,
 };
 use evertally::noise::{GuardedKey, StreamName, TestSeed};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     }
     all.push(Arc::new(SquareRoot::new(horizon).unwrap()));
     all.push(Arc::new(SquareRoot::normalized(horizon).unwrap()));
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         for buffers in 1..=4 {
             all.extend(Blt::optimised(horizon, columns, buffers, Objective::Max).ok().map(|blt| Arc::new(blt) as _));
         }

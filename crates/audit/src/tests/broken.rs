@@ -13,10 +13,10 @@ const T: u64 = 16;
 fn tampered(
     plan: &Plan,
     mut tamper: impl FnMut(&mut Vec<f64>, &mut Vec<f64>, u64),
-) -> ClosureBox<impl FnMut(&Stream, u64) -> Vec<f64>> {
+) -> ClosureBox<impl FnMut(&AuditStream, u64) -> Vec<f64>> {
     let dense = plan.mechanism().dense();
     let (law, unit) = (*plan.law(), 1.0 / plan.noise_divisor() as f64);
-    ClosureBox(move |stream: &Stream, path| {
+    ClosureBox(move |stream: &AuditStream, path| {
         let mut z = draws(&law, path, Purpose::Total, &dense.nodes);
         let mut sums = stream.running_sums();
         tamper(&mut sums, &mut z, path);
@@ -59,7 +59,7 @@ fn noise_drawn_anew_at_every_read() {
     for (mechanism, kind) in [("binary", Gaussian), ("honaker-online", Laplace), ("smooth", Gaussian)] {
         let plan = plan(mechanism, T, kind, 1.0);
         let (dense, law, unit) = (plan.mechanism().dense(), *plan.law(), 1.0 / plan.noise_divisor() as f64);
-        let anew = |stream: &Stream, path: u64| {
+        let anew = |stream: &AuditStream, path: u64| {
             let noise = |t: usize| {
                 let step = (t as u64).to_le_bytes();
                 let used = (0..dense.nodes.len()).filter(|&n| dense.l.row(t)[n] != 0.0);
@@ -169,7 +169,7 @@ fn noise_that_does_not_repeat_or_depend_on_the_key() {
     is_refuted(&plan, &mut tampered(&plan, fickle), "same-key");
 
     let mut library = library(&plan, 1);
-    let mut keyless = ClosureBox(|stream: &Stream, _| library.releases(stream, 7).unwrap());
+    let mut keyless = ClosureBox(|stream: &AuditStream, _| library.releases(stream, 7).unwrap());
     is_refuted(&plan, &mut keyless, "other-key");
 }
 
@@ -178,11 +178,11 @@ fn noise_that_does_not_repeat_or_depend_on_the_key() {
 fn states_that_continue_otherwise() {
     struct Forgetful(PlanBox);
     impl BlackBox for Forgetful {
-        fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>> {
+        fn releases(&mut self, stream: &AuditStream, path: u64) -> Result<Vec<f64>> {
             self.0.releases(stream, path)
         }
-        fn interrupted(&mut self, stream: &Stream, path: u64, after: usize) -> Option<Result<Vec<f64>>> {
-            let mut rest = Stream::empty(stream.steps().len());
+        fn interrupted(&mut self, stream: &AuditStream, path: u64, after: usize) -> Option<Result<Vec<f64>>> {
+            let mut rest = AuditStream::empty(stream.steps().len());
             let later = stream.steps().iter().enumerate().skip(after);
             later.for_each(|(t, events)| events.iter().for_each(|&value| rest.add(t + 1, value, 1)));
             Some(self.0.releases(&rest, path))

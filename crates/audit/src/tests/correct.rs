@@ -1,7 +1,7 @@
 //! Mechanisms that keep their promise are not refuted.
 
 use super::*;
-use crate::{Finding, Settings, audit};
+use crate::{AuditSettings, Finding, audit};
 use crate::{Promise, worst_change};
 use evertally::mechanism::MechanismName;
 use evertally::privacy::Delta;
@@ -10,7 +10,7 @@ use evertally::privacy::{Neighbours, Unit, Values};
 const PATHS: u64 = 8000;
 
 #[track_caller]
-fn passes(plan: &Plan, seed: u64) -> Report {
+fn passes(plan: &Plan, seed: u64) -> AuditReport {
     let report = against(plan, &mut library(plan, seed), PATHS);
     assert!(!report.refuted, "{}: {report:#?}", plan.mechanism().name());
     report
@@ -86,7 +86,7 @@ fn the_significance_is_kept() {
         let promise = Promise::of(&plan).unwrap();
         let pairs = worst_change(&plan, &promise, None).unwrap().pairs(&plan, &promise);
         for seed in 0..50 {
-            let settings = Settings { paths: 1500, confidence: 0.9 };
+            let settings = AuditSettings { paths: 1500, confidence: 0.9 };
             let report = audit(&mut library(&plan, 100 + seed), &promise, &pairs, settings, &mut || ()).unwrap();
             refuted += u32::from(report.refuted);
             tested += 1;

@@ -57,15 +57,15 @@ fn promise() -> Promise {
     Promise::new(l, law.into(), 1e-3, PrivacyLimit::default()).unwrap().rounded(1e-3)
 }
 
-fn audited(remember: bool) -> Report {
+fn audited(remember: bool) -> AuditReport {
     let promise = promise();
-    let mut second = Stream::empty(QUERIES.len());
+    let mut second = AuditStream::empty(QUERIES.len());
     second.add(2, 1, 1);
-    let pair = Pair { name: "no other events", first: Stream::empty(QUERIES.len()), second };
-    let mut subject = ClosureBox(|stream: &Stream, path| {
+    let pair = Pair { name: "no other events", first: AuditStream::empty(QUERIES.len()), second };
+    let mut subject = ClosureBox(|stream: &AuditStream, path| {
         stream.running_sums().iter().zip(lazy_noise(path, remember)).map(|(sum, noise)| sum + noise).collect()
     });
-    audit(&mut subject, &promise, &[pair], Settings::default(), &mut || ()).unwrap()
+    audit(&mut subject, &promise, &[pair], AuditSettings::default(), &mut || ()).unwrap()
 }
 
 #[test]

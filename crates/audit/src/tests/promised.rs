@@ -8,10 +8,11 @@ use evertally::plan::NoiseKind::{Gaussian, Laplace};
 const PATHS: u64 = 2500;
 
 /// Audits the library's streams of one plan against a promise, which may be that of another.
-fn held(promise: &Promise, plan: &Plan, subject: &Plan) -> Report {
+fn held(promise: &Promise, plan: &Plan, subject: &Plan) -> AuditReport {
     let pairs = pairs(plan, promise);
     let mut subject = PlanBox::of(subject.clone(), promise, TestSeed(1)).unwrap();
-    audit(&mut subject, promise, &pairs, Settings { paths: PATHS, ..Settings::default() }, &mut || ()).unwrap()
+    audit(&mut subject, promise, &pairs, AuditSettings { paths: PATHS, ..AuditSettings::default() }, &mut || ())
+        .unwrap()
 }
 
 fn budget(kind: NoiseKind, amount: f64) -> Budget {
@@ -85,8 +86,8 @@ fn long_horizons_are_audited_at_chosen_steps() {
 #[test]
 fn chosen_steps_see_the_same_releases() {
     let plan = plan("binary", 40, Gaussian, 0.5);
-    let all = library(&plan, 3).releases(&Stream::empty(40), 0).unwrap();
+    let all = library(&plan, 3).releases(&AuditStream::empty(40), 0).unwrap();
     let promise = Promise::at(&plan, &[3, 17, 40]).unwrap();
     let mut chosen = PlanBox::of(plan, &promise, TestSeed(3)).unwrap();
-    assert_eq!(chosen.releases(&Stream::empty(3), 0).unwrap(), [all[2], all[16], all[39]]);
+    assert_eq!(chosen.releases(&AuditStream::empty(3), 0).unwrap(), [all[2], all[16], all[39]]);
 }

@@ -12,14 +12,14 @@ use evertally::noise::StreamName;
 use evertally::plan::Plan;
 use evertally::privacy::Budget;
 use evertally_declare::declaration::{self, Declaration, Settings, Use};
-use evertally_declare::error::{Error, refuse_if};
+use evertally_declare::error::{PipelineError, refuse_if};
 use evertally_declare::event::Event;
 use evertally_declare::steps::StepCalendar;
 use evertally_ledger::ledger::OpenKey;
-use evertally_publish::bounds::{Candidates, Choices, Estimate, Look};
+use evertally_publish::bounds::{Candidates, Choices, ContributionEstimate, PersonEventCounts};
 use evertally_tables::input::for_each_event;
-use evertally_tables::output::Publication;
-use planned::Planned;
+use evertally_tables::output::RunOutputs;
+use planned::PlannedRelease;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -57,9 +57,9 @@ pub(super) struct BoundsArgs {
 }
 
 /// Everything that is known before any event is read.
-struct Setup {
+struct BoundsSetup {
     settings: Settings,
-    planned: Planned,
+    planned: PlannedRelease,
     stretch: StepCalendar,
     candidates: Candidates,
     name: StreamName,
@@ -92,7 +92,7 @@ impl BoundsArgs {
         }
     }
 
-    fn setup(self) -> Result<Setup> {
+    fn setup(self) -> Result<BoundsSetup> {
         let budget = Budget::from_numbers(self.look_epsilon, None, self.look_rho, false)
             .map_err(|problem| usage(format!("--look-epsilon or --look-rho, the budget of the estimate: {problem}")))?;
         let written = with_config(self.flags, Use::Release)?;
@@ -110,7 +110,7 @@ impl BoundsArgs {
         }
         let settings = Declaration { through: None, all: Some(true), ..declaration.clone() }.resolve()?;
         let stretch = planned::stretch(&settings, self.look_from.as_deref(), self.look_until.as_deref())?;
-        let planned = Planned::new(declaration, &settings, &stretch);
+        let planned = PlannedRelease::new(declaration, &settings, &stretch);
         let per_step = match self.try_per_step {
             Some(bounds) => bounds,
             None if planned.gains_by_step()? => vec![1, 2, 4],
@@ -134,25 +134,26 @@ impl BoundsArgs {
         };
         let mut files = Files::new(quiet, settings.missing_text.clone())?;
         files.json = written.files.json == Some(true);
-        Ok(Setup { settings, planned, stretch, candidates, name: name.parse()?, plan, files, out: self.out })
+        Ok(BoundsSetup { settings, planned, stretch, candidates, name: name.parse()?, plan, files, out: self.out })
     }
 }
 
-impl Setup {
+impl BoundsSetup {
     /// Reads the events.
-    fn look(&self, open: &OpenKey, cancelled: &AtomicBool) -> Result<Look> {
+    fn look(&self, open: &OpenKey, cancelled: &AtomicBool) -> Result<PersonEventCounts> {
         let release = (self.name.clone(), self.plan.clone());
-        let mut look = Look::new(&self.settings, self.stretch.clone(), self.candidates.clone(), release, &open.key)?;
+        let mut look =
+            PersonEventCounts::new(&self.settings, self.stretch.clone(), self.candidates.clone(), release, &open.key)?;
         let (columns, progress) = (look.columns().clone(), self.files.progress());
-        let mut visit = |event: &Event<'_>| -> Result<(), Error> { look.push(event) };
+        let mut visit = |event: &Event<'_>| -> Result<(), PipelineError> { look.push(event) };
         for_each_event(&self.files.inputs, &columns, &self.files.reading, &*progress, cancelled, &mut visit)?;
         Ok(look)
     }
 
     /// Writes table and picture to files that have no name yet.
-    fn written(&self, estimate: &Estimate, choices: &Choices) -> Result<Publication> {
+    fn written(&self, estimate: &ContributionEstimate, choices: &Choices) -> Result<RunOutputs> {
         use std::io::Write;
-        let mut publication = Publication::new(&self.files.protected_paths(), true);
+        let mut publication = RunOutputs::new(&self.files.protected_paths(), true);
         let Some(out) = &self.out else { return Ok(publication) };
         let svg = picture::svg(self, estimate, choices);
         let png = evertally_plot::png(&svg, 2.0)?;

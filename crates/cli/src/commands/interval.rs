@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Plan;
 use evertally_declare::words::short;
-use evertally_tables::history::{Answer, Beside, HistoryQuery, Ratio, ask_files};
+use evertally_tables::history::{Answer, Beside, HistoryQuery, RatioInterval, ask_files};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -160,7 +160,7 @@ fn number(x: f64) -> String {
 }
 
 /// The confidence set of a ratio, in words.
-fn in_words(ratio: &Ratio) -> String {
+fn in_words(ratio: &RatioInterval) -> String {
     match (ratio.set, ratio.lower.zip(ratio.upper)) {
         ("between", Some((lower, upper))) => format!("from {} to {}", short(lower), short(upper)),
         (_, Some((lower, upper))) => {

@@ -19,18 +19,18 @@ use crate::stream::{
     report_new_key,
 };
 use anyhow::Result;
-use emit::Emitter;
+use emit::RowEmitter;
 use evertally_declare::declaration::Parameter::{self, Through};
 use evertally_declare::error::refuse_if;
-use evertally_declare::problem::{Piece, sentence};
+use evertally_declare::problem::{SentencePart, sentence};
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Ledger, OpenKey};
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::session::{RunningSums, Session};
-use evertally_tables::output::{Publication, TableWriter};
+use evertally_tables::output::{RunOutputs, TableWriter};
 use facts::{Forecast, print_json};
-use setup::{Declared, Setup};
+use setup::{ReleaseSetup, ValidatedDeclaration};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 
@@ -39,7 +39,7 @@ const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
 pub(super) fn run(args: ReleaseFlags) -> Result<()> {
-    let declared = Declared::from_flags(args)?;
+    let declared = ValidatedDeclaration::from_flags(args)?;
     let files = &declared.files;
     if files.plan_only {
         let setup = declared.standalone_setup()?;
@@ -65,15 +65,15 @@ pub(super) fn run(args: ReleaseFlags) -> Result<()> {
 }
 
 /// A run that reads all events from the first one and writes the whole table.
-fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
+fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
     let stream = &setup.stream;
     refuse_if_continued(stream, &open.ledger)?;
     let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
     confirm(stream, files, open.ledger.last_published(&stream.name))?;
 
-    let mut publication = Publication::new(&files.protected_paths(), true);
+    let mut publication = RunOutputs::new(&files.protected_paths(), true);
     let table = TableWriter::new(files.output_format, &setup.table, publication.add(&files.out)?)?;
-    let mut emitter = Emitter::new(setup, files, table);
+    let mut emitter = RowEmitter::new(setup, files, table);
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
     events.feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;
@@ -118,7 +118,10 @@ fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
-    Err(usage(sentence!["nothing was published; choose the last step to publish with ", Piece::Example(Through)]))
+    Err(usage(sentence![
+        "nothing was published; choose the last step to publish with ",
+        SentencePart::Example(Through)
+    ]))
 }
 
 /// Prints which rows after row `before` are about to be published. Runs that fail earlier print only their error.
@@ -146,7 +149,7 @@ fn rows_in_words(stream: &Stream) -> &'static str {
 /// Writes the releases of all steps that are due.
 fn write_due<W: Write + Send>(
     session: &mut Session<RunningSums>,
-    emitter: &mut Emitter<W>,
+    emitter: &mut RowEmitter<W>,
     cancelled: &AtomicBool,
 ) -> Result<()> {
     while let Some(mut step) = session.next_step()? {
@@ -159,7 +162,7 @@ fn write_due<W: Write + Send>(
 }
 
 /// Prints a summary on standard error.
-fn summary(setup: &Setup, files: &Files, streams: usize) {
+fn summary(setup: &ReleaseSetup, files: &Files, streams: usize) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let of = if stream.plan.is_unbounded() { String::new() } else { format!("of {} ", stream.rows().steps()) };

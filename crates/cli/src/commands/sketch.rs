@@ -1,17 +1,17 @@
 //! `evertally sketch`: private counts of very many items from event files, of which only a few are queried.
 //!
-//! [`SketchFlags`] gathers flags and the configuration file; [`questions`] determines which items are queried, and when;
-//! [`setup`] turns flags into validated parts, including the plan, and [`instead`] compares it with the plan of a
+//! [`SketchFlags`] gathers flags and the configuration file; [`questions`] determines which items are queried, and
+//! when; [`setup`] turns flags into validated parts, including the plan, and [`instead`] compares it with the plan of a
 //! release of the same list; a [`Session`] consumes events; [`answers`] are computed as steps close, or [`heavy`] keys
 //! are found without a list; and [`emit`] writes table, picture and report, all together or not at all.
 //!
 //! **Only the key and its ledger are kept between runs.** Noise is a function of key, plan, stream, cell and step
-//! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)). Other queries of the same data therefore get answers that
-//! agree with all earlier ones, and cost no further budget. The same noise must never be added to other data: for every
-//! step through which answers were published, the ledger holds a digest of what every step added to each item. All
-//! cells are a function of these sums, so equal digests mean equal releases, whatever the queries. In addition to the
-//! queried steps, a run closes all steps up to the last published one: earlier steps can be queried only with data that
-//! pass the same check.
+//! ([`Sampling::Keyed`](evertally::stream::LazySampling::Keyed)). Other queries of the same data therefore get answers
+//! that agree with all earlier ones, and cost no further budget. The same noise must never be added to other data: for
+//! every step through which answers were published, the ledger holds a digest of what every step added to each item.
+//! All cells are a function of these sums, so equal digests mean equal releases, whatever the queries. In addition to
+//! the queried steps, a run closes all steps up to the last published one: earlier steps can be queried only with data
+//! that pass the same check.
 
 mod answers;
 mod emit;
@@ -25,9 +25,9 @@ use crate::failure::RecordedNotWritten;
 use crate::stream::{
     SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, report_new_key,
 };
-use answers::Answers;
+use answers::CollectedAnswers;
 use anyhow::Result;
-use emit::Emitter;
+use emit::AnswerEmitter;
 use evertally::noise::GuardedKey;
 use evertally::sketch::{KeyTree, Table};
 use evertally_declare::error::refuse_if;
@@ -35,16 +35,16 @@ use evertally_declare::records::Records;
 use evertally_declare::words::short;
 use evertally_ledger::ledger::OpenKey;
 use evertally_publish::session::{Accumulator, ItemCounts, KeyCounts, Session};
-use evertally_tables::output::Publication;
+use evertally_tables::output::RunOutputs;
 use heavy::HeavyKeys;
 use querier::{Querier, QueryResults};
 use serde_json::json;
-use setup::Setup;
+use setup::SketchSetup;
 use std::sync::atomic::AtomicBool;
 
 /// Runs `evertally sketch`.
 pub(super) fn run(args: SketchFlags) -> Result<()> {
-    let setup = Setup::new(args)?;
+    let setup = SketchSetup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
         let errors = setup.errors()?;
@@ -61,7 +61,7 @@ pub(super) fn run(args: SketchFlags) -> Result<()> {
     match setup.rows {
         Some(_) => {
             let counts = |key: &GuardedKey| ItemCounts::new(stream, setup.plan.clone(), key, steps);
-            answer(&setup, open, counts, Answers::new(questions, confidence, &cancelled), &cancelled)
+            answer(&setup, open, counts, CollectedAnswers::new(questions, confidence, &cancelled), &cancelled)
         }
         None => {
             let counts = |key: &GuardedKey| KeyCounts::new(stream, setup.plan.clone(), key, steps);
@@ -72,7 +72,7 @@ pub(super) fn run(args: SketchFlags) -> Result<()> {
 
 /// Reads the events, answers, and publishes.
 fn answer<T: Accumulator>(
-    setup: &Setup,
+    setup: &SketchSetup,
     mut open: OpenKey,
     counts: impl FnOnce(&GuardedKey) -> evertally_declare::error::Result<T>,
     mut querier: impl Querier<T>,
@@ -84,7 +84,7 @@ fn answer<T: Accumulator>(
     let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, last_step)?;
     let counts = counts(&digest.guarded(&open.key)?)?;
     let mut session = Session::new(stream.clone(), counts, &open.key, digest, last_step)?;
-    let mut publication = Publication::new(&files.protected_paths(), true);
+    let mut publication = RunOutputs::new(&files.protected_paths(), true);
     let out = publication.add(&files.out)?;
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
@@ -92,7 +92,7 @@ fn answer<T: Accumulator>(
     session.close_through(last_step)?;
     querier.answer_due(&mut session)?;
     let found = querier.found();
-    let mut emitter = Emitter::new(setup, questions, &found.names, out)?;
+    let mut emitter = AnswerEmitter::new(setup, questions, &found.names, out)?;
     emitter.answers(&found.given)?;
     emitter.finish(&open, last_step, found.off, &mut publication)?;
     refuse_if(cancelled)?;
@@ -107,7 +107,7 @@ fn answer<T: Accumulator>(
 }
 
 /// Prints a summary on standard error.
-fn print_summary_lines(setup: &Setup, found: &QueryResults, streams: usize) -> Result<()> {
+fn print_summary_lines(setup: &SketchSetup, found: &QueryResults, streams: usize) -> Result<()> {
     let (stream, files) = (&setup.stream, &setup.files);
     let (count, noise) = (found.given.len(), setup.errors()?.max_std_error);
     let (off, confidence) = (found.off, stream.confidence * 100.0);
@@ -139,7 +139,7 @@ fn print_summary_lines(setup: &Setup, found: &QueryResults, streams: usize) -> R
 }
 
 /// Prints a JSON summary of the run, or of the plan.
-fn print_json(setup: &Setup, done: Option<&QueryResults>) -> Result<()> {
+fn print_json(setup: &SketchSetup, done: Option<&QueryResults>) -> Result<()> {
     use std::io::Write;
     let (stream, files, errors) = (&setup.stream, &setup.files, setup.errors()?);
     let plan = &stream.plan;

@@ -14,7 +14,7 @@ pub(super) struct SeveralWorkloads {
     horizon: Option<u64>,
     /// Whether all are read from one release.
     one_release: bool,
-    workloads: Vec<Row>,
+    workloads: Vec<WorkloadRow>,
     /// The weighted mean of variances, each relative to a separate release with the full budget.
     variance_over_alone: Option<f64>,
     /// The same with a divided budget.
@@ -23,7 +23,7 @@ pub(super) struct SeveralWorkloads {
 
 /// One workload.
 #[derive(Serialize)]
-struct Row {
+struct WorkloadRow {
     workload: Workload,
     weight: f64,
     mechanism: MechanismName,
@@ -43,7 +43,7 @@ impl SeveralWorkloads {
         let (is_unbounded, horizon) = (request.is_unbounded(), request.horizon());
         let readings = Readings::plan(request)?;
         let all: f64 = weights.iter().sum();
-        let row = |(place, plan): (usize, &Plan)| Row {
+        let row = |(place, plan): (usize, &Plan)| WorkloadRow {
             workload: plan.request().workload(),
             weight: weights[place],
             mechanism: plan.mechanism().name(),

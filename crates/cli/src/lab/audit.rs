@@ -11,7 +11,8 @@ use evertally::noise::TestSeed;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Neighbours;
 use evertally_audit::{
-    Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, audited_steps, event_steps, worst_change,
+    AuditReport, AuditSettings, Change, Check, Finding, PlanBox, Promise, audit, audited_steps, event_steps,
+    worst_change,
 };
 use evertally_declare::words::{rounded_down, rounded_up};
 use indicatif::ProgressBar;
@@ -39,7 +40,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = ["mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho", "max-events", "max-events-per-step", "max-events-per-group", "max-groups", "min-gap", "per"])]
     plan: Option<PathBuf>,
     /// Number of releases to draw of each of four streams.
-    #[arg(long, value_name = "N", default_value_t = Settings::default().paths)]
+    #[arg(long, value_name = "N", default_value_t = AuditSettings::default().paths)]
     paths: u64,
     /// Steps whose releases are tested, separated by commas [default: all; for a long horizon the first, the last,
     /// powers of two with their neighbours, and some steps in between]
@@ -49,7 +50,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "STEP")]
     event: Option<u64>,
     /// Confidence: one minus the probability that any check refutes a mechanism that keeps its promise.
-    #[arg(long, value_name = "P", default_value_t = Settings::default().confidence)]
+    #[arg(long, value_name = "P", default_value_t = AuditSettings::default().confidence)]
     confidence: f64,
     /// Seed of the test keys.
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -61,7 +62,7 @@ pub(crate) struct AuditArgs {
 
 /// The JSON output.
 #[derive(Serialize)]
-struct Answer {
+struct AuditOutput {
     mechanism: MechanismName,
     noise: NoiseKind,
     horizon: u64,
@@ -74,9 +75,9 @@ struct Answer {
     test_seed: u64,
     promise: Promised,
     /// Lower confidence bounds, the larger of both surroundings.
-    bounds: Bounds,
+    bounds: AuditBounds,
     #[serde(flatten)]
-    report: Report,
+    report: AuditReport,
 }
 
 #[derive(Serialize)]
@@ -87,7 +88,7 @@ struct Promised {
 }
 
 #[derive(Serialize)]
-struct Bounds {
+struct AuditBounds {
     epsilon: Option<f64>,
     mu: Option<f64>,
 }
@@ -120,7 +121,7 @@ impl AuditArgs {
         }
         let change = worst_change(&plan, &promise, self.event)?;
         let pairs = change.pairs(&plan, &promise);
-        let settings = Settings { paths: self.paths, confidence: self.confidence };
+        let settings = AuditSettings { paths: self.paths, confidence: self.confidence };
         let mut subject = PlanBox::of(plan.clone(), &promise, TestSeed(self.test_seed))?;
         let bar = ProgressBar::new(2 * pairs.len() as u64 * self.paths); // shown on a terminal only
         let report = audit(&mut subject, &promise, &pairs, settings, &mut || bar.inc(1))?;
@@ -145,11 +146,11 @@ impl AuditArgs {
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
-    fn print(&self, plan: &Plan, at: Vec<u64>, change: &Change, report: Report) -> Result<()> {
+    fn print(&self, plan: &Plan, at: Vec<u64>, change: &Change, report: AuditReport) -> Result<()> {
         let mut out = std::io::stdout().lock();
         let guarantee = plan.guarantee();
         let promise = guarantee.epsilon_delta();
-        let answer = Answer {
+        let answer = AuditOutput {
             mechanism: plan.mechanism().name(),
             noise: plan.noise_kind(),
             horizon: plan.horizon(),
@@ -163,7 +164,7 @@ impl AuditArgs {
                 delta: promise.and_then(|(_, delta)| delta).map(|delta| delta.get()),
                 rho: guarantee.rho.get(),
             },
-            bounds: Bounds { epsilon: report.bound("epsilon"), mu: report.bound("mu") },
+            bounds: AuditBounds { epsilon: report.bound("epsilon"), mu: report.bound("mu") },
             report,
         };
         if self.json {
@@ -176,7 +177,7 @@ impl AuditArgs {
     }
 }
 
-fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()> {
+fn print_table(out: &mut impl Write, plan: &Plan, answer: &AuditOutput) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["check", "of", "found", "refutes if", "verdict"]);

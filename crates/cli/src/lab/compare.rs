@@ -8,7 +8,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
-use evertally_tables::output::{OutputError, Publication};
+use evertally_tables::output::{OutputError, RunOutputs};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;
@@ -38,16 +38,16 @@ pub(crate) struct CompareArgs {
 
 /// All mechanisms at one horizon.
 #[derive(Debug, Serialize)]
-struct Comparison {
+struct HorizonComparison {
     horizon: u64,
     /// γ²: no factorization with Gaussian noise has a smaller 2ρ · mean variance, and hence no smaller maximum.
     lower_bound: f64,
-    mechanisms: Vec<Row>,
+    mechanisms: Vec<ComparisonRow>,
 }
 
 /// One mechanism, for step sensitivity 1: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
 #[derive(Debug, Serialize)]
-struct Row {
+struct ComparisonRow {
     horizon: u64,
     /// With every parameter.
     mechanism: MechanismName,
@@ -82,7 +82,7 @@ impl CompareArgs {
     /// Prints or writes the comparison.
     pub(super) fn run(self) -> Result<()> {
         // Fails before anything is measured if the file cannot be written.
-        let mut publication = Publication::new(&[], true);
+        let mut publication = RunOutputs::new(&[], true);
         let file = self.csv.as_ref().map(|path| publication.add(path)).transpose()?;
         let comparisons = self.horizon.iter().map(|&horizon| self.compare(horizon)).collect::<Result<Vec<_>>>()?;
         if let Some(mut file) = file {
@@ -116,7 +116,7 @@ impl CompareArgs {
         Ok(())
     }
 
-    fn compare(&self, horizon: u64) -> Result<Comparison> {
+    fn compare(&self, horizon: u64) -> Result<HorizonComparison> {
         let found = self.found(horizon)?;
         let lower_bound = gaussian_lower_bound(horizon).powi(2);
         let bar = ProgressBar::new(found.len() as u64); // shown on a terminal only
@@ -126,14 +126,14 @@ impl CompareArgs {
             bar.inc(1);
         }
         bar.finish_and_clear();
-        Ok(Comparison { horizon, lower_bound, mechanisms: rows })
+        Ok(HorizonComparison { horizon, lower_bound, mechanisms: rows })
     }
 
     /// The mechanisms to compare: the named ones or all families, with open parameters chosen for either law.
-    fn found(&self, horizon: u64) -> Result<Vec<Found>> {
+    fn found(&self, horizon: u64) -> Result<Vec<ComparedMechanism>> {
         let named = !self.mechanisms.is_empty();
         let names = if named { self.mechanisms.clone() } else { families(horizon).collect() };
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<ComparedMechanism> = Vec::new();
         for name in names {
             let before = found.len();
             let mut refusal = None;
@@ -142,7 +142,7 @@ impl CompareArgs {
                     Ok(mechanism) => {
                         match found[before..].iter_mut().find(|f| f.mechanism.name() == mechanism.name()) {
                             Some(same) => same.laws.push(law),
-                            None => found.push(Found { name, mechanism, laws: vec![law] }),
+                            None => found.push(ComparedMechanism { name, mechanism, laws: vec![law] }),
                         }
                     }
                     Err(error) => {
@@ -162,7 +162,7 @@ impl CompareArgs {
         Ok(found)
     }
 
-    fn row(&self, found: &Found, lower_bound: f64) -> Result<Row> {
+    fn row(&self, found: &ComparedMechanism, lower_bound: f64) -> Result<ComparisonRow> {
         let (m, laws) = (&*found.mechanism, &found.laws);
         let name = m.name();
         // An open name may have its own limit under the law to which the limit applies.
@@ -174,7 +174,7 @@ impl CompareArgs {
         let laplace = serves(NoiseKind::Laplace);
         let limit = Duration::from_millis(self.timing);
         let timing = (self.timing > 0).then(|| time_per_step(m, limit)).transpose()?;
-        Ok(Row {
+        Ok(ComparisonRow {
             horizon: m.horizon(),
             mechanism: name,
             best_for: laws.iter().map(|law| kind(*law)).collect::<Vec<_>>().join(" "),
@@ -197,7 +197,7 @@ impl CompareArgs {
 }
 
 /// A mechanism to compare.
-struct Found {
+struct ComparedMechanism {
     /// The requested name, perhaps with open parameters.
     name: MechanismName,
     mechanism: Arc<dyn Mechanism>,
@@ -212,7 +212,7 @@ fn kind(law: NoiseKind) -> &'static str {
     }
 }
 
-fn print(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
+fn print(out: &mut impl Write, comparison: &HorizonComparison) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([

@@ -3,12 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "the folder of the figures, removed again if it stays empty")]
 
 use crate::failure::usage;
-use crate::lab::figures::{Figure, FigureContext, FigureFiles, Settings};
+use crate::lab::figures::{Figure, FigureContext, FigureFiles, FigureSettings};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
 use evertally_ledger::protected::check_output;
-use evertally_tables::output::{OutputError, Publication};
+use evertally_tables::output::{OutputError, RunOutputs};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) struct FigureArgs {
     /// The figure: variance-over-time, max-variance-by-horizon, time-and-space, pure-error-by-horizon, crossover,
     /// ratio-to-lower-bound, sketches, unbounded, pure-windows; or all of them, each at its own horizon.
     #[arg(value_name = "NAME", value_parser = chosen)]
-    name: Choice,
+    name: FigureChoice,
     /// The folder for NAME.svg, NAME.png and NAME.csv; it is created if its parent exists.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -39,16 +39,16 @@ pub(crate) struct FigureArgs {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Choice {
+enum FigureChoice {
     All,
     One(Figure),
 }
 
-fn chosen(text: &str) -> Result<Choice, String> {
+fn chosen(text: &str) -> Result<FigureChoice, String> {
     if text == "all" {
-        return Ok(Choice::All);
+        return Ok(FigureChoice::All);
     }
-    Figure::from_str(text, false).map(Choice::One).map_err(|_| {
+    Figure::from_str(text, false).map(FigureChoice::One).map_err(|_| {
         let names = Figure::ALL.map(Figure::name).join(", ");
         format!("unknown figure; choose one of: {names}, all")
     })
@@ -58,8 +58,8 @@ impl FigureArgs {
     /// Draws the figures, then writes all files together.
     pub(super) fn run(self) -> Result<()> {
         let figures = match self.name {
-            Choice::All => Figure::ALL.to_vec(),
-            Choice::One(figure) => vec![figure],
+            FigureChoice::All => Figure::ALL.to_vec(),
+            FigureChoice::One(figure) => vec![figure],
         };
         let settings = self.settings(&figures)?;
         check_folder(&self.out)?;
@@ -79,7 +79,7 @@ impl FigureArgs {
         Ok(())
     }
 
-    fn settings(&self, figures: &[Figure]) -> Result<Settings> {
+    fn settings(&self, figures: &[Figure]) -> Result<FigureSettings> {
         for figure in figures {
             let longest = figure.max_horizon();
             if let Some(horizon) = self.horizon.filter(|horizon| !(2..=longest).contains(horizon)) {
@@ -90,7 +90,7 @@ impl FigureArgs {
             }
         }
         let epsilon = Epsilon::new(self.epsilon).map_err(|error| usage(format!("--epsilon: {error}")))?;
-        Ok(Settings { horizon: self.horizon, epsilon, timing: Duration::from_millis(self.timing) })
+        Ok(FigureSettings { horizon: self.horizon, epsilon, timing: Duration::from_millis(self.timing) })
     }
 }
 
@@ -121,7 +121,7 @@ fn publish(folder: &Path, drawn: &[(&str, FigureFiles)]) -> Result<()> {
 }
 
 fn write_all(folder: &Path, drawn: &[(&str, FigureFiles)]) -> Result<()> {
-    let mut publication = Publication::new(&[], true);
+    let mut publication = RunOutputs::new(&[], true);
     for (name, figure) in drawn {
         let png = evertally_plot::png(&figure.svg, PNG_SCALE)?;
         for (ending, bytes) in [("svg", figure.svg.as_bytes()), ("png", &png), ("csv", &figure.csv)] {

@@ -52,7 +52,7 @@ pub(crate) enum Figure {
 
 /// The settings of the figures.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct FigureSettings {
     /// Number of steps, or the largest, or the widest window; by default each figure has its own.
     pub(crate) horizon: Option<u64>,
     /// ε for the crossover.
@@ -71,7 +71,7 @@ pub(crate) struct FigureFiles {
 /// State shared by the figures of one run.
 pub(crate) struct FigureContext<'a> {
     survey: Survey,
-    settings: Settings,
+    settings: FigureSettings,
     /// Counts pieces of work.
     bar: &'a ProgressBar,
 }
@@ -128,7 +128,7 @@ impl Figure {
 }
 
 impl<'a> FigureContext<'a> {
-    pub(crate) fn new(settings: Settings, bar: &'a ProgressBar) -> Self {
+    pub(crate) fn new(settings: FigureSettings, bar: &'a ProgressBar) -> Self {
         Self { survey: Survey::default(), settings, bar }
     }
 

@@ -72,7 +72,7 @@ struct Figures {
     lower_bound_max_std: Option<f64>,
     /// For an unbounded horizon: `zcdp` and `pure` of some steps, instead of maximum and mean. Otherwise omitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    at: Vec<AtStep>,
+    at: Vec<StepFigures>,
     /// For an unbounded horizon: the largest ratio of the variance to that of the best mechanism that ends at the step,
     /// proven for single events.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ struct Figures {
 
 /// The figures of one step.
 #[derive(Debug, Serialize)]
-struct AtStep {
+struct StepFigures {
     step: u64,
     zcdp: f64,
     /// Infinite, and null in JSON, if Laplace noise is refused.
@@ -227,7 +227,7 @@ impl Figures {
         let at = |step: u64| {
             let row = m.row_norm_squared(step);
             let pure = if m.laplace().is_ok() { 2.0 * self.s1 * self.s1 * row } else { f64::INFINITY };
-            AtStep { step, zcdp: self.s2 * self.s2 * row, pure }
+            StepFigures { step, zcdp: self.s2 * self.s2 * row, pure }
         };
         let [zcdp_max, zcdp_mean, pure_max, pure_mean] = [f64::INFINITY; 4];
         let largest_ratio = (unit.l1 == 1 && m.laplace().is_err()).then(|| largest_ratio(m, LOOKED_AT[0]));

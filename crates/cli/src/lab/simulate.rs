@@ -10,9 +10,9 @@ use evertally::noise::{GuardedKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
-use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally::stream::{LazyPlan, LazySampling, LazyVector, RunningSum};
 use evertally_declare::declaration::SlotRequest;
-use evertally_tables::output::Publication;
+use evertally_tables::output::RunOutputs;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(crate) struct SimulateArgs {
     lazy: bool,
     /// How lazy noise is drawn: by bridges in floating point, by bridges in integers, or from keyed variables.
     #[arg(long, requires = "lazy", value_name = "float|integer|keyed", default_value = "float")]
-    sampling: Sampling,
+    sampling: LazySampling,
     /// Seed of the test keys. Noise from a seed is for tests and gives no privacy.
     #[arg(long, value_name = "S")]
     test_seed: u64,
@@ -90,7 +90,7 @@ impl SimulateArgs {
             )));
         }
         let columns = steps * readings.len() as u64; // fits: there are fewer entries
-        let mut publication = Publication::new(&[], true);
+        let mut publication = RunOutputs::new(&[], true);
         let mut file = publication.add(&self.out)?;
         let shape = [self.paths, columns];
         // Lazy reads pass through time once, for all paths: column by column.

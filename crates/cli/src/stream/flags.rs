@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::privacy::{Budget, Neighbours, Unit};
-use evertally_declare::declaration::{Declaration, Kind, Parameter, SlotRequest, Use, Word, Written};
+use evertally_declare::declaration::{Declaration, Parameter, SlotRequest, Use, ValueKind, Word, Written};
 use evertally_declare::problem::{Problem, Wording};
 use evertally_declare::steps::Period;
 use std::ffi::OsStr;
@@ -201,7 +201,7 @@ fn argument(parameter: Parameter) -> Arg {
     let (kind, name) = (parameter.kind(), parameter.name());
     let mut argument = Arg::new(name).value_name(parameter.value_name()).value_parser(parser(parameter));
     argument = argument.help(help(parameter));
-    if let (Some(example), false) = (parameter.example(), matches!(kind, Kind::Words(_))) {
+    if let (Some(example), false) = (parameter.example(), matches!(kind, ValueKind::Words(_))) {
         argument = argument.long_help(format!("{} [example: {example}]", help(parameter)));
     }
     if let Some(title) = parameter.heading().title() {
@@ -214,11 +214,13 @@ fn argument(parameter: Parameter) -> Arg {
         _ => argument.long(name),
     };
     match kind {
-        Kind::Paths | Kind::Measures | Kind::Workloads => argument.action(ArgAction::Append),
-        Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
-        Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
-        Kind::Number => argument.allow_negative_numbers(true),
-        Kind::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        ValueKind::Paths | ValueKind::Measures | ValueKind::Workloads => argument.action(ArgAction::Append),
+        ValueKind::Texts | ValueKind::Groups | ValueKind::Scales => {
+            argument.action(ArgAction::Append).value_delimiter(',')
+        }
+        ValueKind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
+        ValueKind::Number => argument.allow_negative_numbers(true),
+        ValueKind::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
         _ => argument,
     }
 }
@@ -227,14 +229,14 @@ fn argument(parameter: Parameter) -> Arg {
 fn help(parameter: Parameter) -> String {
     let mut text = parameter.about(Wording::Flags).trim_end_matches('.').to_owned();
     match parameter.kind() {
-        Kind::Texts | Kind::Scales => text.push_str("; separated by commas"),
-        Kind::Groups => {
+        ValueKind::Texts | ValueKind::Scales => text.push_str("; separated by commas"),
+        ValueKind::Groups => {
             text.push_str(
                 "; names separated by commas, without spaces around them. For several columns, or names that contain a \
                  comma, use --groups-file",
             );
         }
-        Kind::Measures | Kind::Workloads => text.push_str("; may be repeated"),
+        ValueKind::Measures | ValueKind::Workloads => text.push_str("; may be repeated"),
         _ => {}
     }
     match parameter.default_in_words() {
@@ -246,9 +248,9 @@ fn help(parameter: Parameter) -> String {
 #[expect(clippy::useless_conversion, reason = "`value_parser!` is of different types with different arguments")]
 fn parser(parameter: Parameter) -> ValueParser {
     match parameter.kind() {
-        Kind::Switch => clap::value_parser!(bool).into(),
-        Kind::Path | Kind::Paths => clap::value_parser!(PathBuf).into(),
-        Kind::Words(words) if parameter.placeholder().is_empty() => {
+        ValueKind::Switch => clap::value_parser!(bool).into(),
+        ValueKind::Path | ValueKind::Paths => clap::value_parser!(PathBuf).into(),
+        ValueKind::Words(words) if parameter.placeholder().is_empty() => {
             PossibleValuesParser::new(words.iter().map(possible)).into()
         }
         _ => ValueParser::new(move |text: &str| parameter.check(text).map(|()| text.to_owned())),

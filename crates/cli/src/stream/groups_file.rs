@@ -3,7 +3,7 @@
 use crate::failure::usage;
 use anyhow::Result;
 use evertally_declare::declaration::Parameter::ScaleColumn;
-use evertally_declare::declaration::{Declaration, Groups, Parameter, Value};
+use evertally_declare::declaration::{Declaration, DeclaredGroups, Parameter, Value};
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ pub(crate) fn with_groups_of_file(
         let problem = |problem| usage(sentence![ScaleColumn, format!(": {}: {problem}", path.display())]);
         declared.scales = Some(Value::read(&cells).map_err(problem)?);
     }
-    declared.groups = Some(Groups::Tuples(tuples));
+    declared.groups = Some(DeclaredGroups::Tuples(tuples));
     Ok(declared)
 }
 

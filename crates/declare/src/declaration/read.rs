@@ -1,7 +1,7 @@
 //! Declarations from JSON: those of services, and keyword arguments.
 
 use super::table::Declaration;
-use super::{Kind, Parameter, Use};
+use super::{Parameter, Use, ValueKind};
 use crate::problem::{Problem, Wording, sentence};
 use crate::words::quoted;
 use serde_json::{Map, Value};
@@ -41,7 +41,7 @@ impl Declaration {
         let mut declared = Self::default();
         for (name, value) in values {
             let parameter = named(&name, wording).ok_or_else(|| unknown(&name, wording))?;
-            if parameter.kind() == Kind::Whole && !value.is_null() && value.as_u64().is_none() {
+            if parameter.kind() == ValueKind::Whole && !value.is_null() && value.as_u64().is_none() {
                 let problem = format!(": {value} is not a whole number from 0 to 2^64 - 1");
                 return Err(Problem::of(parameter, sentence![parameter, problem]));
             }

@@ -1,7 +1,7 @@
 //! The reference page of all parameters (`docs/reference/options.md`), from the table.
 
 use super::resolve::DEPENDENCIES;
-use super::{Heading, Kind, Parameter, Use};
+use super::{Heading, Parameter, Use, ValueKind};
 use serde_json::{Number, Value};
 use std::fmt::Write;
 
@@ -89,7 +89,7 @@ impl Heading {
 
 fn entry(parameter: Parameter, page: &mut String) {
     write!(page, "\n### {}\n{}", parameter.name(), wrapped(&meaning(parameter), "")).expect(WRITES);
-    if let Kind::Words(words) = parameter.kind()
+    if let ValueKind::Words(words) = parameter.kind()
         && words.iter().all(|word| !word.help.is_empty())
     {
         page.push('\n');
@@ -115,7 +115,7 @@ fn entry(parameter: Parameter, page: &mut String) {
 /// What happens if a parameter without a default is absent.
 fn absent(parameter: Parameter) -> &'static str {
     match parameter.kind() {
-        Kind::Switch => "false",
+        ValueKind::Switch => "false",
         _ => "none",
     }
 }
@@ -151,33 +151,33 @@ fn users(parameter: Parameter) -> String {
 /// The values that it takes.
 fn kind(parameter: Parameter) -> String {
     let kind = match parameter.kind() {
-        Kind::Text => match parameter.placeholder() {
+        ValueKind::Text => match parameter.placeholder() {
             "COLUMN" => "name of a column",
             "TIME" => "time",
             "NAME" => "name",
             _ => "text",
         },
-        Kind::Texts => "list of texts",
-        Kind::Measures => "measure, or a list of them",
-        Kind::Workloads => "workload, or a list of them",
-        Kind::Character => "one character, or `tab`",
-        Kind::Whole => "whole number",
-        Kind::Number => "number",
-        Kind::Decimal => "decimal number",
-        Kind::Decimals => "two decimal numbers",
-        Kind::Scales => "list of positive decimal numbers",
-        Kind::Switch => "true or false",
-        Kind::Words(words) => {
+        ValueKind::Texts => "list of texts",
+        ValueKind::Measures => "measure, or a list of them",
+        ValueKind::Workloads => "workload, or a list of them",
+        ValueKind::Character => "one character, or `tab`",
+        ValueKind::Whole => "whole number",
+        ValueKind::Number => "number",
+        ValueKind::Decimal => "decimal number",
+        ValueKind::Decimals => "two decimal numbers",
+        ValueKind::Scales => "list of positive decimal numbers",
+        ValueKind::Switch => "true or false",
+        ValueKind::Words(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`{}`", word.word)).collect();
             return words.join(", ");
         }
-        Kind::Width => "number and unit: `m`, `h`, `d`, `w`, `mo` or `y`",
-        Kind::Period => "width such as `1w`, or a number of steps",
-        Kind::Zone => "name of an IANA time zone",
-        Kind::Mechanism => "[mechanism](../mechanisms.md)",
-        Kind::Groups => "list of names, or of lists with a name for each column",
-        Kind::Path => "file",
-        Kind::Paths => "file, or a list of files",
+        ValueKind::Width => "number and unit: `m`, `h`, `d`, `w`, `mo` or `y`",
+        ValueKind::Period => "width such as `1w`, or a number of steps",
+        ValueKind::Zone => "name of an IANA time zone",
+        ValueKind::Mechanism => "[mechanism](../mechanisms.md)",
+        ValueKind::Groups => "list of names, or of lists with a name for each column",
+        ValueKind::Path => "file",
+        ValueKind::Paths => "file, or a list of files",
     };
     kind.to_owned()
 }
@@ -224,11 +224,11 @@ fn example(parameter: Parameter) -> Value {
     let number = |text: &str| Value::Number(text.parse::<Number>().expect("the example is a number"));
     let texts = || text.split(',').map(Value::from).collect();
     match parameter.kind() {
-        Kind::Switch => true.into(),
-        Kind::Whole | Kind::Number | Kind::Decimal => number(text),
-        Kind::Decimals | Kind::Scales => text.split(',').map(number).collect(),
-        Kind::Texts | Kind::Groups => texts(),
-        Kind::Measures => vec![text].into(),
+        ValueKind::Switch => true.into(),
+        ValueKind::Whole | ValueKind::Number | ValueKind::Decimal => number(text),
+        ValueKind::Decimals | ValueKind::Scales => text.split(',').map(number).collect(),
+        ValueKind::Texts | ValueKind::Groups => texts(),
+        ValueKind::Measures => vec![text].into(),
         _ => text.into(),
     }
 }
@@ -245,7 +245,7 @@ fn in_python(parameter: Parameter, value: &Value) -> String {
     let items = |items: &[Value]| items.iter().map(written).collect::<Vec<_>>().join(", ");
     match value {
         Value::Bool(_) => "True".to_owned(),
-        Value::Array(pair) if parameter.kind() == Kind::Decimals => format!("({})", items(pair)),
+        Value::Array(pair) if parameter.kind() == ValueKind::Decimals => format!("({})", items(pair)),
         Value::Array(one) if one.len() == 1 => written(&one[0]),
         _ => written(value),
     }

@@ -16,8 +16,8 @@ use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::Wanted;
-use crate::policy::{Band, OutOfBounds, Refusable};
-use crate::problem::{Piece, Problem, sentence};
+use crate::policy::{Coverage, OutOfBounds, Refusable};
+use crate::problem::{Problem, SentencePart, sentence};
 use crate::publication::Slots;
 use crate::reading::{Read, Reading};
 use crate::settings::{Closing, Items, Labels, Measures, Settings, SlotRequest};
@@ -155,7 +155,7 @@ impl Declaration {
     /// As [`resolve`](Self::resolve).
     pub fn plan_request(&self, horizon: u64) -> Result<PlanRequest> {
         if self.grid.is_some() && self.bounds.is_none() {
-            let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
+            let needed = sentence![Grid, " needs ", SentencePart::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
         let SlotRequest { horizon, unit, read, .. } = self.in_slots(horizon)?;
@@ -291,11 +291,10 @@ impl Declaration {
                 View::NonDecreasing if !request.workload().is_sum() => {
                     return Err(refused(*view, "requires running sums"));
                 }
-                View::NonDecreasing if self.band != Some(Band::Simultaneous) => {
+                View::NonDecreasing if self.band != Some(Coverage::Simultaneous) => {
                     let why = "depends on all steps so far, so its band must hold at all of them at once";
-                    return Err(
-                        refused(*view, why).remedy(sentence!["give ", Piece::Setting(BandOf, "simultaneous".into())])
-                    );
+                    return Err(refused(*view, why)
+                        .remedy(sentence!["give ", SentencePart::Setting(BandOf, "simultaneous".into())]));
                 }
                 _ => {}
             }
@@ -334,8 +333,12 @@ impl Declaration {
         match (&self.group_by, &self.key_columns) {
             (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
             (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
-                let not =
-                    sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
+                let not = sentence![
+                    DiscoverGroups,
+                    " and ",
+                    SentencePart::Any(&[Groups, GroupsFile, Rest]),
+                    " do not go together"
+                ];
                 Err(Problem::of(DiscoverGroups, not.then(": groups are either declared or discovered from the data")))
             }
             (Some(_), None) if self.discovers() && self.is_unbounded() => {
@@ -351,11 +354,11 @@ impl Declaration {
             (Some(columns), None) => {
                 let (columns, rest, ids) = (columns.clone(), self.rest.clone(), self.identities());
                 let table = match self.groups.clone().expect("checked: groups come with their columns") {
-                    value::Groups::Names(names) if names.is_empty() => {
+                    value::DeclaredGroups::Names(names) if names.is_empty() => {
                         GroupTable::from_tuples(columns, Vec::new(), rest, ids)
                     }
-                    value::Groups::Names(names) => GroupTable::of_names(columns, names, rest, ids),
-                    value::Groups::Tuples(tuples) => GroupTable::from_tuples(columns, tuples, rest, ids),
+                    value::DeclaredGroups::Names(names) => GroupTable::of_names(columns, names, rest, ids),
+                    value::DeclaredGroups::Tuples(tuples) => GroupTable::from_tuples(columns, tuples, rest, ids),
                 };
                 let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
                 let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
@@ -438,7 +441,7 @@ pub fn needed<T>(value: Option<T>, parameter: Parameter, why: &'static str) -> R
 
 /// The problem of two parameters that define the same thing.
 pub(super) fn not_both(parameters: &'static [Parameter]) -> Problem {
-    Problem::new(sentence!["give either ", Piece::Any(parameters), ", not both"])
+    Problem::new(sentence!["give either ", SentencePart::Any(parameters), ", not both"])
 }
 
 /// Sums of values between two bounds, as decimal texts.

@@ -8,7 +8,7 @@ use super::Parameter::{
     DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
 };
 use super::resolve::DEPENDENCIES;
-use super::{Kind, Parameter, Use};
+use super::{Parameter, Use, ValueKind};
 use crate::problem::Wording;
 use serde_json::{Map, Value, json};
 
@@ -83,36 +83,38 @@ fn property(parameter: Parameter) -> Value {
     property.into()
 }
 
-fn default_value(kind: Kind, text: &str) -> Value {
+fn default_value(kind: ValueKind, text: &str) -> Value {
     match kind {
-        Kind::Whole | Kind::Number => text.parse().map_or_else(|_| text.into(), Value::Number),
+        ValueKind::Whole | ValueKind::Number => text.parse().map_or_else(|_| text.into(), Value::Number),
         _ => text.into(),
     }
 }
 
-fn kind(kind: Kind) -> Map<String, Value> {
+fn kind(kind: ValueKind) -> Map<String, Value> {
     let texts = || json!({ "type": "array", "items": { "type": "string" } });
     let schema = match kind {
-        Kind::Text | Kind::Width | Kind::Zone | Kind::Mechanism | Kind::Path => json!({ "type": "string" }),
-        Kind::Workloads => json!({ "anyOf": [{ "type": "string" }, texts()] }),
-        Kind::Texts | Kind::Measures | Kind::Paths => texts(),
-        Kind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
-        Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
-        Kind::Number => json!({ "type": "number" }),
-        Kind::Period => json!({ "type": ["string", "integer"] }),
-        Kind::Decimal => json!({ "type": ["string", "number"] }),
-        Kind::Decimals => {
+        ValueKind::Text | ValueKind::Width | ValueKind::Zone | ValueKind::Mechanism | ValueKind::Path => {
+            json!({ "type": "string" })
+        }
+        ValueKind::Workloads => json!({ "anyOf": [{ "type": "string" }, texts()] }),
+        ValueKind::Texts | ValueKind::Measures | ValueKind::Paths => texts(),
+        ValueKind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
+        ValueKind::Whole => json!({ "type": "integer", "minimum": 0 }),
+        ValueKind::Number => json!({ "type": "number" }),
+        ValueKind::Period => json!({ "type": ["string", "integer"] }),
+        ValueKind::Decimal => json!({ "type": ["string", "number"] }),
+        ValueKind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })
         }
-        Kind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
-        Kind::Switch => json!({ "type": "boolean" }),
-        Kind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
+        ValueKind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
+        ValueKind::Switch => json!({ "type": "boolean" }),
+        ValueKind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
             json!({ "enum": words.iter().map(|word| word.word).collect::<Vec<_>>() })
         }
-        Kind::Words(words) => json!({
+        ValueKind::Words(words) => json!({
             "oneOf": words.iter().map(|w| json!({ "const": w.word, "description": w.help })).collect::<Vec<_>>()
         }),
-        Kind::Groups => json!({ "anyOf": [texts(), { "type": "array", "items": texts() }] }),
+        ValueKind::Groups => json!({ "anyOf": [texts(), { "type": "array", "items": texts() }] }),
     };
     match schema {
         Value::Object(schema) => schema,

@@ -1,10 +1,10 @@
 //! The parameters as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
 
-use super::value::{Decimal, Delimiter, Groups, Kind, Paths, TableFormat, Value};
+use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, TableFormat, Value, ValueKind};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::parameter::{Parameter, parameter_rows};
-use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;
@@ -117,7 +117,7 @@ macro_rules! parameters {
 
         impl Parameter {
             /// The kind of its value.
-            pub fn kind(self) -> Kind {
+            pub fn kind(self) -> ValueKind {
                 match self { $(Self::$name => <$type as Value>::KIND,)* }
             }
 

@@ -101,7 +101,7 @@ fn what_is_asked_is_taken_from_one_place() {
 fn contradictions_are_refused_by_name() {
     let bounds = || Some(vec!["0".parse().unwrap(), "1".parse().unwrap()]);
     let texts = |texts: &[&str]| Some(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let names = |names: &[&str]| texts(names).map(Groups::Names);
+    let names = |names: &[&str]| texts(names).map(DeclaredGroups::Names);
     let text = |text: &str| Some(text.to_owned());
     for (declared, says, blamed) in [
         (Declaration { start: None, ..year() }, "--start is needed", Parameter::Start),
@@ -187,7 +187,7 @@ fn contradictions_are_refused_by_name() {
 fn settings_are_what_was_declared() {
     let declared = Declaration {
         group_by: Some(vec!["airport".into()]),
-        groups: Some(Groups::Names(vec!["JFK".into(), "LGA".into()])),
+        groups: Some(DeclaredGroups::Names(vec!["JFK".into(), "LGA".into()])),
         rest: Some("other".into()),
         person: Some("tail".into()),
         max_events: Some(9),
@@ -233,7 +233,7 @@ fn a_plan_alone_names_no_column() {
 fn units_are_what_was_declared() {
     let base = || Declaration {
         group_by: Some(vec!["airport".into()]),
-        groups: Some(Groups::Names(vec!["JFK".into(), "LGA".into()])),
+        groups: Some(DeclaredGroups::Names(vec!["JFK".into(), "LGA".into()])),
         person: Some("tail".into()),
         ..year()
     };
@@ -280,7 +280,7 @@ fn files_services_and_keywords_read_alike() {
     assert_eq!(of_toml.bounds.as_ref().unwrap()[1].0, "2.5");
     assert_eq!(of_toml.resolve().unwrap().request.values(), evertally::privacy::Values::Sum { lower: -2, upper: 5 });
     let tuples = Declaration::from_json(r#"{"group-by": ["g", "h"], "groups": [["a", "b"]]}"#).unwrap();
-    assert_eq!(tuples.groups, Some(Groups::Tuples(vec![vec!["a".into(), "b".into()]])));
+    assert_eq!(tuples.groups, Some(DeclaredGroups::Tuples(vec![vec!["a".into(), "b".into()]])));
 }
 
 #[test]
@@ -340,8 +340,10 @@ fn the_schema_has_every_name_and_word() {
 #[test]
 fn texts_are_quoted_and_numbers_are_not() {
     for parameter in Parameter::all() {
-        let is_text =
-            matches!(parameter.kind(), Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism);
+        let is_text = matches!(
+            parameter.kind(),
+            ValueKind::Text | ValueKind::Words(_) | ValueKind::Width | ValueKind::Zone | ValueKind::Mechanism
+        );
         assert_eq!(parameter.is_quoted(), is_text, "{}", parameter.name());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
-use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;
@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 /// The kind of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Any text.
     Text,
     /// A list of texts.
@@ -86,7 +86,7 @@ impl Word {
 /// The type of a parameter's value.
 pub trait Value: DeserializeOwned + Serialize {
     /// The kind of the value.
-    const KIND: Kind;
+    const KIND: ValueKind;
 
     /// Reads the value from the texts of a flag; only lists accept more than one.
     ///
@@ -103,7 +103,7 @@ fn last<'t>(texts: &[&'t OsStr]) -> Result<&'t str, String> {
 /// Types whose values [`FromStr`] reads from one text.
 macro_rules! from_one_text {
     ($($type:ty: $kind:expr),+ $(,)?) => { $(impl Value for $type {
-        const KIND: Kind = $kind;
+        const KIND: ValueKind = $kind;
 
         fn read(texts: &[&OsStr]) -> Result<Self, String> {
             last(texts)?.parse().map_err(|problem: <$type as FromStr>::Err| problem.to_string())
@@ -112,20 +112,20 @@ macro_rules! from_one_text {
 }
 
 from_one_text! {
-    String: Kind::Text,
-    Delimiter: Kind::Character,
-    TimeFormat: Kind::Text,
-    u32: Kind::Whole,
-    u64: Kind::Whole,
-    usize: Kind::Whole,
-    f64: Kind::Number,
-    bool: Kind::Switch,
-    Decimal<Grid>: Kind::Decimal,
-    Every: Kind::Width,
-    Period: Kind::Period,
-    Zone: Kind::Zone,
-    MechanismName: Kind::Mechanism,
-    TableFormat: Kind::Words(&[
+    String: ValueKind::Text,
+    Delimiter: ValueKind::Character,
+    TimeFormat: ValueKind::Text,
+    u32: ValueKind::Whole,
+    u64: ValueKind::Whole,
+    usize: ValueKind::Whole,
+    f64: ValueKind::Number,
+    bool: ValueKind::Switch,
+    Decimal<Grid>: ValueKind::Decimal,
+    Every: ValueKind::Width,
+    Period: ValueKind::Period,
+    Zone: ValueKind::Zone,
+    MechanismName: ValueKind::Mechanism,
+    TableFormat: ValueKind::Words(&[
         Word::new("csv", "Comma-separated values with a header line"),
         Word::new("jsonl", "One JSON object per line").or("ndjson"),
         Word::new("parquet", "Apache Parquet"),
@@ -135,7 +135,7 @@ from_one_text! {
 /// Types whose values are words, read as in files.
 macro_rules! from_words {
     ($($type:ty: [$($word:literal $help:literal),+ $(,)?]),+ $(,)?) => { $(impl Value for $type {
-        const KIND: Kind = Kind::Words(&[$(Word::new($word, $help)),+]);
+        const KIND: ValueKind = ValueKind::Words(&[$(Word::new($word, $help)),+]);
 
         fn read(texts: &[&OsStr]) -> Result<Self, String> {
             let word = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(last(texts)?);
@@ -158,7 +158,7 @@ from_words! {
         "clamp" "Use the nearer bound",
         "refuse" "Stop with an error that names the event",
     ],
-    Band: [
+    Coverage: [
         "pointwise" "Each interval holds with the confidence level; among many, some miss",
         "simultaneous" "The intervals of all steps hold at once, for each group",
     ],
@@ -168,7 +168,7 @@ from_words! {
 }
 
 impl Value for Vec<View> {
-    const KIND: Kind = Kind::Texts;
+    const KIND: ValueKind = ValueKind::Texts;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         let one = |text: &&OsStr| {
@@ -183,7 +183,7 @@ impl Value for Vec<View> {
 }
 
 impl Value for Vec<Normalisation> {
-    const KIND: Kind = Kind::Texts;
+    const KIND: ValueKind = ValueKind::Texts;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         let one = |text: &&OsStr| {
@@ -198,7 +198,7 @@ impl Value for Vec<Normalisation> {
 }
 
 impl Value for Vec<String> {
-    const KIND: Kind = Kind::Texts;
+    const KIND: ValueKind = ValueKind::Texts;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         texts.iter().map(|text| last(&[text]).map(str::to_owned)).collect()
@@ -206,7 +206,7 @@ impl Value for Vec<String> {
 }
 
 impl Value for Vec<Decimal<String>> {
-    const KIND: Kind = Kind::Decimals;
+    const KIND: ValueKind = ValueKind::Decimals;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         texts.iter().map(|text| last(&[text])?.parse()).collect()
@@ -214,7 +214,7 @@ impl Value for Vec<Decimal<String>> {
 }
 
 impl Value for Vec<Decimal<Grid>> {
-    const KIND: Kind = Kind::Scales;
+    const KIND: ValueKind = ValueKind::Scales;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         let scale = |text: &str| {
@@ -227,7 +227,7 @@ impl Value for Vec<Decimal<Grid>> {
 }
 
 impl Value for PathBuf {
-    const KIND: Kind = Kind::Path;
+    const KIND: ValueKind = ValueKind::Path;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         texts.last().map(PathBuf::from).ok_or_else(|| "names no file".to_owned())
@@ -349,15 +349,15 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Decimal<T> {
 /// The declared groups: names for one group column, or tuples with a text for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a list of names is needed, such as [\"JFK\", \"LGA\"]")]
-pub enum Groups {
+pub enum DeclaredGroups {
     /// For one group column.
     Names(Vec<String>),
     /// For any number of group columns.
     Tuples(Vec<Vec<String>>),
 }
 
-impl Value for Groups {
-    const KIND: Kind = Kind::Groups;
+impl Value for DeclaredGroups {
+    const KIND: ValueKind = ValueKind::Groups;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         Value::read(texts).map(Self::Names)
@@ -365,7 +365,7 @@ impl Value for Groups {
 }
 
 impl Value for Vec<Wanted> {
-    const KIND: Kind = Kind::Measures;
+    const KIND: ValueKind = ValueKind::Measures;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         let one = |text: &&OsStr| text.to_str().ok_or_else(|| "is not UTF-8 text".to_owned())?.parse();
@@ -374,7 +374,7 @@ impl Value for Vec<Wanted> {
 }
 
 impl Value for Workloads {
-    const KIND: Kind = Kind::Workloads;
+    const KIND: ValueKind = ValueKind::Workloads;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         texts.iter().map(|text| last(&[text])?.parse()).collect::<Result<_, _>>().map(Self)
@@ -384,17 +384,17 @@ impl Value for Workloads {
 /// Paths of files: one path, or a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Paths(pub Vec<PathBuf>);
+pub struct PathList(pub Vec<PathBuf>);
 
-impl Value for Paths {
-    const KIND: Kind = Kind::Paths;
+impl Value for PathList {
+    const KIND: ValueKind = ValueKind::Paths;
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         Ok(Self(texts.iter().map(PathBuf::from).collect()))
     }
 }
 
-impl<'de> Deserialize<'de> for Paths {
+impl<'de> Deserialize<'de> for PathList {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]

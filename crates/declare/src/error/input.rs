@@ -1,6 +1,6 @@
 //! Errors of inputs, and their places.
 
-use super::{Cancelled, Error};
+use super::{Cancelled, PipelineError};
 use crate::problem::{Sentence, Wording};
 use crate::words::quoted;
 use std::fmt;
@@ -201,7 +201,7 @@ fn describe_read(error: &io::Error) -> String {
 }
 
 /// A read error for the caller: a cancelled read is [`Cancelled`], all others name the file.
-pub fn read_error(file: &str, error: io::Error) -> Error {
+pub fn read_error(file: &str, error: io::Error) -> PipelineError {
     if error.get_ref().is_some_and(|e| e.is::<Cancelled>()) {
         return Cancelled.into();
     }

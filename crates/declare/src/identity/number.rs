@@ -16,7 +16,7 @@ const SCIENTIFIC_DECIMALS: usize = 2;
 
 /// A text that is a decimal number: `±`, digits, a point and digits, an exponent. Everything except one digit is
 /// optional.
-pub(super) struct Number<'t> {
+pub(super) struct DecimalText<'t> {
     is_negative: bool,
     /// Leading zeros that the number does not need.
     leading_zeros: usize,
@@ -41,7 +41,7 @@ pub(super) fn is_plain(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_digit())
 }
 
-impl<'t> Number<'t> {
+impl<'t> DecimalText<'t> {
     /// Reads a whole text; `None` for anything else.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
         let (is_negative, rest) = match text.strip_prefix('-') {

@@ -178,7 +178,8 @@ fn rounded_numbers_are_refused() {
     assert_eq!(name(Field::Text(&zeros)), Ok(Some("1e41".into())));
 }
 
-/// Of days and times that no instant of the calendar library reaches, too: 9999-12-31 stands for "never" in many tables.
+/// Of days and times that no instant of the calendar library reaches, too: 9999-12-31 stands for "never" in many
+/// tables.
 #[test]
 fn a_time_has_one_name() {
     let day = Field::Date(2_932_896);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// A kept event.
 #[derive(Clone, Copy, Debug)]
-pub struct KeptEvent {
+pub struct MeasuredEvent {
     /// Its step.
     pub step: u64,
     /// The first step of its period.
@@ -32,7 +32,7 @@ impl Bundle {
     /// amount. The events are ordered by step. Without persons, `events` is a single event.
     pub fn for_each_addition(
         &self,
-        events: &[KeptEvent],
+        events: &[MeasuredEvent],
         last_step: u64,
         mut add: impl FnMut(u64, u32, usize, i64) -> Result<()>,
     ) -> Result<()> {
@@ -75,7 +75,7 @@ impl Bundle {
 
 /// The runs in which a person is active, having had an event in the last `window` steps: group, first step, and the
 /// step after the last.
-fn runs(events: &[KeptEvent], window: u64) -> Vec<(u32, u64, u64)> {
+fn runs(events: &[MeasuredEvent], window: u64) -> Vec<(u32, u64, u64)> {
     let mut runs: Vec<(u32, u64, u64)> = Vec::new();
     let mut last: BTreeMap<u32, usize> = BTreeMap::new();
     for event in events {

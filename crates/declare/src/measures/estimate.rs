@@ -1,7 +1,7 @@
 //! Measures from the releases of their parts, with intervals. All of it is post-processing.
 //!
-//! Let `N`, `S` and `Q` be the released count, sum (from the middle `c` of the bounds) and squares, with independent noise
-//! of known laws, and `h` half the distance between the bounds.
+//! Let `N`, `S` and `Q` be the released count, sum (from the middle `c` of the bounds) and squares, with independent
+//! noise of known laws, and `h` half the distance between the bounds.
 //!
 //! * **Sum**: `S + cN`.
 //! * **Mean**: `c + S/N`, with Fieller's interval ([`RatioIntervals`]) intersected with the bounds: no mean is outside
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// One row of a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct MeasureEstimate {
     /// The value; not a number if there is none.
     pub value: f64,
     /// Its standard error; not a number if there is no value.
@@ -40,7 +40,7 @@ pub struct Estimate {
     pub exact: Option<Release>,
 }
 
-impl Estimate {
+impl MeasureEstimate {
     /// No value; the interval is the range that the bounds allow.
     fn none(lower: f64, upper: f64) -> Self {
         Self { value: f64::NAN, std_error: f64::NAN, lower, upper, exact: None }
@@ -86,7 +86,7 @@ impl Estimator {
     }
 
     /// The rows of one group, from the releases of each part's cells in the group.
-    pub fn rows(&mut self, releases: &[&[Release]]) -> Vec<Estimate> {
+    pub fn rows(&mut self, releases: &[&[Release]]) -> Vec<MeasureEstimate> {
         let bundle = Arc::clone(&self.bundle);
         let mut rows = Vec::new();
         for wanted in bundle.wanted() {
@@ -115,10 +115,10 @@ impl Estimator {
         rows
     }
 
-    fn counted(&self, releases: &[&[Release]], is: impl Fn(&Part) -> bool, cell: usize) -> Estimate {
+    fn counted(&self, releases: &[&[Release]], is: impl Fn(&Part) -> bool, cell: usize) -> MeasureEstimate {
         let place = self.bundle.find(is).expect("every measure has its parts");
         let (release, half_width) = (releases[place][cell], self.half_widths[place]);
-        Estimate {
+        MeasureEstimate {
             value: release.value(),
             std_error: self.noise[place].variance.sqrt(),
             lower: release.shifted(-half_width).value(),
@@ -137,16 +137,16 @@ impl Estimator {
         *self.bundle.centre().expect("values have bounds")
     }
 
-    fn sum(&mut self, releases: &[&[Release]]) -> Estimate {
+    fn sum(&mut self, releases: &[&[Release]]) -> MeasureEstimate {
         let middle = self.centre().middle_value();
         let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
         let noise = of_sum.plus(of_count.times(middle));
         let (value, half_width) = (sum + middle * count, self.ratios.half_width(noise));
         let (lower, upper) = (value - half_width, value + half_width);
-        Estimate { value, std_error: noise.variance.sqrt(), lower, upper, exact: None }
+        MeasureEstimate { value, std_error: noise.variance.sqrt(), lower, upper, exact: None }
     }
 
-    fn mean(&mut self, releases: &[&[Release]]) -> Estimate {
+    fn mean(&mut self, releases: &[&[Release]]) -> MeasureEstimate {
         let (middle, half) = (self.centre().middle_value(), self.centre().half_value());
         let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
         let pair = NoisyPair::independent(sum, of_sum, count, of_count);
@@ -155,13 +155,13 @@ impl Estimator {
             set @ RatioSet::Between(..) if count > 0.0 => {
                 let ((lower, upper), value) = (set.within(-half, half), pair.ratio().clamp(-half, half));
                 let (lower, upper) = (middle + lower.min(value), middle + upper.max(value));
-                Estimate { value: middle + value, std_error: pair.std_error(), lower, upper, exact: None }
+                MeasureEstimate { value: middle + value, std_error: pair.std_error(), lower, upper, exact: None }
             }
-            _ => Estimate::none(middle - half, middle + half),
+            _ => MeasureEstimate::none(middle - half, middle + half),
         }
     }
 
-    fn variance(&mut self, releases: &[&[Release]]) -> Estimate {
+    fn variance(&mut self, releases: &[&[Release]]) -> MeasureEstimate {
         let centre = self.centre();
         let half = centre.half_value();
         let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
@@ -170,8 +170,8 @@ impl Estimator {
         let per_unit = centre.squares_below(1.0, kind);
         let (squares, of_squares) = (releases[place][0].value() * per_unit, self.noise[place].times(per_unit));
         let moments =
-            Moments { count, of_count, sum: sum / half, of_sum: of_sum.times(1.0 / half), squares, of_squares };
-        moments.variance(&mut self.ratios).map_or(Estimate::none(0.0, half * half), |estimate| Estimate {
+            ReleasedMoments { count, of_count, sum: sum / half, of_sum: of_sum.times(1.0 / half), squares, of_squares };
+        moments.variance(&mut self.ratios).map_or(MeasureEstimate::none(0.0, half * half), |estimate| MeasureEstimate {
             value: estimate.value * half * half,
             std_error: estimate.std_error * half * half,
             lower: estimate.lower * half * half,
@@ -180,7 +180,7 @@ impl Estimator {
         })
     }
 
-    fn quantile(&mut self, releases: &[&[Release]], share: f64) -> Estimate {
+    fn quantile(&mut self, releases: &[&[Release]], share: f64) -> MeasureEstimate {
         let place = self.bundle.find(|part| matches!(part, Part::Ranks(_))).expect("every measure has its parts");
         let planned = &self.bundle.parts()[place];
         let Part::Ranks(tree) = &planned.part else { unreachable!("found as one") };
@@ -195,23 +195,23 @@ impl Estimator {
                 let normal = self.ratios.half_width(NoiseMoments::gaussian(1.0));
                 let value = value * grid;
                 let std_error = (upper - value).max(value - lower) / normal;
-                Estimate { value, std_error, lower, upper, exact: None }
+                MeasureEstimate { value, std_error, lower, upper, exact: None }
             }
-            None => Estimate::none(lower, upper),
+            None => MeasureEstimate::none(lower, upper),
         }
     }
 }
 
 /// The standard deviation from the variance.
-fn root(of: Estimate) -> Estimate {
+fn root(of: MeasureEstimate) -> MeasureEstimate {
     let value = of.value.max(0.0).sqrt();
     let value = if of.value.is_nan() { f64::NAN } else { value };
     let std_error = if value > 0.0 { of.std_error / (2.0 * value) } else { of.std_error.sqrt() };
-    Estimate { value, std_error, lower: of.lower.sqrt(), upper: of.upper.sqrt(), exact: None }
+    MeasureEstimate { value, std_error, lower: of.lower.sqrt(), upper: of.upper.sqrt(), exact: None }
 }
 
 /// Released moments of values between −1 and 1: their number, their sum, and the total by which squares are below 1.
-struct Moments {
+struct ReleasedMoments {
     count: f64,
     of_count: NoiseMoments,
     sum: f64,
@@ -220,9 +220,9 @@ struct Moments {
     of_squares: NoiseMoments,
 }
 
-impl Moments {
+impl ReleasedMoments {
     /// Their variance, between 0 and 1; `None` if there may be no values. See the [module](self).
-    fn variance(&self, ratios: &mut RatioIntervals) -> Option<Estimate> {
+    fn variance(&self, ratios: &mut RatioIntervals) -> Option<MeasureEstimate> {
         let Self { count: n, sum: s, squares: q, .. } = *self;
         let (vn, vs, vq) = (self.of_count.variance, self.of_sum.variance, self.of_squares.variance);
         let (square, rest) = (n * n - vn, q * n + s * s - vs);
@@ -251,7 +251,7 @@ impl Moments {
         let value = (1.0 - best).clamp(0.0, 1.0);
         let (lower, upper) = RatioSet::Between(1.0 - high, 1.0 - low).within(0.0, 1.0);
         let std_error = law.variance.sqrt() / square;
-        Some(Estimate { value, std_error, lower: lower.min(value), upper: upper.max(value), exact: None })
+        Some(MeasureEstimate { value, std_error, lower: lower.min(value), upper: upper.max(value), exact: None })
     }
 }
 

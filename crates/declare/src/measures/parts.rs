@@ -1,8 +1,8 @@
 //! The parts of measures, and the amount that each event adds to each part.
 //!
 //! # Squares at no additional cost
-//! The sum adds `e` with `|e| ≤ h`, the squares add `q = ⌊κ (h² − e²)/h⌋`. Both are released under **one** plan for sums
-//! of values between `−h` and `h`, with independent noise of the same law.
+//! The sum adds `e` with `|e| ≤ h`, the squares add `q = ⌊κ (h² − e²)/h⌋`. Both are released under **one** plan for
+//! sums of values between `−h` and `h`, with independent noise of the same law.
 //!
 //! * **Gaussian noise, κ = 1**: `e² + q² ≤ e² + (h − e²/h)² = h² − e² + e⁴/h² ≤ h²`, since `e² ≤ h²`. So every event
 //!   adds a vector `v` of L2 norm at most `h`. If a unit's events are at steps `t`, both sums together change the

@@ -7,7 +7,7 @@ macro_rules! parameter_rows {
             files {
                 /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; `-`
                 /// reads standard input.
-                Input input: Paths, None "FILE" PROGRAM, example "visits.csv"
+                Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {
                 /// TOML file that sets any of these flags, written without the leading dashes.
@@ -294,7 +294,7 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
-                Band band: Band, Output "" RELEASES, example "simultaneous", default "pointwise" ""
+                Band band: Coverage, Output "" RELEASES, example "simultaneous", default "pointwise" ""
             }
             declaration {
                 /// Additional columns with adjusted copies of the released values: `non-negative`, `non-decreasing`
@@ -325,7 +325,7 @@ macro_rules! parameter_rows {
             declaration {
                 /// Groups to release. They are declared in advance: a group that appears only if the data contain it
                 /// reveals that someone is in it.
-                Groups groups: Groups, Groups "NAME" RELEASE, example "north,south"
+                Groups groups: DeclaredGroups, Groups "NAME" RELEASE, example "north,south"
             }
             files {
                 /// CSV file of the groups to release: one column for each `group-by` column, one row for each group.

@@ -18,30 +18,30 @@ fn every_front_has_its_own_words() {
 
 #[test]
 fn lists_leave_out_what_a_front_does_not_have() {
-    let any = sentence![Piece::Any(&[Groups, GroupsFile])];
-    let all = sentence![Piece::All(&[Groups, GroupsFile, Rest])];
+    let any = sentence![SentencePart::Any(&[Groups, GroupsFile])];
+    let all = sentence![SentencePart::All(&[Groups, GroupsFile, Rest])];
     assert_eq!(any.worded(Wording::Flags), "--groups or --groups-file");
     assert_eq!(any.worded(Wording::Keywords), "groups");
     assert_eq!(all.worded(Wording::Flags), "--groups, --groups-file and --rest");
     assert_eq!(all.worded(Wording::Keywords), "groups and rest");
-    let one = sentence![Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "give a list".into())];
+    let one = sentence![SentencePart::Where(GroupsFile, sentence!["use ", GroupsFile], "give a list".into())];
     assert_eq!(
         (one.worded(Wording::Toml), one.worded(Wording::Json)),
         ("use groups-file".into(), "give a list".into())
     );
-    let noun = sentence!["another ", Piece::Noun(Stream, "name")];
+    let noun = sentence!["another ", SentencePart::Noun(Stream, "name")];
     assert_eq!(noun.worded(Wording::Flags), "another --stream name");
     assert_eq!(noun.worded(Wording::Keywords), "another name");
 }
 
 #[test]
 fn examples_stand_for_values() {
-    let example = sentence![Piece::Example(Bounds)];
+    let example = sentence![SentencePart::Example(Bounds)];
     assert_eq!(example.worded(Wording::Flags), "--bounds LOW,HIGH");
     assert_eq!(example.worded(Wording::Keywords), "bounds=(low, high)");
     assert_eq!(example.worded(Wording::Toml), "bounds = [LOW, HIGH]");
     assert_eq!(sentence![Stream].worded(Wording::Keywords), "name");
-    let made = sentence!["make one with ", Piece::NewKey("k.key".into())];
+    let made = sentence!["make one with ", SentencePart::NewKey("k.key".into())];
     assert_eq!(made.worded(Wording::Flags), "make one with `evertally key new k.key`");
     assert!(made.worded(Wording::Keywords).contains("SecretKey.generate().save(path)"));
 }

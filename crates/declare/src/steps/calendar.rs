@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
-use super::{Every, Instant, Unit, Zone};
+use super::{Every, Instant, StepUnit, Zone};
 use crate::civil::MICROS_PER_SECOND;
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
@@ -279,11 +279,11 @@ impl StepBoundaries {
     fn span(every: Every, index: i64) -> Option<Span> {
         let count = index.checked_mul(i64::from(every.count()))?;
         let span = match every.unit() {
-            Unit::Day => Span::new().try_days(count),
-            Unit::Week => Span::new().try_weeks(count),
-            Unit::Month => Span::new().try_months(count),
-            Unit::Year => Span::new().try_years(count),
-            Unit::Second | Unit::Minute | Unit::Hour => unreachable!("elapsed time has one width"),
+            StepUnit::Day => Span::new().try_days(count),
+            StepUnit::Week => Span::new().try_weeks(count),
+            StepUnit::Month => Span::new().try_months(count),
+            StepUnit::Year => Span::new().try_years(count),
+            StepUnit::Second | StepUnit::Minute | StepUnit::Hour => unreachable!("elapsed time has one width"),
         };
         span.ok()
     }
@@ -322,8 +322,8 @@ impl StepBoundaries {
         let day = 86_400 * i128::from(MICROS_PER_SECOND);
         let width = match (self.width, self.every.unit()) {
             (Some(width), _) => i128::from(width),
-            (None, Unit::Month) => i128::from(self.every.count()) * day * 146_097 / 4800,
-            (None, Unit::Year) => i128::from(self.every.count()) * day * 146_097 / 400,
+            (None, StepUnit::Month) => i128::from(self.every.count()) * day * 146_097 / 4800,
+            (None, StepUnit::Year) => i128::from(self.every.count()) * day * 146_097 / 400,
             (None, _) => i128::from(self.every.seconds().expect("days and weeks")) * i128::from(MICROS_PER_SECOND),
         };
         u64::try_from(elapsed / width).unwrap_or(0)

@@ -7,7 +7,7 @@ use crate::words::shorten;
 
 /// The unit of a step width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
+pub enum StepUnit {
     /// Seconds of elapsed time.
     Second,
     /// Minutes of elapsed time.
@@ -32,12 +32,12 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Every {
     count: u32,
-    unit: Unit,
+    unit: StepUnit,
 }
 
 impl Every {
     /// A width of `count` units; `None` for zero.
-    pub fn new(count: u32, unit: Unit) -> Option<Self> {
+    pub fn new(count: u32, unit: StepUnit) -> Option<Self> {
         (count > 0).then_some(Every { count, unit })
     }
 
@@ -47,25 +47,25 @@ impl Every {
     }
 
     /// The unit.
-    pub fn unit(self) -> Unit {
+    pub fn unit(self) -> StepUnit {
         self.unit
     }
 
     /// Whether steps are days or longer and follow the calendar.
     pub fn is_calendar(self) -> bool {
-        matches!(self.unit, Unit::Day | Unit::Week | Unit::Month | Unit::Year)
+        matches!(self.unit, StepUnit::Day | StepUnit::Week | StepUnit::Month | StepUnit::Year)
     }
 
     /// In words: `7 days`.
     pub fn in_words(self) -> String {
         let unit = match self.unit {
-            Unit::Second => "second",
-            Unit::Minute => "minute",
-            Unit::Hour => "hour",
-            Unit::Day => "day",
-            Unit::Week => "week",
-            Unit::Month => "month",
-            Unit::Year => "year",
+            StepUnit::Second => "second",
+            StepUnit::Minute => "minute",
+            StepUnit::Hour => "hour",
+            StepUnit::Day => "day",
+            StepUnit::Week => "week",
+            StepUnit::Month => "month",
+            StepUnit::Year => "year",
         };
         format!("{} {unit}{}", self.count, if self.count == 1 { "" } else { "s" })
     }
@@ -73,12 +73,12 @@ impl Every {
     /// Seconds, if every step has the same number in zones whose clock never changes.
     pub(crate) fn seconds(self) -> Option<i64> {
         let unit = match self.unit {
-            Unit::Second => 1,
-            Unit::Minute => 60,
-            Unit::Hour => 3600,
-            Unit::Day => 86_400,
-            Unit::Week => 7 * 86_400,
-            Unit::Month | Unit::Year => return None,
+            StepUnit::Second => 1,
+            StepUnit::Minute => 60,
+            StepUnit::Hour => 3600,
+            StepUnit::Day => 86_400,
+            StepUnit::Week => 7 * 86_400,
+            StepUnit::Month | StepUnit::Year => return None,
         };
         Some(i64::from(self.count) * unit)
     }
@@ -87,13 +87,13 @@ impl Every {
 impl fmt::Display for Every {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = match self.unit {
-            Unit::Second => "s",
-            Unit::Minute => "m",
-            Unit::Hour => "h",
-            Unit::Day => "d",
-            Unit::Week => "w",
-            Unit::Month => "mo",
-            Unit::Year => "y",
+            StepUnit::Second => "s",
+            StepUnit::Minute => "m",
+            StepUnit::Hour => "h",
+            StepUnit::Day => "d",
+            StepUnit::Week => "w",
+            StepUnit::Month => "mo",
+            StepUnit::Year => "y",
         };
         write!(f, "{}{unit}", self.count)
     }
@@ -115,16 +115,16 @@ impl FromStr for Every {
 }
 
 /// A unit and a factor. One letter alone (`d` without a number) is refused because it is easily mistyped.
-fn parse_unit(text: &str, numbered: bool) -> Option<(Unit, u32)> {
+fn parse_unit(text: &str, numbered: bool) -> Option<(StepUnit, u32)> {
     let short = match text {
-        "s" => Some((Unit::Second, 1)),
-        "m" => Some((Unit::Minute, 1)),
-        "h" => Some((Unit::Hour, 1)),
-        "d" => Some((Unit::Day, 1)),
-        "w" => Some((Unit::Week, 1)),
-        "mo" => Some((Unit::Month, 1)),
-        "q" => Some((Unit::Month, 3)),
-        "y" => Some((Unit::Year, 1)),
+        "s" => Some((StepUnit::Second, 1)),
+        "m" => Some((StepUnit::Minute, 1)),
+        "h" => Some((StepUnit::Hour, 1)),
+        "d" => Some((StepUnit::Day, 1)),
+        "w" => Some((StepUnit::Week, 1)),
+        "mo" => Some((StepUnit::Month, 1)),
+        "q" => Some((StepUnit::Month, 3)),
+        "y" => Some((StepUnit::Year, 1)),
         _ => None,
     };
     if short.is_some() {
@@ -132,14 +132,14 @@ fn parse_unit(text: &str, numbered: bool) -> Option<(Unit, u32)> {
     }
     let word = text.to_ascii_lowercase();
     Some(match word.strip_suffix('s').unwrap_or(&word) {
-        "sec" | "second" => (Unit::Second, 1),
-        "min" | "minute" => (Unit::Minute, 1),
-        "hour" => (Unit::Hour, 1),
-        "day" => (Unit::Day, 1),
-        "week" => (Unit::Week, 1),
-        "month" => (Unit::Month, 1),
-        "quarter" => (Unit::Month, 3),
-        "year" => (Unit::Year, 1),
+        "sec" | "second" => (StepUnit::Second, 1),
+        "min" | "minute" => (StepUnit::Minute, 1),
+        "hour" => (StepUnit::Hour, 1),
+        "day" => (StepUnit::Day, 1),
+        "week" => (StepUnit::Week, 1),
+        "month" => (StepUnit::Month, 1),
+        "quarter" => (StepUnit::Month, 3),
+        "year" => (StepUnit::Year, 1),
         _ => return None,
     })
 }

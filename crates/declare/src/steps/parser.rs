@@ -12,7 +12,7 @@ use jiff::{Timestamp, ToSpan};
 use super::{Instant, Zone};
 use crate::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND, TimeError};
 use crate::error::InputError;
-use crate::event::{Event, Field, Role};
+use crate::event::{ColumnRole, Event, Field};
 use crate::words::quoted;
 use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
 
@@ -113,23 +113,23 @@ impl TimePattern {
         }
     }
 
-    fn read(&self, text: &str) -> Result<Read, jiff::Error> {
+    fn read(&self, text: &str) -> Result<ParsedTime, jiff::Error> {
         let time = BrokenDownTime::parse(&*self.0, text)?;
         if time.timestamp().is_some() || time.offset().is_some() {
-            return time.to_timestamp().map(Read::Instant);
+            return time.to_timestamp().map(ParsedTime::Instant);
         }
-        time.to_datetime().map(Read::Civil)
+        time.to_datetime().map(ParsedTime::Civil)
     }
 }
 
 /// The result of reading with a pattern.
-enum Read {
+enum ParsedTime {
     Instant(Timestamp),
     /// A time on the wall clock of the declared zone.
     Civil(DateTime),
 }
 
-impl Read {
+impl ParsedTime {
     /// Days since 1970-01-01.
     fn day(&self) -> i64 {
         match self {
@@ -180,8 +180,8 @@ impl TimeParser {
     #[inline]
     pub fn parse_event(&mut self, event: &Event<'_>) -> Result<Instant, InputError> {
         self.parse(event.time()).map_err(|problem| match problem {
-            TimeError::Missing => event.error(Role::Time, "the row has no time; every event needs one"),
-            _ => event.bad_cell(Role::Time, problem.sentence()),
+            TimeError::Missing => event.error(ColumnRole::Time, "the row has no time; every event needs one"),
+            _ => event.bad_cell(ColumnRole::Time, problem.sentence()),
         })
     }
 
@@ -216,8 +216,8 @@ impl TimeParser {
         }
         if let TimeFormat::Pattern(pattern) = &self.format {
             return match pattern.read(text).map_err(|_| TimeError::NotAsDeclared)? {
-                Read::Instant(time) => Ok(Instant::from_micros(micros(time))),
-                Read::Civil(time) => Ok(self.clock.instant(civil_micros(time))),
+                ParsedTime::Instant(time) => Ok(Instant::from_micros(micros(time))),
+                ParsedTime::Civil(time) => Ok(self.clock.instant(civil_micros(time))),
             };
         }
         let civil = civil::parse(text).map_err(|problem| unrecognised(text, problem))?;

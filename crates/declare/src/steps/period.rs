@@ -8,7 +8,7 @@ use jiff::Span;
 use jiff::civil::Date;
 
 use super::calendar::StepBoundaries;
-use super::{Every, EveryError, Instant, StepCalendar, Unit};
+use super::{Every, EveryError, Instant, StepCalendar, StepUnit};
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 
@@ -33,11 +33,11 @@ impl Period {
             Self::Time(every) => every,
         };
         let word = match (every.unit(), every.count()) {
-            (Unit::Day, 1) => "day",
-            (Unit::Week, 1) => "week",
-            (Unit::Month, 1) => "month",
-            (Unit::Month, 3) => "quarter",
-            (Unit::Year, 1) => "year",
+            (StepUnit::Day, 1) => "day",
+            (StepUnit::Week, 1) => "week",
+            (StepUnit::Month, 1) => "month",
+            (StepUnit::Month, 3) => "quarter",
+            (StepUnit::Year, 1) => "year",
             _ => {
                 return every.in_words();
             }
@@ -69,13 +69,13 @@ impl Period {
     fn period_start(self, date: Date) -> Option<Date> {
         let Self::Time(every) = self else { return None };
         match (every.unit(), every.count()) {
-            (Unit::Day, 1) => Some(date),
-            (Unit::Week, 1) => date.checked_sub(Span::new().days(date.weekday().to_monday_zero_offset())).ok(),
-            (Unit::Month, months) if 12 % months == 0 => {
+            (StepUnit::Day, 1) => Some(date),
+            (StepUnit::Week, 1) => date.checked_sub(Span::new().days(date.weekday().to_monday_zero_offset())).ok(),
+            (StepUnit::Month, months) if 12 % months == 0 => {
                 let months = months as i8; // fits: a divisor of 12
                 Date::new(date.year(), (date.month() - 1) / months * months + 1, 1).ok()
             }
-            (Unit::Year, 1) => Date::new(date.year(), 1, 1).ok(),
+            (StepUnit::Year, 1) => Date::new(date.year(), 1, 1).ok(),
             _ => None,
         }
     }
@@ -295,23 +295,23 @@ fn max_period_steps(calendar: &StepCalendar, every: Every) -> u64 {
     let (step, count) = (calendar.every(), u64::from(every.count()));
     let per = u64::from(step.count());
     let days = match every.unit() {
-        Unit::Day => count,
-        Unit::Week => 7 * count,
-        Unit::Month => most_days(count),
-        Unit::Year => most_days(12 * count),
-        Unit::Second | Unit::Minute | Unit::Hour => return 0,
+        StepUnit::Day => count,
+        StepUnit::Week => 7 * count,
+        StepUnit::Month => most_days(count),
+        StepUnit::Year => most_days(12 * count),
+        StepUnit::Second | StepUnit::Minute | StepUnit::Hour => return 0,
     };
     let months = match every.unit() {
-        Unit::Month => count,
-        Unit::Year => 12 * count,
+        StepUnit::Month => count,
+        StepUnit::Year => 12 * count,
         _ => 0,
     };
     match step.unit() {
-        Unit::Day => days / per,
-        Unit::Week => days / (7 * per),
-        Unit::Month => months / per,
-        Unit::Year => months / (12 * per),
-        Unit::Second | Unit::Minute | Unit::Hour => {
+        StepUnit::Day => days / per,
+        StepUnit::Week => days / (7 * per),
+        StepUnit::Month => months / per,
+        StepUnit::Year => months / (12 * per),
+        StepUnit::Second | StepUnit::Minute | StepUnit::Hour => {
             // If the clock is changed, one of the days has an additional hour.
             let set = if calendar.zone().fixed_offset().is_some() { 0 } else { 3600 };
             let seconds = step.seconds().expect("elapsed time") as u64;

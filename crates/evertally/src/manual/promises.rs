@@ -31,4 +31,5 @@
 //! # Not promised
 //! Nothing is hidden from a holder of the key: it removes all noise, permanently. The time and memory of a
 //! computation may depend on the data. Numbers in floating point (`evertally-training`, and
-//! [`Sampling::Float`](crate::Sampling::Float)) have noise whose distribution is right to many digits, not exactly.
+//! [`LazySampling::Float`](crate::LazySampling::Float)) have noise whose distribution is right to many digits, not
+//! exactly.

@@ -21,11 +21,11 @@
 //! ```
 //!
 //! * Values of both signs: the same with `|g|` instead of `g⁺`.
-//! * Events that are exchanged, `u = p - n`: `‖R̃ u‖² = ‖R̃ p‖² + ‖R̃ n‖² - 2⟨R̃ p, R̃ n⟩`, and `-⟨R̃ p, R̃ n⟩` is at most
-//!   `Σ_s p_s Σ_t n_t g⁻_|s-t|`. Of steps that are `b` apart the `i`-th nearest (from 0) to any `s` is at least `⌊i b/2⌋`
-//!   away: `X = m c Σ_i ĝ⁻_⌊ib/2⌋` over `⌈m/c⌉` of them. So `‖R̃ u‖² ≤ 2 (F + X)`.
-//! * Several groups: `Σ_g ‖R̃ u_g‖² ≤ Σ_st Σ_g u_g(s) u_g(t) ĝ_|s-t|`, and `Σ_g u_g` is within the same bounds: `F` holds for
-//!   all groups together.
+//! * Events that are exchanged, `u = p - n`: `‖R̃ u‖² = ‖R̃ p‖² + ‖R̃ n‖² - 2⟨R̃ p, R̃ n⟩`, and `-⟨R̃ p, R̃ n⟩` is at
+//!   most `Σ_s p_s Σ_t n_t g⁻_|s-t|`. Of steps that are `b` apart the `i`-th nearest (from 0) to any `s` is at least
+//!   `⌊i b/2⌋` away: `X = m c Σ_i ĝ⁻_⌊ib/2⌋` over `⌈m/c⌉` of them. So `‖R̃ u‖² ≤ 2 (F + X)`.
+//! * Several groups: `Σ_g ‖R̃ u_g‖² ≤ Σ_st Σ_g u_g(s) u_g(t) ĝ_|s-t|`, and `Σ_g u_g` is within the same bounds: `F`
+//!   holds for all groups together.
 
 pub(in crate::mechanism) mod cursor;
 mod mixed;

@@ -18,12 +18,12 @@ pub struct Criterion {
     objective: Objective,
     workload: Workload,
     mix: Option<Mix>,
-    change: Change,
+    change: HiddenChange,
 }
 
 /// The change that the noise hides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Change {
+enum HiddenChange {
     /// A unit's events, hidden by discrete noise.
     Events {
         law: NoiseKind,
@@ -49,21 +49,21 @@ impl Criterion {
             objective,
             workload: Workload::Sum,
             mix: None,
-            change: Change::Events { law, spread: Spread::ONE, exact: false },
+            change: HiddenChange::Events { law, spread: Spread::ONE, exact: false },
         }
     }
 
     /// The least largest or mean variance under continuous Gaussian noise. The protected unit takes part in several
     /// steps, with a vector of norm at most 1 in each.
     pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
-        Self { objective, workload: Workload::Sum, mix: None, change: Change::Vectors(participation) }
+        Self { objective, workload: Workload::Sum, mix: None, change: HiddenChange::Vectors(participation) }
     }
 
     /// The same criterion for a unit of several events. For vectors, the participation already states it.
     pub fn with_spread(self, spread: Spread) -> Self {
         let change = match self.change {
-            Change::Events { law, exact, .. } => Change::Events { law, spread, exact },
-            vectors @ Change::Vectors(_) => vectors,
+            HiddenChange::Events { law, exact, .. } => HiddenChange::Events { law, spread, exact },
+            vectors @ HiddenChange::Vectors(_) => vectors,
         };
         Self { change, ..self }
     }
@@ -72,8 +72,8 @@ impl Criterion {
     /// ([`Mechanism::gaussian_shift`]) and it is better. Changes nothing under Laplace noise, nor for vectors.
     pub fn exact(self) -> Self {
         let change = match self.change {
-            Change::Events { law, spread, .. } => Change::Events { law, spread, exact: true },
-            vectors @ Change::Vectors(_) => vectors,
+            HiddenChange::Events { law, spread, .. } => HiddenChange::Events { law, spread, exact: true },
+            vectors @ HiddenChange::Vectors(_) => vectors,
         };
         Self { change, ..self }
     }
@@ -107,23 +107,23 @@ impl Criterion {
     /// The noise distribution.
     pub fn law(&self) -> NoiseKind {
         match self.change {
-            Change::Events { law, .. } => law,
-            Change::Vectors(_) => NoiseKind::Gaussian,
+            HiddenChange::Events { law, .. } => law,
+            HiddenChange::Vectors(_) => NoiseKind::Gaussian,
         }
     }
 
     /// How units take part in the steps with vectors, if the noise hides vectors.
     pub fn participation(&self) -> Option<Participation> {
         match self.change {
-            Change::Vectors(participation) => Some(participation),
-            Change::Events { .. } => None,
+            HiddenChange::Vectors(participation) => Some(participation),
+            HiddenChange::Events { .. } => None,
         }
     }
 
     /// How a unit's events may be spread, if Gaussian noise hides them and they may be in several steps of one sum.
     pub(super) fn spread_over_steps(&self) -> Option<Spread> {
         match self.change {
-            Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
+            HiddenChange::Events { law: NoiseKind::Gaussian, spread, .. } => {
                 Some(spread).filter(|spread| spread.per_step < spread.per_group)
             }
             _ => None,
@@ -150,15 +150,15 @@ impl Criterion {
     /// The value by column norms alone.
     pub(super) fn by_column_norm(&self, mechanism: &dyn Mechanism) -> f64 {
         let amplified = match self.change {
-            Change::Events { law: NoiseKind::Laplace, .. } => {
+            HiddenChange::Events { law: NoiseKind::Laplace, .. } => {
                 let s1 = mechanism.column_norms().l1;
                 2.0 * s1 * s1
             }
-            Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
+            HiddenChange::Events { law: NoiseKind::Gaussian, spread, .. } => {
                 let noise_unit = libm::exp2(-f64::from(mechanism.noise_bits()));
                 units::squared(mechanism, spread) as f64 * noise_unit * noise_unit / spread.total as f64
             }
-            Change::Vectors(participation) => mechanism.participation_squared(participation),
+            HiddenChange::Vectors(participation) => mechanism.participation_squared(participation),
         };
         amplified * self.objective.row_norm_squared(mechanism)
     }
@@ -167,7 +167,7 @@ impl Criterion {
     /// share the other factor of the squared number of events.)
     pub(super) fn exactly_counted(&self) -> Option<f64> {
         match self.change {
-            Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.per_group as f64),
+            HiddenChange::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.per_group as f64),
             _ => None,
         }
     }

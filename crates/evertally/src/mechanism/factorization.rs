@@ -199,8 +199,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     }
 
     /// How the noise of single readings is sampled, without drawing all noise before them; `None` if no method is
-    /// known. (For a mechanism with [random access](super::Abilities::random_access), any step can also be computed from its
-    /// own nodes.)
+    /// known. (For a mechanism with [random access](super::Abilities::random_access), any step can also be computed
+    /// from its own nodes.)
     fn lazy(&self) -> Option<Lazy> {
         None
     }

@@ -21,13 +21,13 @@ pub(super) fn rounded(sum: i128, slack: i128, shift: u32) -> Option<i128> {
 }
 
 /// The same for sums of any length; the offset is computed once for many.
-pub(super) struct Rounding {
+pub(super) struct RoundingOffset {
     offset: BigInt,
     slack: BigInt,
     shift: u32,
 }
 
-impl Rounding {
+impl RoundingOffset {
     /// For sums in units of `2^-shift` of the output that are off by at most `slack`.
     pub(super) fn new(slack: BigInt, shift: u32) -> Self {
         // ⌊√2 · 2^shift⌋ - 2^shift, by the integer square root of 2^(2 shift + 1).
@@ -57,7 +57,7 @@ mod tests {
     fn both_widths_agree() {
         let shift = 20;
         let root = std::f64::consts::SQRT_2 - 1.0;
-        let big = Rounding::new(BigInt::from(3), shift);
+        let big = RoundingOffset::new(BigInt::from(3), shift);
         for sum in (-5_000_000i128..5_000_000).step_by(977) {
             let (narrow, wide) = (rounded(sum, 3, shift), big.rounded(&BigInt::from(sum)));
             assert_eq!(narrow, wide, "{sum}");

@@ -1,9 +1,9 @@
 //! Lazy noise of a BLT: the release of any later step, at a cost that does not depend on its distance.
 //!
-//! **The state.** As in [figures](crate::mechanism::toeplitz::blt::figures), let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. The noise of a release is
-//! `N = M + D Σ λ_i u_i`, where `M` is a random walk with increments `D λ_0 z` that also grows by `δ Σ λ_i u_i` where
-//! `D` falls by `δ`. The state holds the words `M, D λ_1 u_1, …, D λ_d u_d`: **the noise is their sum**, and it is
-//! Markov.
+//! **The state.** As in [figures](crate::mechanism::toeplitz::blt::figures), let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. The
+//! noise of a release is `N = M + D Σ λ_i u_i`, where `M` is a random walk with increments `D λ_0 z` that also grows by
+//! `δ Σ λ_i u_i` where `D` falls by `δ`. The state holds the words `M, D λ_1 u_1, …, D λ_d u_d`: **the noise is their
+//! sum**, and it is Markov.
 //!
 //! **A leap** of `n` steps over which `D` does not change takes `u_i` to `θ̂_i^n u_i + e_i` and `M` to `M + D λ_0 e_0`,
 //! where `e_0` is the sum of the new `z`, and `e_i = Σ_{j<n} θ̂_i^j z_(t-j)` the one with a pole. They are normal, with
@@ -40,8 +40,8 @@ pub(in crate::mechanism) mod response;
 pub(in crate::mechanism) mod segments;
 mod spans;
 
-use leap::{Leap, Shape};
-use response::Response;
+use leap::{Leap, LeapConstants};
+use response::PartialFractions;
 use segments::Segment;
 use spans::Spans;
 use std::fmt;
@@ -53,8 +53,8 @@ use std::fmt;
 /// Built by [`Blt::lazy`](crate::mechanism::Blt::lazy); it holds no keys, and use does not change it.
 ///
 /// ```
-/// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
-/// let blt = Blt::optimised(1 << 20, Columns::Normalized, 4, Objective::Max)?;
+/// use evertally::mechanism::{Blt, ColumnScaling, Mechanism, Objective};
+/// let blt = Blt::optimised(1 << 20, ColumnScaling::Normalized, 4, Objective::Max)?;
 /// let lazy = blt.lazy();
 /// let mut state = vec![0.0; lazy.state_words()];
 /// // The first draw is 1 and all others are 0; a real caller passes independent standard normals.
@@ -65,14 +65,14 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct LazyBlt {
-    shape: Shape,
-    stages: Vec<Stage>,
+    shape: LeapConstants,
+    stages: Vec<ScaleSegment>,
     spans: Spans,
 }
 
 /// A segment of steps with one scale.
 #[derive(Clone, Copy)]
-struct Stage {
+struct ScaleSegment {
     /// Its last step.
     last: u64,
     /// `D`.
@@ -81,11 +81,11 @@ struct Stage {
 
 impl LazyBlt {
     /// From a response and segments of weights `2^weight_bits / D`.
-    pub(in crate::mechanism) fn new(response: &Response, segments: &[Segment], weight_bits: u32) -> Self {
+    pub(in crate::mechanism) fn new(response: &PartialFractions, segments: &[Segment], weight_bits: u32) -> Self {
         let unit = libm::exp2(f64::from(weight_bits));
-        let stage = |segment: &Segment| Stage { last: segment.last, scale: unit / f64::from(segment.weight) };
-        let stages: Vec<Stage> = segments.iter().map(stage).collect();
-        let shape = Shape::new(response, stages[stages.len() - 1].last);
+        let stage = |segment: &Segment| ScaleSegment { last: segment.last, scale: unit / f64::from(segment.weight) };
+        let stages: Vec<ScaleSegment> = segments.iter().map(stage).collect();
+        let shape = LeapConstants::new(response, stages[stages.len() - 1].last);
         let mut before = 0;
         let whole = stages.windows(2).map(|pair| {
             let steps = pair[0].last - before;
@@ -141,7 +141,7 @@ impl LazyBlt {
         if first == last {
             return self.shape.leap(to - from, scale, 0.0);
         }
-        let Stage { last: end, scale: old } = self.stages[first];
+        let ScaleSegment { last: end, scale: old } = self.stages[first];
         let mut leap = self.shape.leap(end - from, old, old - self.stages[first + 1].scale);
         for piece in self.spans.pieces(first + 1, last) {
             leap = leap.then(&self.shape, piece);

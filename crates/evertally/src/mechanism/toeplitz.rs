@@ -21,14 +21,14 @@ pub use square_root::SquareRoot;
 ///
 /// All steps of a normalized factorization are equally protected, which gives it the smaller error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Columns {
+pub enum ColumnScaling {
     /// Unscaled.
     Plain,
     /// Scaled to one length.
     Normalized,
 }
 
-impl Columns {
+impl ColumnScaling {
     /// Both kinds.
     pub const BOTH: [Self; 2] = [Self::Plain, Self::Normalized];
 

@@ -9,7 +9,7 @@
 //! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are examined in
 //! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `8 log m_g` of them.
 
-use super::accounting::chain::{self, Pattern, Ranked};
+use super::accounting::chain::{self, Pattern, RankedColumns};
 use crate::mechanism::Mechanism;
 use crate::privacy::Spread;
 
@@ -51,7 +51,7 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
 
 /// The columns of the dense twin, if the horizon is short and the twin is exactly the protected matrix: whole numbers
 /// of the noise grid.
-fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<Ranked> {
+fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<RankedColumns> {
     if mechanism.horizon() > MAX_TWIN_STEPS || spread.per_step >= spread.total || mechanism.noise_bits() > 0 {
         return None;
     }
@@ -59,7 +59,7 @@ fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<Ranked> 
     let whole =
         |n: usize| r.row(n).iter().all(|entry| *entry >= 0.0 && *entry <= MAX_EXACT_ENTRY && entry.fract() == 0.0);
     let fits = (spread.total as f64) < MAX_EXACT_ENTRY && (0..r.shape().0).all(whole);
-    fits.then(|| Ranked::new(&r, spread.separation))
+    fits.then(|| RankedColumns::new(&r, spread.separation))
 }
 
 /// The largest `Σ F(n_g)`.

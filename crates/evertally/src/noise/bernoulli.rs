@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::RandomBits;
-use super::lazy::{Lazy, bernoulli_exp_one};
+use super::lazy::{LazyUniform, bernoulli_exp_one};
 use crate::{Error, Result};
 
 /// A coin that is true with probability exactly exp(−p/q).
@@ -87,14 +87,14 @@ pub(super) fn exp_coin_by<B: RandomBits>(
     whole: u128,
     first: u16,
     bits: &mut B,
-    less: impl FnOnce(&mut Lazy, &mut B) -> bool,
+    less: impl FnOnce(&mut LazyUniform, &mut B) -> bool,
 ) -> bool {
     for _ in 0..whole {
         if !bernoulli_exp_one(bits) {
             return false;
         }
     }
-    let mut draw = Lazy::draw(bits);
+    let mut draw = LazyUniform::draw(bits);
     let less = match draw.first().cmp(&first) {
         std::cmp::Ordering::Less => true,
         std::cmp::Ordering::Greater => false,

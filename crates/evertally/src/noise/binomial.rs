@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 use super::RandomBits;
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
-use super::stirling::{Estimate, difference, factorial_deviance, log_of_step};
+use super::stirling::{BoundedSum, difference, factorial_deviance, log_of_step};
 use crate::{Error, Result};
 
 /// The number k in 0 ..= n with probability C(n, k)·pᵏ(1 − p)ⁿ⁻ᵏ, for p = near/(near + far).
@@ -128,7 +128,7 @@ impl LogConcave for Binomial {
     /// L = ln(k!/m!) + ln((n−k)!/(n−m)!) − x ln(a/b): two deviances, and x ln(z₁b/(z₂a)) with z₁ = m + ½, z₂ = n − m +
     /// ½.
     #[inline]
-    fn estimate(&self, k: u128) -> Estimate {
+    fn estimate(&self, k: u128) -> BoundedSum {
         let (m, others) = (self.mode, self.n - self.mode);
         let (a, b) = (self.less as f64, self.more as f64);
         // z₁b − z₂a = m(a + b) − na + (b − a)/2 = (a + b)/2 − rest, below 2^64 in size.

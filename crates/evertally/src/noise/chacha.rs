@@ -24,7 +24,7 @@ macro_rules! quarter_round {
 
 /// Number of double rounds: each mixes all words by columns and by diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rounds {
+pub(super) enum DoubleRounds {
     /// ChaCha12.
     Twelve = 6,
     /// ChaCha20.
@@ -34,11 +34,11 @@ pub(super) enum Rounds {
 /// The block with this counter of the keystream whose nonce is level and index, little endian.
 #[inline]
 pub(super) fn block(key: &[u32; 8], counter: u32, node: Node) -> [u8; 64] {
-    mixed(key, counter, node, Rounds::Twenty)
+    mixed(key, counter, node, DoubleRounds::Twenty)
 }
 
 /// The same with this number of rounds.
-pub(super) fn mixed(key: &[u32; 8], counter: u32, node: Node, rounds: Rounds) -> [u8; 64] {
+pub(super) fn mixed(key: &[u32; 8], counter: u32, node: Node, rounds: DoubleRounds) -> [u8; 64] {
     let [c0, c1, c2, c3] = CONSTANTS;
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
     // The low and the high half of the index.

@@ -41,7 +41,7 @@ use super::bernoulli::{exp_coin, exp_coin_by};
 use super::laplace::signed;
 use super::lazy::bernoulli_exp_one;
 use super::real::LogSum;
-use super::stirling::Estimate;
+use super::stirling::BoundedSum;
 use super::{Geometric, RandomBits};
 
 /// A log-concave law on 0 ..= `end`.
@@ -49,7 +49,7 @@ pub(super) trait LogConcave {
     /// The greatest possible value, at most 2^127.
     fn end(&self) -> u128;
     /// L at k, in floating point.
-    fn estimate(&self, k: u128) -> Estimate;
+    fn estimate(&self, k: u128) -> BoundedSum;
     /// L at k, to any precision.
     fn exact(&self, k: u128) -> LogSum;
 }

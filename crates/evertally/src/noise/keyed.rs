@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::chacha::{self, Rounds};
+use super::chacha::{self, DoubleRounds};
 use super::derive::{absorb, derive};
 use super::{Node, RandomBits, SecretKey, StreamName};
 
@@ -177,13 +177,13 @@ impl KeyedNoise {
     /// ```
     #[inline]
     pub fn bits(&self, node: Node) -> NodeBits<'_> {
-        NodeBits::from(&self.key, node, 0..=u32::MAX, Rounds::Twenty)
+        NodeBits::from(&self.key, node, 0..=u32::MAX, DoubleRounds::Twenty)
     }
 
     /// The same if the node's first block is already available.
     #[inline]
     pub(super) fn bits_from(&self, node: Node, block: [u8; BLOCK]) -> NodeBits<'_> {
-        NodeBits { key: &self.key, node, block, number: 0, last: u32::MAX, rounds: Rounds::Twenty, position: 0 }
+        NodeBits { key: &self.key, node, block, number: 0, last: u32::MAX, rounds: DoubleRounds::Twenty, position: 0 }
     }
 
     /// ChaCha20's key words.
@@ -224,7 +224,7 @@ impl KeyedNoise {
     /// If the number of the sum is 2⁴⁸ or more.
     #[inline]
     pub fn bits_of_read(&self, sum: u64, step: u64) -> NodeBits<'_> {
-        self.read(sum, step, Rounds::Twenty)
+        self.read(sum, step, DoubleRounds::Twenty)
     }
 
     /// The same with ChaCha12, for noise in floating point, whose law is not exact anyway: takes three fifths of the
@@ -241,11 +241,11 @@ impl KeyedNoise {
     /// If the number of the sum is 2⁴⁸ or more.
     #[inline]
     pub fn quick_bits_of_read(&self, sum: u64, step: u64) -> NodeBits<'_> {
-        self.read(sum, step, Rounds::Twelve)
+        self.read(sum, step, DoubleRounds::Twelve)
     }
 
     #[inline]
-    fn read(&self, sum: u64, step: u64, rounds: Rounds) -> NodeBits<'_> {
+    fn read(&self, sum: u64, step: u64, rounds: DoubleRounds) -> NodeBits<'_> {
         assert!(sum < 1 << 48, "sums are numbered below 2^48");
         let first = (sum as u32) << 16;
         NodeBits::from(&self.key, Node { level: (sum >> 16) as u32, index: step }, first..=first | 0xffff, rounds)
@@ -312,7 +312,7 @@ pub struct NodeBits<'a> {
     /// Counter of `block`, and the last possible counter.
     number: u32,
     last: u32,
-    rounds: Rounds,
+    rounds: DoubleRounds,
     /// How many bytes of `block` have been read, at most 64.
     position: usize,
 }
@@ -321,7 +321,7 @@ const BLOCK: usize = 64;
 
 impl<'a> NodeBits<'a> {
     #[inline]
-    fn from(key: &'a [u32; 8], node: Node, blocks: RangeInclusive<u32>, rounds: Rounds) -> Self {
+    fn from(key: &'a [u32; 8], node: Node, blocks: RangeInclusive<u32>, rounds: DoubleRounds) -> Self {
         let (number, last) = blocks.into_inner();
         NodeBits { key, node, block: chacha::mixed(key, number, node, rounds), number, last, rounds, position: 0 }
     }

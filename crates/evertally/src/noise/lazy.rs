@@ -13,14 +13,14 @@ use super::RandomBits;
 
 /// A uniform number U in [0, 1), known up to its drawn digits.
 #[derive(Clone, Debug)]
-pub(super) struct Lazy {
+pub(super) struct LazyUniform {
     first: u16,
     second: Option<u64>,
     /// Further digits: drawn with a probability of about 2⁻⁸⁰ times the scale.
     more: Vec<u64>,
 }
 
-impl Lazy {
+impl LazyUniform {
     #[inline]
     pub(super) fn draw(bits: &mut impl RandomBits) -> Self {
         Self::from_first(bits.next_u16())
@@ -206,11 +206,11 @@ impl Lazy {
     }
 }
 
-/// A coin that is true with probability exp(−1): the run of [`Lazy::bernoulli_exp`] that starts from U = 1, which
-/// exceeds every number.
+/// A coin that is true with probability exp(−1): the run of [`LazyUniform::bernoulli_exp`] that starts from U = 1,
+/// which exceeds every number.
 #[inline]
 pub(super) fn bernoulli_exp_one(bits: &mut impl RandomBits) -> bool {
-    !Lazy::draw(bits).bernoulli_exp(bits)
+    !LazyUniform::draw(bits).bernoulli_exp(bits)
 }
 
 /// A number E with the standard exponential law, as (⌊E⌋, E − ⌊E⌋).
@@ -218,11 +218,11 @@ pub(super) fn bernoulli_exp_one(bits: &mut impl RandomBits) -> bool {
 /// Von Neumann: draw U and accept it with probability exp(−U); the result is U plus the number of rejections.
 /// Accepted numbers have density exp(−u)/(1 − 1/e), rejections have probability 1/e: together density exp(−(n + u)).
 #[inline]
-pub(super) fn exponential(bits: &mut impl RandomBits) -> (u64, Lazy) {
+pub(super) fn exponential(bits: &mut impl RandomBits) -> (u64, LazyUniform) {
     // A count of 2^64 is out of reach: it has probability exp(−2^64).
     let mut whole = 0;
     loop {
-        let mut fraction = Lazy::draw(bits);
+        let mut fraction = LazyUniform::draw(bits);
         if fraction.bernoulli_exp(bits) {
             return (whole, fraction);
         }

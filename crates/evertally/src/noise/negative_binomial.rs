@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
-use super::stirling::{Estimate, difference, rise};
+use super::stirling::{BoundedSum, difference, rise};
 use super::{Geometric, RandomBits};
 use crate::number::Ratio;
 use crate::{Error, Result};
@@ -120,9 +120,9 @@ impl LogConcave for NegativeBinomial {
 
     /// L = x/s − ln((k+1)···(k+r−1)) + ln((m+1)···(m+r−1)).
     #[inline]
-    fn estimate(&self, k: u128) -> Estimate {
+    fn estimate(&self, k: u128) -> BoundedSum {
         let linear = difference(k, self.mode) / self.scale.to_f64();
-        Estimate::default().plus(linear).less(rise(self.further, self.mode, k))
+        BoundedSum::default().plus(linear).less(rise(self.further, self.mode, k))
     }
 
     fn exact(&self, k: u128) -> LogSum {

@@ -5,7 +5,7 @@ use num_bigint::{BigInt, BigUint};
 use super::RandomBits;
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
-use super::stirling::{Estimate, difference, factorial_deviance, log_of_step};
+use super::stirling::{BoundedSum, difference, factorial_deviance, log_of_step};
 use crate::number::Ratio;
 use crate::{Error, Result};
 
@@ -114,7 +114,7 @@ impl LogConcave for Poisson {
 
     /// L = ln(k!/m!) − x ln λ: the deviance from z = m + ½, and x ln(z/λ).
     #[inline]
-    fn estimate(&self, k: u128) -> Estimate {
+    fn estimate(&self, k: u128) -> BoundedSum {
         // z − λ = ½ − fraction may lose digits to cancellation: this gives an error of the last term below 2^-51 ·
         // |x|/λ from λ = 1 on, where the deviance is above |x|/(4λ), and below 2^-50 · |x| before, where it is above
         // |x|/2. (With u = x/z: φ(u) ≥ 3u²/8 up to u = 1 and φ(u) ≥ 0.38u beyond, and z ≤ 1.5λ.)

@@ -4,7 +4,7 @@ use super::RandomBits;
 use super::binomial::{check_split, share};
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
-use super::stirling::{Estimate, rise};
+use super::stirling::{BoundedSum, rise};
 use super::uniform::uniform_below;
 use crate::{Error, Result};
 use std::num::NonZeroU128;
@@ -133,10 +133,10 @@ impl LogConcave for Polya {
 
     /// L = −ln((k+1)···(k+A)) + ln((m+1)···(m+A)), and the same of n − k, n − m and B.
     #[inline]
-    fn estimate(&self, k: u128) -> Estimate {
+    fn estimate(&self, k: u128) -> BoundedSum {
         let here = rise(self.less, self.mode, k);
         let there = rise(self.more, self.n - self.mode, self.n - k);
-        Estimate::default().less(here).less(there)
+        BoundedSum::default().less(here).less(there)
     }
 
     fn exact(&self, k: u128) -> LogSum {

@@ -47,8 +47,8 @@ pub trait NoiseRecord: Send + Sync {
     /// the noise is issued.
     ///
     /// # Errors
-    /// [`ErrorKind::NoiseIssued`] if the noise may have been issued for other data; others if the record cannot be read or
-    /// written.
+    /// [`ErrorKind::NoiseIssued`] if the noise may have been issued for other data; others if the record cannot be read
+    /// or written.
     fn claim(&self, claim: &NoiseClaim<'_>) -> Result<()>;
 }
 
@@ -196,12 +196,12 @@ impl fmt::Debug for GuardedKey {
 }
 
 /// Identifies noise of a key: name, plan digest, tag and bytes of the purpose.
-type Noise = (String, [u8; 32], u8, Vec<u8>);
+type NoiseIdentity = (String, [u8; 32], u8, Vec<u8>);
 
 /// A record that lasts as long as the program.
 #[derive(Default)]
 struct InMemory {
-    issued: Mutex<HashMap<Noise, Vec<Range<u64>>>>,
+    issued: Mutex<HashMap<NoiseIdentity, Vec<Range<u64>>>>,
 }
 
 impl NoiseRecord for InMemory {

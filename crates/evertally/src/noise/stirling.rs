@@ -20,12 +20,12 @@ const TOLERANCE: f64 = 1.0 / (1u64 << 45) as f64;
 
 /// A sum of terms, and the sum of their sizes, which bounds the error.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Estimate {
+pub(super) struct BoundedSum {
     value: f64,
     size: f64,
 }
 
-impl Estimate {
+impl BoundedSum {
     /// A term whose error is at most 2⁻⁴⁵ of it.
     #[inline]
     pub(super) fn plus(self, term: f64) -> Self {
@@ -67,12 +67,12 @@ pub(super) fn difference(k: u128, m: u128) -> f64 {
 
 /// ln(k!/m!) − (k − m) ln(m + ½) = z φ(x/z) + T(k) − T(m).
 #[inline]
-pub(super) fn factorial_deviance(m: u128, k: u128) -> Estimate {
+pub(super) fn factorial_deviance(m: u128, k: u128) -> BoundedSum {
     let (z, raised, x) = (m as f64 + 0.5, k as f64 + 0.5, difference(k, m));
     // z φ(x/z) = x·v + 2k'(v³/3 + v⁵/5 + …) with k' = k + ½, v = x/(z + k'): ln(1 + u) = 2 artanh(u/(2 + u)).
     let v = x / (z + raised);
     let square = v * v;
-    let remainders = Estimate::default().plus_sized(remainder(k) - remainder(m), REMAINDER_SIZE);
+    let remainders = BoundedSum::default().plus_sized(remainder(k) - remainder(m), REMAINDER_SIZE);
     if square < 0.01 {
         // The remainder is less than 2^-53 of the sum. For x < 0 the second part is less than a tenth of the first, of
         // other sign.
@@ -87,14 +87,14 @@ pub(super) fn factorial_deviance(m: u128, k: u128) -> Estimate {
 
 /// ln((k+1)···(k+R)) − ln((m+1)···(m+R)).
 #[inline]
-pub(super) fn rise(factors: u64, m: u128, k: u128) -> Estimate {
+pub(super) fn rise(factors: u64, m: u128, k: u128) -> BoundedSum {
     if factors == 0 {
-        return Estimate::default();
+        return BoundedSum::default();
     }
     let half = (factors as f64 + 1.0) * 0.5;
     let (from, to, x) = (m as f64 + half, k as f64 + half, difference(k, m));
     let tail = |n: u128| remainder(n + u128::from(factors)) - remainder(n);
-    Estimate::default()
+    BoundedSum::default()
         .plus(factors as f64 * log_of_step(from, to, x))
         .less(middle(factors, k, to))
         .and(middle(factors, m, from))
@@ -111,7 +111,7 @@ pub(super) fn log_of_step(from: f64, to: f64, x: f64) -> f64 {
 
 /// R·g(R/(2c)) for the middle c of N+1 … N+R.
 #[inline]
-fn middle(factors: u64, n: u128, center: f64) -> Estimate {
+fn middle(factors: u64, n: u128, center: f64) -> BoundedSum {
     let r = factors as f64;
     let nu = 0.5 * r / center;
     let square = nu * nu;
@@ -120,13 +120,13 @@ fn middle(factors: u64, n: u128, center: f64) -> Estimate {
         let series = 1.0 / 110.0 + square * (1.0 / 156.0 + square * (1.0 / 210.0 + square * (1.0 / 272.0)));
         let series =
             1.0 / 6.0 + square * (1.0 / 20.0 + square * (1.0 / 42.0 + square * (1.0 / 72.0 + square * series)));
-        Estimate::default().plus(r * square * series)
+        BoundedSum::default().plus(r * square * series)
     } else {
         let (low, high) = (n as f64 + 0.5, (n + u128::from(factors)) as f64 + 0.5);
         let value = r - (high * libm::log(high / center) - low * libm::log(low / center));
         // high·ln(high/c) ≤ R, and low·|ln(low/c)| ≤ R/2, because t|ln t| ≤ 1 − t. The quotients err by 2^-51 of
         // themselves, which adds 2^-51·(high + low) = 2^-51 · 2c ≤ 2^-48·R.
-        Estimate::default().plus_sized(value, r)
+        BoundedSum::default().plus_sized(value, r)
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use limited::minimise;
 pub(crate) use line::minimise_between;
 
 /// A point with the value and the gradient there.
-struct Place {
+struct DescentPoint {
     point: Vec<f64>,
     value: f64,
     gradient: Vec<f64>,
@@ -33,11 +33,11 @@ trait Curvature {
     /// A better point along a direction with this (negative) slope, and the step to it.
     fn search(
         &self,
-        from: &Place,
+        from: &DescentPoint,
         direction: Vec<f64>,
         slope: f64,
         function: &mut Function,
-    ) -> Option<(Place, Vec<f64>)>;
+    ) -> Option<(DescentPoint, Vec<f64>)>;
 
     /// Learns from a step and the change of the gradient along it.
     fn learn(&mut self, step: Vec<f64>, change: Vec<f64>);
@@ -57,9 +57,9 @@ fn descend(
     steps: usize,
     mut is_enough: impl FnMut(f64, f64) -> bool,
     function: &mut Function,
-) -> Place {
+) -> DescentPoint {
     let (value, gradient) = function(&start);
-    let mut here = Place { point: start, value, gradient };
+    let mut here = DescentPoint { point: start, value, gradient };
     for _ in 0..steps {
         let mut direction = curvature.downhill(&here.gradient);
         let mut slope = curvature.dot(&direction, &here.gradient);

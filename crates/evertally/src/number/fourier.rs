@@ -1,5 +1,6 @@
 //! Convolutions in floating point by Fourier transforms, for simulations and figures; series with a given absolute
-//! value. [`Transform`] itself also serves the accounting of sampled noise, which adds a bound of its rounding errors.
+//! value. [`FourierTransform`] itself also serves the accounting of sampled noise, which adds a bound of its rounding
+//! errors.
 
 use std::f64::consts::PI;
 
@@ -10,7 +11,7 @@ use std::f64::consts::PI;
 /// sizes of its summands. A transform errs by `STAGE log₂ n` (to first order) of the sum of the sizes of its input, at
 /// every index, and of the Euclidean norm of its output, as a whole.
 #[derive(Clone, Debug)]
-pub struct Transform {
+pub struct FourierTransform {
     /// `exp(-πi j / h)` at index `h + j`, for `j < h` and every power of two `h`.
     twiddles: Vec<[f64; 2]>,
 }
@@ -19,7 +20,7 @@ fn times([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
     [a * c - b * d, a * d + b * c]
 }
 
-impl Transform {
+impl FourierTransform {
     /// Sixteen units; `10 √2` are enough.
     pub const STAGE: f64 = 8.0 * f64::EPSILON;
 
@@ -93,7 +94,7 @@ fn reversed(place: usize, points: usize) -> usize {
 /// the half of their Fourier series that belongs to powers from 0 on. `O(n log n)`.
 pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
     let points = logarithms.len();
-    let (transform, share) = (Transform::new(points), 1.0 / points as f64);
+    let (transform, share) = (FourierTransform::new(points), 1.0 / points as f64);
     let mut data: Vec<[f64; 2]> = logarithms.iter().map(|own| [own * share, 0.0]).collect();
     transform.forward(&mut data);
     for (place, value) in data.iter_mut().enumerate() {
@@ -113,20 +114,20 @@ pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
 /// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are about `10^-16 log n`
 /// of the norms of the two series.
 #[derive(Clone, Debug)]
-pub struct Convolution {
+pub struct RealConvolution {
     length: usize,
-    transform: Transform,
+    transform: FourierTransform,
     /// The transform of the coefficients, in the order of the stages, over the number of points.
     spectrum: Vec<[f64; 2]>,
 }
 
-impl Convolution {
+impl RealConvolution {
     /// With one coefficient per index of a series. `O(n log n)` time, `8 n` words.
     pub fn new(coefficients: &[f64]) -> Self {
         let length = coefficients.len();
         // The wrapped-around part lies beyond the length.
         let points = (2 * length).next_power_of_two().max(2);
-        let mut filter = Self { length, transform: Transform::new(points), spectrum: Vec::new() };
+        let mut filter = Self { length, transform: FourierTransform::new(points), spectrum: Vec::new() };
         let mut spectrum = filter.padded(coefficients);
         filter.transform.forward(&mut spectrum);
         let share = 1.0 / points as f64;
@@ -153,7 +154,7 @@ impl Convolution {
 
 #[cfg(test)]
 mod tests {
-    use super::{Convolution, mirrored, outer, reversed};
+    use super::{RealConvolution, mirrored, outer, reversed};
 
     #[test]
     fn mirrored_places_hold_opposite_frequencies() {
@@ -184,7 +185,7 @@ mod tests {
         for length in [1usize, 2, 3, 8, 100, 129] {
             let coefficients: Vec<f64> = (0..length).map(|j| 1.0 / (j as f64 + 1.0).sqrt()).collect();
             let series: Vec<f64> = (0..length).map(|j| ((j * 7919) % 31) as f64 - 15.0).collect();
-            let filtered = Convolution::new(&coefficients).of(&series);
+            let filtered = RealConvolution::new(&coefficients).of(&series);
             for t in 0..length {
                 let want: f64 = (0..=t).map(|j| coefficients[j] * series[t - j]).sum();
                 assert!((filtered[t] - want).abs() < 1e-11, "length {length}, place {t}");

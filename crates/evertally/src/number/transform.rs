@@ -44,12 +44,12 @@ impl Prime {
 
 /// A fixed factor with its quotient `⌊w 2^64 / p⌋`, for products without division.
 #[derive(Clone, Copy, Debug)]
-struct Factor {
+struct ShoupFactor {
     w: u64,
     quotient: u64,
 }
 
-impl Factor {
+impl ShoupFactor {
     fn new(w: u64, prime: Prime) -> Self {
         Self { w, quotient: ((u128::from(w) << 64) / u128::from(prime.p)) as u64 }
     }
@@ -63,16 +63,16 @@ impl Factor {
 
 /// Tables for one length and prime.
 #[derive(Debug)]
-pub(crate) struct Transform {
+pub(crate) struct NumberTheoreticTransform {
     p: u64,
     /// Powers of the root for the stages from the longest to the shortest, and of its inverse.
-    forward: Vec<Vec<Factor>>,
-    inverse: Vec<Vec<Factor>>,
+    forward: Vec<Vec<ShoupFactor>>,
+    inverse: Vec<Vec<ShoupFactor>>,
     /// `1/length`.
-    shrink: Factor,
+    shrink: ShoupFactor,
 }
 
-impl Transform {
+impl NumberTheoreticTransform {
     /// For a length that is a power of two from 2 to 2^24.
     pub(crate) fn new(prime: Prime, length: usize) -> Self {
         let root = prime.power(prime.nonresidue, (prime.p - 1) / length as u64);
@@ -82,7 +82,7 @@ impl Transform {
             while half > 0 {
                 let mut w = 1;
                 let power = |_| {
-                    let factor = Factor::new(w, prime);
+                    let factor = ShoupFactor::new(w, prime);
                     w = prime.times(w, step);
                     factor
                 };
@@ -92,7 +92,7 @@ impl Transform {
             }
             tables
         };
-        let shrink = Factor::new(prime.inverse(length as u64), prime);
+        let shrink = ShoupFactor::new(prime.inverse(length as u64), prime);
         Self { p: prime.p, forward: stages(root), inverse: stages(prime.inverse(root)), shrink }
     }
 
@@ -195,7 +195,7 @@ mod tests {
             let value = |i: usize, salt: u64| (i as u64 + 1).wrapping_mul(salt) % prime.p;
             let a: Vec<u64> = (0..length).map(|i| value(i, 0x9e37_79b9_7f4a_7c15)).collect();
             let b: Vec<u64> = (0..length).map(|i| value(i, 0xf39c_c060_5ced_c835)).collect();
-            let transform = Transform::new(prime, length);
+            let transform = NumberTheoreticTransform::new(prime, length);
             let (mut product, mut other) = (a.clone(), b.clone());
             transform.forward(&mut other);
             transform.multiply(&mut product, &other);

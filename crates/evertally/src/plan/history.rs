@@ -74,7 +74,7 @@ pub struct Combination {
 }
 
 /// The terms of one series: steps in order, and their weights.
-type Terms = Vec<(u64, f64)>;
+type SeriesTerms = Vec<(u64, f64)>;
 
 impl Combination {
     /// Adds the released value of a step (0 adds nothing) of a series, times `weight`.
@@ -99,8 +99,8 @@ impl Combination {
         other.weights.iter().fold(self, |sum, ((series, step), weight)| sum.with(*series, *step, times * weight))
     }
 
-    fn by_series(&self) -> BTreeMap<u64, Terms> {
-        let mut all: BTreeMap<u64, Terms> = BTreeMap::new();
+    fn by_series(&self) -> BTreeMap<u64, SeriesTerms> {
+        let mut all: BTreeMap<u64, SeriesTerms> = BTreeMap::new();
         self.weights.iter().for_each(|((series, step), weight)| all.entry(*series).or_default().push((*step, *weight)));
         all
     }
@@ -119,7 +119,7 @@ impl Plan {
     /// Covariance of two combinations.
     pub fn covariance_of(&self, first: &Combination, second: &Combination) -> f64 {
         let others = second.by_series();
-        let of_pair = |(series, terms): (u64, Terms)| -> f64 {
+        let of_pair = |(series, terms): (u64, SeriesTerms)| -> f64 {
             let Some(theirs) = others.get(&series) else { return 0.0 };
             let pairs = terms.iter().flat_map(|(s, v)| theirs.iter().map(move |(t, w)| (*s, *t, v * w)));
             pairs.map(|(s, t, weight)| weight * self.covariance(s, t)).sum()
@@ -127,7 +127,8 @@ impl Plan {
         first.by_series().into_iter().map(of_pair).sum()
     }
 
-    /// Variance and fourth cumulant of the noise of a combination. Under Laplace noise that takes the nodes of all rows.
+    /// Variance and fourth cumulant of the noise of a combination. Under Laplace noise that takes the nodes of all
+    /// rows.
     pub fn moments_of(&self, combination: &Combination) -> NoiseMoments {
         let variance = self.variance_of(combination);
         match self.noise_kind() {

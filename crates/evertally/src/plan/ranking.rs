@@ -24,9 +24,9 @@ pub struct Ranking {
     /// The error that decides the order.
     pub objective: Objective,
     /// The best.
-    pub chosen: Row,
+    pub chosen: RankingRow,
     /// All, the best first.
-    pub ranking: Vec<Row>,
+    pub ranking: Vec<RankingRow>,
     /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, for which only its
     /// order is known.
     pub lower_bound_max_std: Option<f64>,
@@ -42,7 +42,7 @@ pub struct Ranking {
 
 /// One candidate.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct RankingRow {
     /// Full name of the mechanism.
     pub mechanism: MechanismName,
     /// The calibrated noise.
@@ -108,7 +108,7 @@ impl Ranking {
     /// The ranking of a request's candidates, which must be in order; `None` if there are none.
     pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
         let lower_bound_max_std = lower_bound_max_std(request);
-        let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
+        let rows: Vec<RankingRow> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
             horizon: request.horizon(),
             workload: request.workload(),
@@ -222,11 +222,11 @@ fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
     single.then(|| largest_ratio(&*candidate.mechanism, LOOKED_AT[0]))
 }
 
-fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
+fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> RankingRow {
     let m = &candidate.mechanism;
     let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
     let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
-    Row {
+    RankingRow {
         mechanism: m.name(),
         noise: NoiseRow { law: candidate.kind, scale },
         max_std: candidate.max_std_error,

@@ -1,8 +1,8 @@
 //! The threshold that keys must reach to be shown, from the exact law of a plan's noise.
 
 use super::Plan;
-use super::tails::{Class, Tail};
-use crate::privacy::selection::{Looks, Reach, Selection};
+use super::tails::{StepClass, Tail};
+use crate::privacy::selection::{Looks, Selection, SelectionReach};
 use crate::privacy::{Budget, Unit};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Plan {
             return Err(Error::invalid("the selection times of keys are those of another horizon"));
         }
         let reach = self.reach_of(request.unit())?;
-        let looks = Laws::new(self, &reach, selection);
+        let looks = SelectionLaws::new(self, &reach, selection);
         let (steps, above) = (&looks.steps[..], &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x));
         let delta = selection.delta().get();
         let failure = |value: i64| reach.failure(value as f64, steps, above);
@@ -98,15 +98,15 @@ impl Plan {
     pub(super) fn selection_failure_of(&self, unit: Unit) -> Result<Option<f64>> {
         let Some(threshold) = &self.threshold else { return Ok(None) };
         let reach = self.reach_of(unit)?;
-        let looks = Laws::new(self, &reach, threshold.selection());
+        let looks = SelectionLaws::new(self, &reach, threshold.selection());
         let above = &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x);
         Ok(Some(reach.failure(threshold.value() as f64, &looks.steps, above)))
     }
 
     /// The possible effect of a unit on new keys.
-    fn reach_of(&self, unit: Unit) -> Result<Reach> {
+    fn reach_of(&self, unit: Unit) -> Result<SelectionReach> {
         let (request, horizon) = (self.request(), self.horizon());
-        Reach::of(unit, request.neighbours(), request.values(), request.workload().reach(horizon), horizon)
+        SelectionReach::of(unit, request.neighbours(), request.values(), request.workload().reach(horizon), horizon)
     }
 }
 
@@ -183,20 +183,20 @@ fn least(first: i64, holds: &dyn Fn(i64) -> bool) -> Option<i64> {
 }
 
 /// The laws of the noise at the selection times, each once, and the index of the law at each time.
-struct Laws {
+struct SelectionLaws {
     tails: Vec<Tail>,
     steps: Vec<Looks>,
 }
 
-impl Laws {
-    fn new(plan: &Plan, reach: &Reach, selection: &Selection) -> Self {
-        let (mut tails, mut laws) = (Vec::<Tail>::new(), BTreeMap::<Class, usize>::new());
+impl SelectionLaws {
+    fn new(plan: &Plan, reach: &SelectionReach, selection: &Selection) -> Self {
+        let (mut tails, mut laws) = (Vec::<Tail>::new(), BTreeMap::<StepClass, usize>::new());
         let mut steps = BTreeMap::<(usize, u64), Looks>::new();
         for step in selection.times().iter() {
             let class = Tail::class(plan, step);
             let law = match laws.get(&class) {
                 Some(law) => {
-                    if let Class::Near(_) = class {
+                    if let StepClass::Near(_) = class {
                         tails[*law].widen(Tail::new(plan, step));
                     }
                     *law

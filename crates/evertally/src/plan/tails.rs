@@ -33,7 +33,7 @@ const ROUNDING: f64 = 1e-9;
 /// The upper tail of the law of one step's noise.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    law: Law,
+    law: TailLaw,
     /// The largest rounding error, in steps of the data's grid.
     slack: f64,
     /// Noise steps per step of the data's grid.
@@ -44,7 +44,7 @@ pub(crate) struct Tail {
 
 /// The class of steps whose noise has one law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
+pub(crate) enum StepClass {
     /// This many equal terms.
     Equal(u64),
     /// Gaussian noise of nearly the same deviation.
@@ -54,7 +54,7 @@ pub(crate) enum Class {
 }
 
 #[derive(Debug)]
-enum Law {
+enum TailLaw {
     /// `above[k] = P[sum ≥ k - reach]`, in noise steps.
     Exact { above: Vec<f64>, reach: i64 },
     /// Gaussian: deviation, `n` plus the rounding error, and the rounding error alone, in noise steps.
@@ -77,7 +77,7 @@ impl Tail {
         let fraction_bits = plan.fraction_bits();
         let slack = if fraction_bits == 0 { 0.0 } else { libm::exp2(-f64::from(fraction_bits)) };
         Self {
-            law: Law::new(plan, law, &row, step, norm_squared, if rounds { 3.0 } else { 1.0 }),
+            law: TailLaw::new(plan, law, &row, step, norm_squared, if rounds { 3.0 } else { 1.0 }),
             slack,
             divisor,
             is_integral: fraction_bits == 0 && divisor == 1.0,
@@ -85,18 +85,18 @@ impl Tail {
     }
 
     /// Steps of one class have one law, or laws that [`widen`](Self::widen) merges.
-    pub(crate) fn class(plan: &Plan, step: u64) -> Class {
+    pub(crate) fn class(plan: &Plan, step: u64) -> StepClass {
         let row = plan.mechanism().row_law(step);
         if let RowLaw::Sum(terms) = &row
             && let [(1.0, count)] = terms[..]
         {
-            return Class::Equal(count);
+            return StepClass::Equal(count);
         }
         match plan.noise_kind() {
-            NoiseKind::Laplace => Class::Own(step),
+            NoiseKind::Laplace => StepClass::Own(step),
             // Deviations within 0.07 %.
             NoiseKind::Gaussian => {
-                Class::Near((libm::log2(plan.mechanism().row_norm_squared(step)) * 512.0).floor() as i64)
+                StepClass::Near((libm::log2(plan.mechanism().row_norm_squared(step)) * 512.0).floor() as i64)
             }
         }
     }
@@ -104,7 +104,10 @@ impl Tail {
     /// A law that is at least as wide as this and another of its class.
     pub(crate) fn widen(&mut self, other: Self) {
         match (&mut self.law, other.law) {
-            (Law::Normal { deviation, shift, rounding }, Law::Normal { deviation: d, shift: s, rounding: r }) => {
+            (
+                TailLaw::Normal { deviation, shift, rounding },
+                TailLaw::Normal { deviation: d, shift: s, rounding: r },
+            ) => {
                 (*deviation, *shift, *rounding) = (deviation.max(d), shift.max(s), rounding.max(r));
             }
             _ => debug_assert!(false, "other laws are in separate classes"),
@@ -123,14 +126,14 @@ impl Tail {
         let bound = self.above(if self.is_integral { 1.0 - x.ceil() } else { -x });
         // If rounding cannot matter, at most half is on either side of 0.
         let rounding = match &self.law {
-            Law::Normal { rounding, .. } | Law::Moments { shift: rounding, .. } => *rounding,
-            Law::Exact { .. } | Law::Gammas { .. } => 0.0,
+            TailLaw::Normal { rounding, .. } | TailLaw::Moments { shift: rounding, .. } => *rounding,
+            TailLaw::Exact { .. } | TailLaw::Gammas { .. } => 0.0,
         };
         if x <= -self.slack - rounding / self.divisor { bound.min(0.5) } else { bound }
     }
 }
 
-impl Law {
+impl TailLaw {
     fn new(plan: &Plan, law: &DiscreteLaw, row: &RowLaw, step: u64, norm_squared: f64, per_weight: f64) -> Self {
         let deviation = (law.variance() * norm_squared).sqrt();
         if let RowLaw::Sum(terms) = row

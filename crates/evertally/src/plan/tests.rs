@@ -84,8 +84,8 @@ fn calibrated_noise_keeps_the_budget() {
     }
 }
 
-/// 2ρ·variance of the releases under exact accounting, from an independent computation; by column norms the shape (14, 4)
-/// of the smooth mechanism has 40.
+/// 2ρ·variance of the releases under exact accounting, from an independent computation; by column norms the shape (14,
+/// 4) of the smooth mechanism has 40.
 #[test]
 fn exact_accounting_saves_noise_on_the_discrete_grid() {
     for (mechanism, horizon, want) in [

@@ -198,7 +198,7 @@ impl Selection {
 
 /// The possible effect of one unit on keys that nobody else has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct SelectionReach {
     events: u64,
     per_key: u64,
     keys: u64,
@@ -213,7 +213,7 @@ pub(crate) struct Reach {
     replaces: bool,
 }
 
-impl Reach {
+impl SelectionReach {
     /// `reads` is the number of steps that a release reads.
     pub(crate) fn of(unit: Unit, neighbours: Neighbours, values: Values, reads: u64, horizon: u64) -> Result<Self> {
         // Checks the bounds against each other.

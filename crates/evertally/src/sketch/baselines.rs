@@ -2,10 +2,10 @@
 //! the noise.
 //!
 //! Neither type is meant for use. [`EagerSketch`] has the releases of a [`CountSketch`](super::CountSketch) under
-//! [`Sampling::Keyed`](crate::stream::Sampling::Keyed), at the cost of the whole table per step; [`BufferedSketch`]
-//! pays for the whole table once per batch and answers from the last batch.
+//! [`LazySampling::Keyed`](crate::stream::LazySampling::Keyed), at the cost of the whole table per step;
+//! [`BufferedSketch`] pays for the whole table once per batch and answers from the last batch.
 
-use super::cells::{Cells, item};
+use super::cells::{SketchCells, item};
 use super::estimate::median;
 use super::{Hashing, Item, SketchPlan, Table};
 use crate::mechanism::Cursor;
@@ -35,9 +35,9 @@ fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Tabl
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountSketch, SketchPlan, baselines::EagerSketch};
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 /// let request = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?));
-/// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, Sampling::Keyed)?;
+/// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, LazySampling::Keyed)?;
 /// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
 /// let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
 /// let mut eager = EagerSketch::new(plan.clone(), &key, "queries".parse()?)?;
@@ -157,9 +157,9 @@ impl std::fmt::Debug for EagerSketch {
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{SketchPlan, baselines::BufferedSketch};
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 /// let request = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.5)?));
-/// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, Sampling::Keyed)?;
+/// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, LazySampling::Keyed)?;
 /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let mut sketch = BufferedSketch::new(plan, &key, "queries".parse()?, None)?;
 /// for _ in 0..160 {
@@ -171,7 +171,7 @@ impl std::fmt::Debug for EagerSketch {
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct BufferedSketch {
-    cells: Cells,
+    cells: SketchCells,
     hashing: Hashing,
     /// Steps of a batch.
     batch: u64,
@@ -193,7 +193,7 @@ impl BufferedSketch {
         }
         let hashing = hashing_of(&plan, key, &name, table);
         let released = vec![0.0; table.cells() as usize];
-        Ok(Self { cells: Cells::new(plan, key, name)?, hashing, batch, step: 0, released })
+        Ok(Self { cells: SketchCells::new(plan, key, name)?, hashing, batch, step: 0, released })
     }
 
     /// Adds an event to the open step.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 pub(super) type RowValues = SmallVec<[f64; 8]>;
 
 /// The cells of a sketch.
-pub(super) struct Cells {
+pub(super) struct SketchCells {
     pub(super) plan: SketchPlan,
     pub(super) vector: LazyVector,
     /// The name of the sketch, which distinguishes its noise.
@@ -21,7 +21,7 @@ pub(super) struct Cells {
     variance: (u64, f64),
 }
 
-impl Cells {
+impl SketchCells {
     pub(super) fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let vector = LazyVector::new(plan.lazy().clone(), key, name.clone())?;
         Ok(Self::of(plan, name, vector))
@@ -82,7 +82,7 @@ pub(super) fn item<'a>(item: impl Into<Item<'a>>) -> Item<'a> {
     item.into()
 }
 
-/// Clock and state of a sketch that has its [`Cells`] in `self.cells`.
+/// Clock and state of a sketch that has its [`SketchCells`] in `self.cells`.
 macro_rules! clock_and_state {
     ($sketch:ident) => {
         impl $sketch {
@@ -129,7 +129,7 @@ macro_rules! clock_and_state {
             }
 
             /// The whole state, to restore it bit for bit. It holds data and, except under
-            /// [`Sampling::Keyed`](crate::stream::Sampling::Keyed), noise: see
+            /// [`LazySampling::Keyed`](crate::stream::LazySampling::Keyed), noise: see
             /// [`LazyVector`](crate::stream::LazyVector).
             pub fn save(&self) -> Vec<u8> {
                 self.cells.vector.save()

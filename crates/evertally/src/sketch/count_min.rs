@@ -15,7 +15,7 @@
 //!   Each of `r` noises stays above `-q` with probability `c^(1/r)`, independently: at confidence `c`,
 //!   `f ≤ min cell + q`.
 
-use super::cells::{Cells, clock_and_state, item};
+use super::cells::{SketchCells, clock_and_state, item};
 use super::estimate::median;
 use super::median::MedianNoise;
 use super::{Estimate, Hashing, Item, Shape, SketchPlan, Table};
@@ -32,10 +32,10 @@ use crate::{Error, Result};
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountMin, SketchPlan};
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 ///
 /// let request = PlanRequest::count(1000, Budget::Pure(Epsilon::new(1.0)?));
-/// let plan = SketchPlan::new(request, "count-min(rows=3,width=5000)".parse()?, Sampling::Keyed)?;
+/// let plan = SketchPlan::new(request, "count-min(rows=3,width=5000)".parse()?, LazySampling::Keyed)?;
 /// let mut queries = CountMin::new(plan, &GuardedKey::published_nothing(SecretKey::generate()?), "queries".parse()?)?;
 /// for _ in 0..3000 {
 ///     queries.add(7, 1)?;
@@ -46,7 +46,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountMin {
-    pub(super) cells: Cells,
+    pub(super) cells: SketchCells,
     hashing: Hashing,
     median: MedianNoise,
 }
@@ -78,7 +78,7 @@ impl CountMin {
     /// If the plan is not that of a count-min sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = table_of(&plan)?;
-        Ok(Self::of(Cells::new(plan, key, name)?, table, key))
+        Ok(Self::of(SketchCells::new(plan, key, name)?, table, key))
     }
 
     /// Restores a saved sketch.
@@ -87,10 +87,10 @@ impl CountMin {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let table = table_of(&plan)?;
-        Ok(Self::of(Cells::restore(plan, key, name, state)?, table, key))
+        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, table, key))
     }
 
-    fn of(cells: Cells, table: Table, key: &SecretKey) -> Self {
+    fn of(cells: SketchCells, table: Table, key: &SecretKey) -> Self {
         let hashing = Hashing::new(key, cells.hash_name(), table);
         Self { cells, hashing, median: MedianNoise::new(table.rows()) }
     }

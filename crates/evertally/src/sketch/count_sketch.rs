@@ -12,7 +12,7 @@
 //! variables), the noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product
 //! `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
 
-use super::cells::{Cells, clock_and_state, item};
+use super::cells::{SketchCells, clock_and_state, item};
 use super::estimate::{largest_first, median};
 use super::median::{MedianNoise, terms};
 use super::roster::HashFunctions;
@@ -32,10 +32,10 @@ use crate::{Error, Result};
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountSketch, SketchPlan};
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 ///
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
-/// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000000)".parse()?, Sampling::Float)?;
+/// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000000)".parse()?, LazySampling::Float)?;
 /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let mut queries = CountSketch::new(plan, &key, "queries".parse()?)?;
 ///
@@ -51,7 +51,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountSketch {
-    pub(super) cells: Cells,
+    pub(super) cells: SketchCells,
     hashing: Hashing,
     median: MedianNoise,
     key_id: crate::noise::KeyId,
@@ -66,7 +66,7 @@ impl CountSketch {
     /// If the plan is not that of a count sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = plan.count_sketch_table()?;
-        Ok(Self::of(Cells::new(plan, key, name)?, table, key))
+        Ok(Self::of(SketchCells::new(plan, key, name)?, table, key))
     }
 
     /// Restores a saved sketch.
@@ -75,10 +75,10 @@ impl CountSketch {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let table = plan.count_sketch_table()?;
-        Ok(Self::of(Cells::restore(plan, key, name, state)?, table, key))
+        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, table, key))
     }
 
-    fn of(cells: Cells, table: Table, key: &SecretKey) -> Self {
+    fn of(cells: SketchCells, table: Table, key: &SecretKey) -> Self {
         let hashing = Hashing::new(key, cells.hash_name(), table);
         Self { cells, hashing, median: MedianNoise::new(table.rows()), key_id: key.id() }
     }
@@ -147,10 +147,10 @@ impl CountSketch {
     /// use evertally::noise::{GuardedKey, SecretKey};
     /// use evertally::plan::PlanRequest;
     /// use evertally::sketch::{CountSketch, SketchPlan};
-    /// use evertally::stream::Sampling;
+    /// use evertally::stream::LazySampling;
     ///
     /// let request = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
-    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Keyed)?;
+    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, LazySampling::Keyed)?;
     /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut pages = CountSketch::new(plan, &key, "pages".parse()?)?;
     /// let roster = pages.roster(["home", "shop"])?;

@@ -8,8 +8,8 @@
 //! A range is the sum of the fewest nodes with signs ([`KeyTree`]), and its variance is their number times that of a
 //! node.
 
-use super::cells::{Cells, clock_and_state};
-use super::quantile::{Tail, quantile};
+use super::cells::{SketchCells, clock_and_state};
+use super::quantile::{CellTail, quantile};
 use super::queries::{Nodes, count, heavy_hitters, weighted};
 use super::{ErrorLaw, Estimate, HeavyHitter, KeyTree, Quantile, Shape, SketchPlan};
 use crate::noise::{GuardedKey, Node, StreamName};
@@ -23,11 +23,11 @@ use std::ops::RangeBounds;
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::{NoiseKind, PlanRequest};
 /// use evertally::sketch::{DyadicCounts, KeyTree, Shape, SketchPlan};
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 ///
 /// let request = PlanRequest::count(1 << 16, Budget::Zcdp(Rho::new(0.5)?));
 /// let tree = KeyTree::least_error(32, NoiseKind::Gaussian)?;
-/// let plan = SketchPlan::new(request, Shape::DyadicCounts(tree), Sampling::Float)?;
+/// let plan = SketchPlan::new(request, Shape::DyadicCounts(tree), LazySampling::Float)?;
 /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let mut latencies = DyadicCounts::new(plan, &key, "latencies".parse()?)?;
 ///
@@ -42,7 +42,7 @@ use std::ops::RangeBounds;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct DyadicCounts {
-    pub(super) cells: Cells,
+    pub(super) cells: SketchCells,
     tree: KeyTree,
     /// The first running sum of every level.
     first: Vec<u64>,
@@ -58,7 +58,7 @@ impl DyadicCounts {
     /// If the plan is not that of dyadic counts, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let tree = tree_of(&plan)?;
-        Ok(Self::of(Cells::new(plan, key, name)?, tree))
+        Ok(Self::of(SketchCells::new(plan, key, name)?, tree))
     }
 
     /// Restores saved counts.
@@ -67,10 +67,10 @@ impl DyadicCounts {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, name or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let tree = tree_of(&plan)?;
-        Ok(Self::of(Cells::restore(plan, key, name, state)?, tree))
+        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, tree))
     }
 
-    fn of(cells: Cells, tree: KeyTree) -> Self {
+    fn of(cells: SketchCells, tree: KeyTree) -> Self {
         Self { cells, tree, first: tree.levels().map(|level| tree.first_node(level)).collect() }
     }
 
@@ -146,7 +146,7 @@ impl DyadicCounts {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
         let surprise = f64::from(self.tree.bits() + 1) * std::f64::consts::LN_2 - libm::log(1.0 - confidence);
-        let tail = Tail::new(self.plan().lazy(), self.step(), surprise);
+        let tail = CellTail::new(self.plan().lazy(), self.step(), surprise);
         quantile(self, q, tail)
     }
 

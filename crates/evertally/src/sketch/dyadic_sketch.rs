@@ -5,7 +5,7 @@
 //! needs no more cells, adds an event to one running sum and not to one per row, and has no collisions. The items of a
 //! sketched level are its nodes: level and number, 9 bytes.
 
-use super::cells::{Cells, clock_and_state};
+use super::cells::{SketchCells, clock_and_state};
 use super::estimate::median;
 use super::median::MedianNoise;
 use super::queries::{Nodes, count, heavy_hitters};
@@ -22,11 +22,11 @@ use std::ops::RangeBounds;
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{DyadicSketch, SketchPlan};
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 ///
 /// let request = PlanRequest::count(1 << 16, Budget::Zcdp(Rho::new(2.0)?));
 /// let shape = "dyadic-sketch(bits=64,branching=16,rows=3,width=10000)".parse()?;
-/// let plan = SketchPlan::new(request, shape, Sampling::Float)?;
+/// let plan = SketchPlan::new(request, shape, LazySampling::Float)?;
 /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let mut addresses = DyadicSketch::new(plan, &key, "addresses".parse()?)?;
 ///
@@ -39,7 +39,7 @@ use std::ops::RangeBounds;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct DyadicSketch {
-    pub(super) cells: Cells,
+    pub(super) cells: SketchCells,
     tree: KeyTree,
     hashing: Hashing,
     median: MedianNoise,
@@ -56,7 +56,7 @@ impl DyadicSketch {
     /// If the plan is not that of a dyadic sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let shape = shape_of(&plan)?;
-        Ok(Self::of(Cells::new(plan, key, name)?, shape, key))
+        Ok(Self::of(SketchCells::new(plan, key, name)?, shape, key))
     }
 
     /// Restores a saved sketch.
@@ -65,10 +65,10 @@ impl DyadicSketch {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let shape = shape_of(&plan)?;
-        Ok(Self::of(Cells::restore(plan, key, name, state)?, shape, key))
+        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, shape, key))
     }
 
-    fn of(cells: Cells, (tree, table): (KeyTree, Table), key: &SecretKey) -> Self {
+    fn of(cells: SketchCells, (tree, table): (KeyTree, Table), key: &SecretKey) -> Self {
         let hashing = Hashing::new(key, cells.hash_name(), table);
         let mut first = 0;
         let mut place = |level: Level| {

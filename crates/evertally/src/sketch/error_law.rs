@@ -52,13 +52,13 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorLaw {
-    row: Row,
+    row: RowErrorLaw,
     rows: u32,
 }
 
 /// The symmetric law of a row's errors.
 #[derive(Clone, Debug, PartialEq)]
-enum Row {
+enum RowErrorLaw {
     /// Measured from cells: their absolute values, ascending; not empty.
     Cells(Vec<f64>),
     /// Noise alone, of this standard deviation: normal, or a sum of this many Laplace variables.
@@ -103,7 +103,7 @@ impl ErrorLaw {
         let mut sizes: Vec<f64> = cells.into_iter().map(f64::abs).collect();
         assert!(!sizes.is_empty(), "a law needs at least one cell");
         sizes.sort_unstable_by(f64::total_cmp);
-        Self { row: Row::Cells(sizes), rows }
+        Self { row: RowErrorLaw::Cells(sizes), rows }
     }
 
     /// The law of noise alone at a step of a plan, without collisions.
@@ -114,7 +114,7 @@ impl ErrorLaw {
                 Some(terms(&plan.plan().mechanism().row_law(step))).filter(|terms| *terms <= MAX_EXACT_TERMS)
             }
         };
-        Self { row: Row::Noise { deviation: plan.std_error(step), laplace }, rows: 1 }
+        Self { row: RowErrorLaw::Noise { deviation: plan.std_error(step), laplace }, rows: 1 }
     }
 
     /// The probability that an estimate is above the count by more than `x`.
@@ -126,14 +126,14 @@ impl ErrorLaw {
     /// The probability that a row's error exceeds a size, which is not below 0.
     fn row_tail(&self, size: f64) -> f64 {
         match &self.row {
-            Row::Cells(sizes) => {
+            RowErrorLaw::Cells(sizes) => {
                 let above = sizes.len() - sizes.partition_point(|cell| *cell <= size);
                 let tail = 0.5 * (above + 1) as f64 / (sizes.len() + 1) as f64;
                 let greatest = sizes[sizes.len() - 1];
                 if size > greatest { tail * (greatest / size).powi(2) } else { tail }
             }
-            Row::Noise { deviation, laplace: None } => normal_cdf(-size / deviation),
-            Row::Noise { deviation, laplace: Some(terms) } => {
+            RowErrorLaw::Noise { deviation, laplace: None } => normal_cdf(-size / deviation),
+            RowErrorLaw::Noise { deviation, laplace: Some(terms) } => {
                 laplace_tail(*terms, size / deviation * (2.0 * *terms as f64).sqrt())
             }
         }
@@ -154,7 +154,7 @@ impl ErrorLaw {
     /// The smallest size that at most a share `outside` of a row's errors exceeds.
     fn end(&self, outside: f64) -> f64 {
         match &self.row {
-            Row::Cells(sizes) => {
+            RowErrorLaw::Cells(sizes) => {
                 let all = (sizes.len() + 1) as f64;
                 let above = libm::floor(outside * all * (1.0 + 1e-12)) - 1.0;
                 if above < 0.0 {
@@ -163,7 +163,7 @@ impl ErrorLaw {
                 // fits: at most the number of cells.
                 sizes[sizes.len().saturating_sub(1 + above as usize)]
             }
-            Row::Noise { deviation, .. } => {
+            RowErrorLaw::Noise { deviation, .. } => {
                 let (mut below, mut end) = (0.0, *deviation);
                 while 2.0 * self.row_tail(end) > outside && end < 1e3 * deviation {
                     (below, end) = (end, 2.0 * end);
@@ -180,8 +180,8 @@ impl ErrorLaw {
     /// Root mean square error of an estimate, as far as the cells show it.
     pub fn std_error(&self) -> f64 {
         let sizes = match &self.row {
-            Row::Cells(sizes) => sizes,
-            Row::Noise { deviation, .. } => return *deviation,
+            RowErrorLaw::Cells(sizes) => sizes,
+            RowErrorLaw::Noise { deviation, .. } => return *deviation,
         };
         // E M² = 4 ∫ x T(x) dx, and T is constant between adjacent cells.
         let (mut sum, mut from) = (0.0, 0.0);
@@ -322,7 +322,7 @@ mod tests {
     /// Noise alone: the normal law by its table, and Laplace noise by its formula.
     #[test]
     fn laws_of_noise_are_known_ones() {
-        let law = |laplace| ErrorLaw { row: Row::Noise { deviation: 2.0, laplace }, rows: 1 };
+        let law = |laplace| ErrorLaw { row: RowErrorLaw::Noise { deviation: 2.0, laplace }, rows: 1 };
         for (confidence, half) in [(0.95, 3.919_928), (0.997_300_2, 6.0), (0.999_999_426_7, 10.0)] {
             assert!((law(None).half_width(confidence).unwrap() - half).abs() < 1e-5, "{confidence}");
         }

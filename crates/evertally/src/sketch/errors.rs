@@ -26,9 +26,9 @@ impl CountSketch {
     /// use evertally::privacy::{Budget, Rho};
     /// use evertally::plan::PlanRequest;
     /// use evertally::sketch::{CountSketch, SketchPlan};
-    /// use evertally::stream::Sampling;
+    /// use evertally::stream::LazySampling;
     /// let request = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.01)?));
-    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Keyed)?;
+    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, LazySampling::Keyed)?;
     /// let half = CountSketch::intervals(&plan, 0.95)?.half_width(500);
     /// // The median of 5 normal numbers is nearly normal.
     /// let share = CountSketch::max_noise_std_error(&plan)? / plan.plan().max_std_error();
@@ -57,7 +57,7 @@ mod tests {
     use crate::noise::{GuardedKey, TestSeed};
     use crate::plan::PlanRequest;
     use crate::privacy::{Budget, Epsilon, Rho};
-    use crate::stream::Sampling;
+    use crate::stream::LazySampling;
 
     /// Empty sketches so wide that items do not collide: the share of answers within their intervals is the confidence,
     /// and their spread is the standard error. Each of the 14 comparisons has significance level 4e-8 (5.5 deviations).
@@ -68,7 +68,7 @@ mod tests {
         for (seed, budget) in budgets.into_iter().enumerate() {
             let request = PlanRequest::count(6, budget);
             let shape = "count-sketch(rows=5,width=4294967296)".parse().unwrap();
-            let plan = SketchPlan::new(request, shape, Sampling::Keyed).unwrap();
+            let plan = SketchPlan::new(request, shape, LazySampling::Keyed).unwrap();
             let key = GuardedKey::insecure_from_test_seed(TestSeed(seed as u64));
             let mut sketch = CountSketch::new(plan.clone(), &key, "intervals".parse().unwrap()).unwrap();
             sketch.tick_through(5).unwrap();
@@ -94,7 +94,7 @@ mod tests {
         let min = SketchPlan::new(
             PlanRequest::count(6, budgets[1]),
             "count-min(rows=5,width=100)".parse().unwrap(),
-            Sampling::Keyed,
+            LazySampling::Keyed,
         );
         assert!(CountSketch::intervals(&min.unwrap(), 0.95).is_err());
     }

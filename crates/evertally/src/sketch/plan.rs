@@ -4,7 +4,7 @@ use super::shape::{HASHES, MEANING, is_bounded_by_group};
 use super::{Shape, Table};
 use crate::noise::StreamName;
 use crate::plan::{Plan, PlanRequest};
-use crate::stream::{LazyPlan, Sampling};
+use crate::stream::{LazyPlan, LazySampling};
 use crate::{Error, Result};
 
 /// A plan for a sketch: its noise covers all cells that an event touches.
@@ -13,9 +13,9 @@ use crate::{Error, Result};
 /// use evertally::privacy::{Budget, Epsilon};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::SketchPlan;
-/// use evertally::stream::Sampling;
+/// use evertally::stream::LazySampling;
 /// let request = PlanRequest::count(1 << 20, Budget::Pure(Epsilon::new(1.0)?));
-/// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Float)?;
+/// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, LazySampling::Float)?;
 /// assert_eq!(plan.plan().request().sums_per_event(), 5);
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -32,7 +32,7 @@ impl SketchPlan {
     ///
     /// # Errors
     /// If the request is out of range, or no mechanism supports this sampling.
-    pub fn new(request: PlanRequest, shape: Shape, sampling: Sampling) -> Result<Self> {
+    pub fn new(request: PlanRequest, shape: Shape, sampling: LazySampling) -> Result<Self> {
         Self::from_lazy(LazyPlan::best(shape.request(request)?, shape.coordinates(), sampling)?)
     }
 
@@ -45,7 +45,7 @@ impl SketchPlan {
     pub fn sharing_hashes(
         request: PlanRequest,
         shape: Shape,
-        sampling: Sampling,
+        sampling: LazySampling,
         hash_name: &StreamName,
     ) -> Result<Self> {
         Self::new(request.with_meaning(HASHES, hash_name.to_string()), shape, sampling)
@@ -55,7 +55,7 @@ impl SketchPlan {
     ///
     /// # Errors
     /// If it was not made for a sketch, or does not support this sampling.
-    pub fn from_plan(plan: Plan, sampling: Sampling) -> Result<Self> {
+    pub fn from_plan(plan: Plan, sampling: LazySampling) -> Result<Self> {
         let shape = shape_of(&plan)?;
         Self::from_lazy(LazyPlan::new(plan, shape.coordinates(), sampling)?)
     }

@@ -27,12 +27,12 @@ use super::queries::{Nodes, weighted};
 use super::{Estimate, Quantile};
 use crate::mechanism::RowLaw;
 use crate::plan::NoiseKind;
-use crate::stream::{LazyPlan, Sampling};
+use crate::stream::{LazyPlan, LazySampling};
 use crate::{Error, Result};
 
 /// `t` with `P(Σ w z > t) ≤ p` for noise of single cells at a step.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tail {
+pub(super) struct CellTail {
     kind: NoiseKind,
     /// Scale of the largest Laplace variable in a cell, or standard deviation of its Gaussian noise, in units of the
     /// data.
@@ -45,7 +45,7 @@ pub(super) struct Tail {
     surprise: f64,
 }
 
-impl Tail {
+impl CellTail {
     pub(super) fn new(plan: &LazyPlan, step: u64, surprise: f64) -> Self {
         let (lazy, plan) = (plan, plan.plan());
         let grid = plan.request().grid().to_f64(1);
@@ -64,7 +64,7 @@ impl Tail {
             }
         };
         // Exact noise in whole steps of the grid is not rounded.
-        let whole = lazy.fraction_bits() == 0 && lazy.sampling() != Sampling::Float;
+        let whole = lazy.fraction_bits() == 0 && lazy.sampling() != LazySampling::Float;
         let rounding = if whole { 0.0 } else { grid * libm::exp2(-f64::from(lazy.fraction_bits()) - 1.0) };
         Self { kind: plan.noise_kind(), scale, squared, rounding, surprise }
     }
@@ -95,7 +95,7 @@ fn laplace(squared: f64, surprise: f64) -> f64 {
 }
 
 /// The `q`-quantile of a tree's keys, and keys that bound it.
-pub(super) fn quantile(nodes: &mut impl Nodes, q: f64, tail: Tail) -> Result<Quantile> {
+pub(super) fn quantile(nodes: &mut impl Nodes, q: f64, tail: CellTail) -> Result<Quantile> {
     let mut end = |sign: f64| {
         let (mut low, mut high) = (0u64, 1u64 << nodes.tree().bits());
         while high - low > 1 {
@@ -110,7 +110,7 @@ pub(super) fn quantile(nodes: &mut impl Nodes, q: f64, tail: Tail) -> Result<Qua
 }
 
 /// `D̂(x)` and its band.
-fn excess(nodes: &mut impl Nodes, below: u64, q: f64, tail: &Tail) -> Result<(Estimate, f64)> {
+fn excess(nodes: &mut impl Nodes, below: u64, q: f64, tail: &CellTail) -> Result<(Estimate, f64)> {
     let tree = nodes.tree();
     let mut terms: Vec<_> =
         tree.cover(&(0..u128::from(below))).into_iter().map(|(node, weight)| (node, f64::from(weight))).collect();

@@ -1,6 +1,6 @@
 //! Items that are queried together, repeatedly.
 
-use super::cells::Cells;
+use super::cells::SketchCells;
 use super::error_law::ErrorLaw;
 use super::estimate::median;
 use super::{Estimate, Hashing, Table};
@@ -105,7 +105,7 @@ impl Roster {
     }
 
     /// The estimates at the last closed step, and the law of their errors.
-    pub(super) fn read(&self, cells: &mut Cells, functions: &HashFunctions) -> Result<(Vec<f64>, ErrorLaw)> {
+    pub(super) fn read(&self, cells: &mut SketchCells, functions: &HashFunctions) -> Result<(Vec<f64>, ErrorLaw)> {
         if self.functions != *functions {
             return Err(Error::invalid(
                 "the roster was made by a sketch with other hash functions; make it with the sketch that is queried",

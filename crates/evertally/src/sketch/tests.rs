@@ -11,7 +11,7 @@ use super::{CountMin, CountSketch, DyadicCounts, DyadicSketch, SketchPlan};
 use crate::noise::{GuardedKey, StreamName, TestSeed};
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
-use crate::stream::Sampling;
+use crate::stream::LazySampling;
 
 fn key(seed: u64) -> GuardedKey {
     GuardedKey::insecure_from_test_seed(TestSeed(seed))
@@ -34,7 +34,7 @@ fn plenty() -> Budget {
     Budget::Zcdp(Rho::new_even_if_weak(1e6).unwrap())
 }
 
-fn plan(shape: &str, horizon: u64, budget: Budget, sampling: Sampling) -> SketchPlan {
+fn plan(shape: &str, horizon: u64, budget: Budget, sampling: LazySampling) -> SketchPlan {
     SketchPlan::new(PlanRequest::count(horizon, budget), shape.parse().unwrap(), sampling).unwrap()
 }
 

@@ -4,7 +4,7 @@ mod keys;
 mod look;
 
 use super::Release;
-use super::series::{Series, check_step, check_sum, check_value};
+use super::series::{SumSeries, check_step, check_sum, check_value};
 use crate::noise::{GroupNoise, GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::{Plan, Threshold};
 use crate::state::{Layout, StateId, damaged};
@@ -59,14 +59,14 @@ pub struct DiscoveredSums {
 
 struct Shown {
     key: u32,
-    series: Series,
+    series: SumSeries,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedDiscovered {
     step: u64,
     /// Hidden and shown keys, by name.
-    keys: Vec<keys::Saved>,
+    keys: Vec<keys::SavedKey>,
     /// In the order of entering: place among `keys`, sums of the closed steps and of the open one, memory.
     shown: Vec<(u64, (i64, i64), Option<Vec<u8>>)>,
 }
@@ -224,7 +224,7 @@ impl DiscoveredSums {
         let (keys, places) = self.keys.save();
         let shown = self.shown.iter();
         let shown = shown.map(|shown| (places[shown.key as usize], shown.series.sums(), shown.series.memory()));
-        self.id.seal(&Saved { step: self.step, keys, shown: shown.collect() })
+        self.id.seal(&SavedDiscovered { step: self.step, keys, shown: shown.collect() })
     }
 
     /// Continues saved keys.
@@ -234,7 +234,7 @@ impl DiscoveredSums {
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
         let mut stream = Self::of(plan, key, name)?;
-        let saved: Saved = stream.id.open(state)?;
+        let saved: SavedDiscovered = stream.id.open(state)?;
         if saved.step > stream.plan.horizon() {
             return Err(damaged());
         }
@@ -258,8 +258,8 @@ impl DiscoveredSums {
     }
 
     /// The running sum of a key before its first step.
-    fn series(&self, key: u32) -> Series {
-        Series::of_noise(&self.plan, self.noise.of(self.keys.name(key)))
+    fn series(&self, key: u32) -> SumSeries {
+        SumSeries::of_noise(&self.plan, self.noise.of(self.keys.name(key)))
     }
 
     /// Lets the keys that reach the threshold at the just closed step enter.

@@ -1,11 +1,11 @@
 //! One running sum per declared group.
 
 use super::Release;
-use super::series::{Series, check_step, check_sum, check_value};
+use super::series::{SumSeries, check_step, check_sum, check_value};
 use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::privacy::{Neighbours, Values};
-use crate::state::{Layout, Saved, StateId};
+use crate::state::{Layout, SavedSums, StateId};
 use crate::{Error, Result};
 
 /// The declared groups of a stream: distinct, not empty, in a fixed order.
@@ -88,7 +88,7 @@ impl Groups {
 pub struct GroupedSums {
     plan: Plan,
     id: StateId,
-    series: Vec<Series>,
+    series: Vec<SumSeries>,
     releases: Vec<Release>,
     step: u64,
 }
@@ -104,7 +104,8 @@ impl GroupedSums {
     }
 
     fn of(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups) -> Self {
-        let series = groups.names.iter().map(|group| Series::new(&plan, key, &name, Purpose::Group(group))).collect();
+        let series =
+            groups.names.iter().map(|group| SumSeries::new(&plan, key, &name, Purpose::Group(group))).collect();
         let id = StateId::new(&plan, key, name, groups.layout());
         Self { plan, id, series, releases: Vec::with_capacity(groups.len()), step: 0 }
     }
@@ -222,7 +223,7 @@ impl GroupedSums {
             ));
         }
         for group in &groups.names[self.series.len()..] {
-            let mut series = Series::new(&self.plan, key, &name, Purpose::Group(group));
+            let mut series = SumSeries::new(&self.plan, key, &name, Purpose::Group(group));
             if self.step > 0 {
                 series.close_through(&self.plan, self.step);
             }
@@ -239,10 +240,10 @@ impl GroupedSums {
 
     /// The [state](crate::state) of all groups. It holds exact sums: keep it as safe as the data.
     pub fn save(&self) -> Vec<u8> {
-        self.id.seal(&Saved {
+        self.id.seal(&SavedSums {
             step: self.step,
-            sums: self.series.iter().map(Series::sums).collect(),
-            memories: self.series.iter().filter_map(Series::memory).collect(),
+            sums: self.series.iter().map(SumSeries::sums).collect(),
+            memories: self.series.iter().filter_map(SumSeries::memory).collect(),
         })
     }
 

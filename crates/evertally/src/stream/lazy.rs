@@ -10,7 +10,7 @@ mod plan;
 mod recent;
 mod stateless;
 
-pub use plan::{LazyPlan, Sampling};
+pub use plan::{LazyPlan, LazySampling};
 pub use stateless::StatelessVector;
 
 use super::Release;
@@ -18,7 +18,7 @@ use super::series::{check_step, check_value};
 use crate::noise::{GuardedKey, SecretKey, StreamName};
 use crate::state::{Layout, StateId};
 use crate::{Error, Result};
-use cells::Cells;
+use cells::VectorCells;
 use hashbrown::HashMap;
 use recent::Recent;
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,10 @@ use smallvec::SmallVec;
 /// releases. An event may be added to as many sums as
 /// [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
 ///
-/// **Windows.** Under [`Sampling::Keyed`] the plan's [workload](crate::plan::PlanRequest::with_workload) may be a
+/// **Windows.** Under [`LazySampling::Keyed`] the plan's [workload](crate::plan::PlanRequest::with_workload) may be a
 /// window: a read is then the sum of the last steps, whose noise depends only on the coordinate and the step.
 ///
-/// **State.** Under [`Sampling::Keyed`] the state holds only sums of data. Under the others it also holds the noise
+/// **State.** Under [`LazySampling::Keyed`] the state holds only sums of data. Under the others it also holds the noise
 /// drawn so far: save it before publishing the reads since the last save, and keep it as safe as the data. If a state
 /// is lost or restored from an older copy, do not read from it any more: keep the number of [`reads`](Self::reads)
 /// elsewhere, and compare. See `docs/threat-model.md`.
@@ -49,10 +49,10 @@ use smallvec::SmallVec;
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
-/// use evertally::stream::{LazyPlan, LazyVector, Sampling};
+/// use evertally::stream::{LazyPlan, LazyVector, LazySampling};
 ///
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
-/// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Float)?;
+/// let plan = LazyPlan::best(request, 1_000_000_000, LazySampling::Float)?;
 /// let mut visits = LazyVector::new(plan, &GuardedKey::published_nothing(SecretKey::generate()?), "visits".parse()?)?;
 ///
 /// visits.add(123_456_789, 1)?; // an event of the open step
@@ -67,7 +67,7 @@ use smallvec::SmallVec;
 pub struct LazyVector {
     plan: LazyPlan,
     id: StateId,
-    cells: Box<dyn Cells>,
+    cells: Box<dyn VectorCells>,
     /// Sums of the closed steps; empty if windows are read.
     sums: HashMap<u64, i64>,
     /// Recent totals, for windows.
@@ -80,7 +80,7 @@ pub struct LazyVector {
 
 /// The changing part of a state.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedLazy {
     step: u64,
     reads: u64,
     sums: Vec<(u64, i64)>,
@@ -91,8 +91,8 @@ struct Saved {
 /// The same if windows are read.
 #[derive(Serialize, Deserialize)]
 struct SavedWindows {
-    saved: Saved,
-    recent: recent::Saved,
+    saved: SavedLazy,
+    recent: recent::SavedRecent,
 }
 
 fn check_coordinate(plan: &LazyPlan, coordinate: u64) -> Result<()> {
@@ -262,17 +262,17 @@ impl LazyVector {
     }
 
     /// The releases of many running sums (in ascending order, without duplicates) at the last closed step. The values
-    /// are those of [`read`](Self::read), computed on all processors. Under [`Sampling::Keyed`] this is several times
-    /// as fast if the same sums are read step after step: the noise that a step shares with the last call is cached, in
-    /// up to 100 MB. (The cache is not part of the state.)
+    /// are those of [`read`](Self::read), computed on all processors. Under [`LazySampling::Keyed`] this is several
+    /// times as fast if the same sums are read step after step: the noise that a step shares with the last call is
+    /// cached, in up to 100 MB. (The cache is not part of the state.)
     ///
     /// ```
     /// # use evertally::privacy::{Budget, Rho};
     /// # use evertally::noise::{GuardedKey, SecretKey};
     /// # use evertally::plan::PlanRequest;
-    /// # use evertally::stream::{LazyPlan, LazyVector, Sampling};
+    /// # use evertally::stream::{LazyPlan, LazyVector, LazySampling};
     /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
-    /// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Keyed)?;
+    /// let plan = LazyPlan::best(request, 1_000_000_000, LazySampling::Keyed)?;
     /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut visits = LazyVector::new(plan, &key, "visits".parse()?)?;
     /// visits.tick_through(77)?;
@@ -319,10 +319,10 @@ impl LazyVector {
     }
 
     /// The whole state, which [`restore`](Self::restore) restores bit for bit. It holds data and, except under
-    /// [`Sampling::Keyed`], noise.
+    /// [`LazySampling::Keyed`], noise.
     pub fn save(&self) -> Vec<u8> {
         let (sums, open) = (sorted(&self.sums), sorted(&self.open));
-        let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
+        let saved = SavedLazy { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
         match &self.recent {
             None => self.id.seal(&saved),
             Some(recent) => self.id.seal(&SavedWindows { saved, recent: recent.save(self.step) }),
@@ -337,7 +337,7 @@ impl LazyVector {
         let key = key.resume(&name, &plan.plan().digest(), plan.purpose())?;
         let mut vector = Self::of(plan, key, name);
         let (saved, recent) = match vector.recent {
-            None => (vector.id.open::<Saved>(state)?, vec![]),
+            None => (vector.id.open::<SavedLazy>(state)?, vec![]),
             Some(_) => {
                 let SavedWindows { saved, recent } = vector.id.open(state)?;
                 (saved, recent)

@@ -5,7 +5,7 @@ use crate::mechanism::Workload;
 use crate::{Error, Result};
 
 /// The exact part of a release.
-pub(super) enum Read {
+pub(super) enum ExactPart {
     /// The sum of all closed steps.
     All,
     /// The last steps, the oldest at `place`, and their sum.
@@ -16,7 +16,7 @@ pub(super) enum Read {
     InCursor,
 }
 
-impl Read {
+impl ExactPart {
     pub(super) fn new(workload: Workload) -> Self {
         match workload {
             // fits: windows with their own mechanism are at most 2^16 steps wide, as are horizons of others

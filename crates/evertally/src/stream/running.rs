@@ -1,10 +1,10 @@
 //! One running sum.
 
 use super::Release;
-use super::series::{Series, check_step, check_sum, check_value};
+use super::series::{SumSeries, check_step, check_sum, check_value};
 use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
-use crate::state::{Layout, Saved, StateId};
+use crate::state::{Layout, SavedSums, StateId};
 use crate::{Error, Result};
 
 /// A private running count or sum.
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 pub struct RunningSum {
     plan: Plan,
     id: StateId,
-    series: Series,
+    series: SumSeries,
     step: u64,
 }
 
@@ -39,7 +39,7 @@ impl RunningSum {
     }
 
     fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
-        let series = Series::new(&plan, key, &name, Purpose::Total).with_foresight();
+        let series = SumSeries::new(&plan, key, &name, Purpose::Total).with_foresight();
         let id = StateId::new(&plan, key, name, Layout::Total);
         Self { plan, id, series, step: 0 }
     }
@@ -154,7 +154,7 @@ impl RunningSum {
 
     /// The stream's [state](crate::state). It holds exact sums: keep it as safe as the data.
     pub fn save(&self) -> Vec<u8> {
-        self.id.seal(&Saved {
+        self.id.seal(&SavedSums {
             step: self.step,
             sums: vec![self.series.sums()],
             memories: self.series.memory().into_iter().collect(),

@@ -1,14 +1,14 @@
 //! The part that every stream shares: one running sum and its noise.
 
 use super::Release;
-use super::read::Read;
+use super::read::ExactPart;
 use crate::mechanism::Cursor;
 use crate::noise::{KeyedNoise, NodeBlockCache, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::{Error, ErrorKind, Result};
 
 /// One running sum in multiples of the grid, with the cursor of its noise.
-pub(super) struct Series {
+pub(super) struct SumSeries {
     noise: KeyedNoise,
     /// Bits of the next nodes, only if there is a single series: they take more memory than the rest.
     ahead: Option<Box<NodeBlockCache>>,
@@ -18,17 +18,17 @@ pub(super) struct Series {
     /// Sum of the open step.
     open: i64,
     /// The published part of the closed steps.
-    read: Read,
+    read: ExactPart,
     last: i128,
 }
 
-impl Series {
+impl SumSeries {
     pub(super) fn new(plan: &Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
         Self::of_noise(plan, KeyedNoise::unrecorded(key, name, &plan.digest(), purpose))
     }
 
     pub(super) fn of_noise(plan: &Plan, noise: KeyedNoise) -> Self {
-        let read = Read::new(plan.mechanism().workload());
+        let read = ExactPart::new(plan.mechanism().workload());
         Self { noise, ahead: None, cursor: plan.mechanism().cursor(), closed: 0, open: 0, read, last: 0 }
     }
 

@@ -1,7 +1,7 @@
 //! Releases of running sums that the caller holds: at any step, in any order, from only key, name and plan.
 
 use super::Release;
-use super::series::{Series, check_past_step, check_sum};
+use super::series::{SumSeries, check_past_step, check_sum};
 use crate::mechanism::{Cursor, Workload};
 use crate::noise::{GroupNoise, GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
@@ -134,7 +134,7 @@ impl std::fmt::Debug for StatelessSum<'_> {
 /// ```
 pub struct StepPass {
     plan: Plan,
-    series: Series,
+    series: SumSeries,
     step: u64,
 }
 
@@ -158,7 +158,7 @@ impl StepPass {
     }
 
     fn of(plan: Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
-        let series = Series::new(&plan, key, name, purpose);
+        let series = SumSeries::new(&plan, key, name, purpose);
         Self { plan, series, step: 0 }
     }
 

@@ -2,24 +2,24 @@
 //!
 //! All of them are `#[inline(always)]`, so that they become part of the function that may use the instructions.
 
-use super::Factor;
+use super::ComplexFactor;
 use super::twiddles::{Stage, Twiddles};
 use super::vector::Vector;
 
 /// One complex number per lane: the real parts, then the imaginary parts.
-pub(super) type Point<F, const L: usize> = [[F; L]; 2];
+pub(super) type ComplexLanes<F, const L: usize> = [[F; L]; 2];
 
 /// Number of points whose transforms are finished one after the other, because they fit the first-level cache (32 KiB).
 const NEAR: usize = 256;
 
 /// The numbers as points. A remainder at the end is dropped: callers pass whole points.
 #[inline(always)]
-pub(super) fn points<F, const L: usize>(numbers: &[F]) -> &[Point<F, L>] {
+pub(super) fn points<F, const L: usize>(numbers: &[F]) -> &[ComplexLanes<F, L>] {
     numbers.as_chunks::<L>().0.as_chunks::<2>().0
 }
 
 #[inline(always)]
-pub(super) fn points_mut<F, const L: usize>(numbers: &mut [F]) -> &mut [Point<F, L>] {
+pub(super) fn points_mut<F, const L: usize>(numbers: &mut [F]) -> &mut [ComplexLanes<F, L>] {
     numbers.as_chunks_mut::<L>().0.as_chunks_mut::<2>().0
 }
 
@@ -29,12 +29,12 @@ struct Complex<V>(V, V);
 
 impl<V: Vector> Complex<V> {
     #[inline(always)]
-    fn load<const L: usize>(point: &Point<V::Number, L>, lane: usize) -> Self {
+    fn load<const L: usize>(point: &ComplexLanes<V::Number, L>, lane: usize) -> Self {
         Self(V::load(&point[0][lane..]), V::load(&point[1][lane..]))
     }
 
     #[inline(always)]
-    fn store<const L: usize>(self, point: &mut Point<V::Number, L>, lane: usize) {
+    fn store<const L: usize>(self, point: &mut ComplexLanes<V::Number, L>, lane: usize) {
         self.0.store(&mut point[0][lane..]);
         self.1.store(&mut point[1][lane..]);
     }
@@ -62,13 +62,13 @@ impl<V: Vector> Complex<V> {
     }
 
     #[inline(always)]
-    fn times(self, w: Factor<V::Number>) -> Self {
+    fn times(self, w: ComplexFactor<V::Number>) -> Self {
         let (re, im) = (V::splat(w[0]), V::splat(w[1]));
         Self(self.0.times(re).minus(self.1.times(im)), self.0.times(im).plus(self.1.times(re)))
     }
 
     #[inline(always)]
-    fn times_conjugate(self, w: Factor<V::Number>) -> Self {
+    fn times_conjugate(self, w: ComplexFactor<V::Number>) -> Self {
         let (re, im) = (V::splat(w[0]), V::splat(w[1]));
         Self(self.0.times(re).plus(self.1.times(im)), self.1.times(re).minus(self.0.times(im)))
     }
@@ -117,7 +117,7 @@ fn quarters<T>(data: &mut [T]) -> [&mut [T]; 4] {
 
 /// Decimation in frequency: four transforms of a quarter of the length remain.
 #[inline(always)]
-fn forward_stage<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], stage: &Stage<V::Number>) {
+fn forward_stage<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>], stage: &Stage<V::Number>) {
     for block in data.chunks_exact_mut(stage.length) {
         let [first, second, third, fourth] = quarters(block);
         let pairs = first.iter_mut().zip(second).zip(third.iter_mut().zip(fourth));
@@ -132,7 +132,7 @@ fn forward_stage<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], st
 
 /// Decimation in time: the inverse of [`forward_stage`], times 4.
 #[inline(always)]
-fn inverse_stage<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], stage: &Stage<V::Number>) {
+fn inverse_stage<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>], stage: &Stage<V::Number>) {
     for block in data.chunks_exact_mut(stage.length) {
         let [first, second, third, fourth] = quarters(block);
         let pairs = first.iter_mut().zip(second).zip(third.iter_mut().zip(fourth));
@@ -147,14 +147,14 @@ fn inverse_stage<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], st
 
 /// The stages of length 4, whose factors are 1.
 #[inline(always)]
-fn forward_fours<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>]) {
+fn forward_fours<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>]) {
     for [a, b, c, d] in data.as_chunks_mut::<4>().0 {
         butterfly!([a, b, c, d], { Complex::forward_four([a, b, c, d]) });
     }
 }
 
 #[inline(always)]
-fn inverse_fours<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>]) {
+fn inverse_fours<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>]) {
     for [a, b, c, d] in data.as_chunks_mut::<4>().0 {
         butterfly!([a, b, c, d], { Complex::inverse_four([a, b, c, d]) });
     }
@@ -162,7 +162,7 @@ fn inverse_fours<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>]) {
 
 /// The stages of length 2, their own inverse.
 #[inline(always)]
-fn twos<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>]) {
+fn twos<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>]) {
     for [first, second] in data.as_chunks_mut::<2>().0 {
         for lane in (0..L).step_by(V::WIDTH) {
             let (a, b) = (Complex::<V>::load(first, lane), Complex::load(second, lane));
@@ -174,7 +174,7 @@ fn twos<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>]) {
 
 /// All stages from the second on. Those of at most [`NEAR`] points are processed chunk by chunk.
 #[inline(always)]
-fn forward_rest<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], twiddles: &Twiddles<V::Number>) {
+fn forward_rest<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>], twiddles: &Twiddles<V::Number>) {
     let far = twiddles.stages.iter().skip(1).take_while(|stage| stage.length > NEAR).count();
     for stage in &twiddles.stages[1..1 + far] {
         forward_stage::<V, L>(data, stage);
@@ -195,7 +195,7 @@ fn forward_rest<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], twi
 
 /// All stages but the last.
 #[inline(always)]
-fn inverse_rest<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], twiddles: &Twiddles<V::Number>) {
+fn inverse_rest<V: Vector, const L: usize>(data: &mut [ComplexLanes<V::Number, L>], twiddles: &Twiddles<V::Number>) {
     let far = twiddles.stages.iter().skip(1).take_while(|stage| stage.length > NEAR).count();
     let near = &twiddles.stages[1 + far..];
     let length = twiddles.stages[far].length / 4;
@@ -291,7 +291,7 @@ pub(super) fn inverse_half<V: Vector, const L: usize>(
 pub(super) fn multiply_add<V: Vector, const L: usize, const K: usize>(
     sums: &mut [V::Number],
     spectra: [&[V::Number]; K],
-    filters: [&[Factor<V::Number>]; K],
+    filters: [&[ComplexFactor<V::Number>]; K],
 ) {
     let sums = points_mut::<V::Number, L>(sums);
     let length = sums.len();
@@ -313,7 +313,7 @@ pub(super) fn multiply_add<V: Vector, const L: usize, const K: usize>(
 pub(super) fn multiply_add_one<V: Vector, const L: usize>(
     sums: &mut [V::Number],
     spectrum: [&[V::Number]; 1],
-    filter: [&[Factor<V::Number>]; 1],
+    filter: [&[ComplexFactor<V::Number>]; 1],
 ) {
     multiply_add::<V, L, 1>(sums, spectrum, filter);
 }
@@ -323,7 +323,7 @@ pub(super) fn multiply_add_one<V: Vector, const L: usize>(
 pub(super) fn multiply_add_four<V: Vector, const L: usize>(
     sums: &mut [V::Number],
     spectra: [&[V::Number]; 4],
-    filters: [&[Factor<V::Number>]; 4],
+    filters: [&[ComplexFactor<V::Number>]; 4],
 ) {
     multiply_add::<V, L, 4>(sums, spectra, filters);
 }

@@ -1,5 +1,5 @@
 use super::{Twiddles, butterflies};
-use crate::transform::Transform;
+use crate::transform::LaneTransform;
 use crate::{InstructionSet, Real};
 
 /// Deterministic numbers in [-1, 1).
@@ -16,7 +16,7 @@ fn noise<F: Real>(count: usize) -> Vec<F> {
 #[test]
 fn plain_lines_give_the_same_bits() {
     for points in [16, 32, 512] {
-        let transform = Transform::<f32>::new(points);
+        let transform = LaneTransform::<f32>::new(points);
         let twiddles = Twiddles::new(points, f32::of);
         let mut plain = noise::<f32>(transform.numbers());
         let mut best = plain.clone();
@@ -26,7 +26,7 @@ fn plain_lines_give_the_same_bits() {
         transform.inverse(InstructionSet::best(), &mut best);
         assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
 
-        let transform = Transform::<f64>::new(points);
+        let transform = LaneTransform::<f64>::new(points);
         let twiddles = Twiddles::new(points, f64::of);
         let mut plain = noise::<f64>(transform.numbers());
         let mut best = plain.clone();

@@ -21,9 +21,9 @@ pub(super) enum RoundKeys {
     /// Boxed, because bitsliced keys are large.
     Portable(Box<Aes128Enc>),
     #[cfg(target_arch = "x86_64")]
-    Avx2(x86::RoundKeys),
+    Avx2(x86::AesRoundKeys),
     #[cfg(target_arch = "x86_64")]
-    Avx512(x86::RoundKeys),
+    Avx512(x86::AesRoundKeys),
 }
 
 impl RoundKeys {
@@ -32,10 +32,10 @@ impl RoundKeys {
             Instructions::Portable => Self::Portable(Box::new(Aes128Enc::new(key.into()))),
             // SAFETY: a set exists only if the processor has its instructions.
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => Self::Avx2(unsafe { x86::RoundKeys::new(key) }),
+            Instructions::Avx2 => Self::Avx2(unsafe { x86::AesRoundKeys::new(key) }),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512 => Self::Avx512(unsafe { x86::RoundKeys::new(key) }),
+            Instructions::Avx512 => Self::Avx512(unsafe { x86::AesRoundKeys::new(key) }),
         }
     }
 

@@ -32,13 +32,13 @@ pub(super) enum Rounds {
 
 /// A key, and the number of rounds it is used with.
 #[derive(ZeroizeOnDrop)]
-pub(super) struct Key {
+pub(super) struct ChaChaKey {
     words: [u32; 8],
     #[zeroize(skip)]
     rounds: Rounds,
 }
 
-impl Key {
+impl ChaChaKey {
     pub(super) fn new(key: &[u8; 32], rounds: Rounds) -> Self {
         let (words, _) = key.as_chunks::<4>();
         Self { words: std::array::from_fn(|i| u32::from_le_bytes(words[i])), rounds }
@@ -53,14 +53,14 @@ impl Key {
 }
 
 /// One word of the state, for every lane.
-type Row = [u32; LANES];
+type StateWord = [u32; LANES];
 
 /// The state of 16 blocks: a block is a column.
-type State = [Row; 16];
+type BlockState = [StateWord; 16];
 
 for_every_instruction_set! {
     /// Row after row of 16 blocks, then the next 16.
-    fn interleaved(instructions: InstructionSet, key: &[u32; 8], rounds: Rounds, nonce: u64, counter: u64, groups: &mut [State]) {
+    fn interleaved(instructions: InstructionSet, key: &[u32; 8], rounds: Rounds, nonce: u64, counter: u64, groups: &mut [BlockState]) {
         let mut counter = counter;
         for group in groups {
             let words = words(key, nonce, counter);
@@ -149,12 +149,12 @@ fn in_lane(mut words: [u32; 16], lane: usize) -> [u32; 16] {
 }
 
 #[inline(always)]
-fn column(state: &State, lane: usize) -> [u32; 16] {
+fn column(state: &BlockState, lane: usize) -> [u32; 16] {
     state.each_ref().map(|row| row[lane])
 }
 
 #[inline(always)]
-fn set_column(state: &mut State, lane: usize, words: [u32; 16]) {
+fn set_column(state: &mut BlockState, lane: usize, words: [u32; 16]) {
     for (row, word) in state.iter_mut().zip(words) {
         row[lane] = word;
     }

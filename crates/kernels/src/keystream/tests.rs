@@ -307,9 +307,9 @@ fn nothing_secret_is_shown_and_keys_are_overwritten() {
     fn overwritten<T: zeroize::ZeroizeOnDrop>() {}
     fn shared<T: Send + Sync>() {}
     overwritten::<::aes::Aes128Enc>(); // only with its feature `zeroize`
-    overwritten::<chacha::Key>();
+    overwritten::<chacha::ChaChaKey>();
     #[cfg(target_arch = "x86_64")]
-    overwritten::<super::aes::x86::RoundKeys>();
+    overwritten::<super::aes::x86::AesRoundKeys>();
     shared::<Keystream>();
     let stream = Keystream::new(Cipher::ChaCha20, &[0x55; 32], InstructionSet::PORTABLE);
     assert_eq!(format!("{stream:?}"), "Keystream { cipher: ChaCha20, instructions: portable, .. }");

@@ -2,7 +2,7 @@
 //! than gathering from memory, and than reading a row for each word and transposing.
 
 use super::tables::{F32_DEGREE, F64, F64_DEGREE};
-use super::{Aligned, BLOCK, Tail, f32, f64};
+use super::{BLOCK, CacheAligned, ExtraBits, f32, f64};
 use std::arch::x86_64::*;
 
 /// Octaves whose coefficients are chosen by permutation; the words beyond, one in 256, are computed one by one.
@@ -10,7 +10,7 @@ const OCTAVES: usize = 8;
 
 /// As `f32::portable`.
 #[target_feature(enable = "avx2,aes")]
-pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: Tail) {
+pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: ExtraBits) {
     let (blocks, rest) = words.as_chunks::<BLOCK>();
     let (out_blocks, out_rest) = out.as_chunks_mut::<BLOCK>();
     for (i, (words, out)) in blocks.iter().zip(out_blocks).enumerate() {
@@ -76,7 +76,7 @@ fn leading_zeros(x: __m256i) -> __m256i {
 
 /// As `f64::portable`.
 #[target_feature(enable = "avx2,aes")]
-pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: Tail) {
+pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: ExtraBits) {
     let (blocks, rest) = words.as_chunks::<BLOCK>();
     let (out_blocks, out_rest) = out.as_chunks_mut::<BLOCK>();
     for (i, (words, out)) in blocks.iter().zip(out_blocks).enumerate() {
@@ -148,7 +148,7 @@ fn of_doubles(degree: usize, octave: __m256i, half: __m256) -> [__m256d; 2] {
 const MIDDLE: f64 = 6_755_399_441_055_744.0;
 
 /// Lower and upper 32 bits of the coefficients, of both halves.
-static DOUBLES: Aligned<[[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1]> = Aligned(doubles());
+static DOUBLES: CacheAligned<[[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1]> = CacheAligned(doubles());
 
 const fn doubles() -> [[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1] {
     let mut columns = [[[[0; OCTAVES]; 2]; 2]; F64_DEGREE + 1];

@@ -1,17 +1,17 @@
 //! AVX-512: sixteen f32 or eight f64 at a time, and coefficients by permutation of registers.
 
 use super::tables::{F32_DEGREE, F64, F64_DEGREE};
-use super::{Aligned, BLOCK, RARE, Tail, columns, f32, f64};
+use super::{BLOCK, CacheAligned, ExtraBits, RARE, columns, f32, f64};
 use std::arch::x86_64::*;
 
-static DOUBLES: Aligned<[[f64; 32]; F64_DEGREE + 1]> = Aligned(columns(&F64));
+static DOUBLES: CacheAligned<[[f64; 32]; F64_DEGREE + 1]> = CacheAligned(columns(&F64));
 
 /// One coefficient of all segments.
 type Singles = [__m512; 2];
 
 /// As `f32::portable`.
 #[target_feature(enable = "avx2,aes,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,vaes")]
-pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: Tail) {
+pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: ExtraBits) {
     let mut coefficients = [[_mm512_setzero_ps(); 2]; F32_DEGREE + 1];
     for (coefficient, column) in coefficients.iter_mut().zip(&f32::COLUMNS.0) {
         let (halves, _) = column.as_chunks::<16>();
@@ -55,7 +55,7 @@ fn sixteen(words: __m512i, coefficients: &[Singles; F32_DEGREE + 1]) -> (__m512,
 
 /// As `f64::portable`.
 #[target_feature(enable = "avx2,aes,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,vaes")]
-pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: Tail) {
+pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: ExtraBits) {
     let (blocks, rest) = words.as_chunks::<BLOCK>();
     let (out_blocks, out_rest) = out.as_chunks_mut::<BLOCK>();
     for (i, (words, out)) in blocks.iter().zip(out_blocks).enumerate() {

@@ -1,20 +1,21 @@
 //! Single precision: one 32-bit word per normal.
 
-use super::{Aligned, RARE, Tail, tables};
+use super::{CacheAligned, ExtraBits, RARE, tables};
 use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
-pub(super) static ROWS: Aligned<[[f32; 8]; 32]> = Aligned(tables::F32);
+pub(super) static ROWS: CacheAligned<[[f32; 8]; 32]> = CacheAligned(tables::F32);
 
 /// The same, coefficient by coefficient.
 #[cfg(target_arch = "x86_64")]
-pub(super) static COLUMNS: Aligned<[[f32; 32]; tables::F32_DEGREE + 1]> = Aligned(super::columns(&tables::F32));
+pub(super) static COLUMNS: CacheAligned<[[f32; 32]; tables::F32_DEGREE + 1]> =
+    CacheAligned(super::columns(&tables::F32));
 
 /// The value of the offset's last bit.
 pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
 
 /// The normals of all words, including the rare ones; the first word has position `first`.
-pub(super) fn portable(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {
+pub(super) fn portable(words: &[u32], out: &mut [f32], first: usize, tail: ExtraBits) {
     for (i, (&word, out)) in words.iter().zip(out).enumerate() {
         *out = if octave(word) < RARE { usual(word) } else { rare(word, tail(first + i)) };
     }
@@ -23,7 +24,7 @@ pub(super) fn portable(words: &[u32], out: &mut [f32], first: usize, tail: Tail)
 /// For a block with rare words, after its other normals are computed.
 #[cfg(target_arch = "x86_64")]
 #[cold]
-pub(super) fn mend(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {
+pub(super) fn mend(words: &[u32], out: &mut [f32], first: usize, tail: ExtraBits) {
     for (i, (&word, out)) in words.iter().zip(out).enumerate() {
         if octave(word) >= RARE {
             *out = rare(word, tail(first + i));

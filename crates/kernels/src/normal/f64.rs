@@ -1,16 +1,16 @@
 //! Double precision: one 64-bit word per normal.
 
-use super::{Aligned, RARE, Tail, tables};
+use super::{CacheAligned, ExtraBits, RARE, tables};
 use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
-pub(super) static ROWS: Aligned<[[f64; 12]; 32]> = Aligned(tables::F64);
+pub(super) static ROWS: CacheAligned<[[f64; 12]; 32]> = CacheAligned(tables::F64);
 
 /// The value of the offset's last bit.
 pub(super) const UNIT: f64 = 1.0 / 2_251_799_813_685_248.0; // 2^-51
 
 /// The normals of all words, including the rare ones; the first word has position `first`.
-pub(super) fn portable(words: &[u64], out: &mut [f64], first: usize, tail: Tail) {
+pub(super) fn portable(words: &[u64], out: &mut [f64], first: usize, tail: ExtraBits) {
     for (i, (&word, out)) in words.iter().zip(out).enumerate() {
         *out = if octave(word) < RARE { usual(word) } else { rare(word, tail(first + i)) };
     }
@@ -19,7 +19,7 @@ pub(super) fn portable(words: &[u64], out: &mut [f64], first: usize, tail: Tail)
 /// For a block with rare words, after its other normals are computed.
 #[cfg(target_arch = "x86_64")]
 #[cold]
-pub(super) fn mend(words: &[u64], out: &mut [f64], first: usize, tail: Tail) {
+pub(super) fn mend(words: &[u64], out: &mut [f64], first: usize, tail: ExtraBits) {
     for (i, (&word, out)) in words.iter().zip(out).enumerate() {
         if octave(word) >= RARE {
             *out = rare(word, tail(first + i));

@@ -18,7 +18,7 @@ fn lane<F: Real + Into<f64>>(data: &[F], lane: usize) -> Vec<[f64; 2]> {
 }
 
 /// The position of each frequency in the spectrum: the position of the transform of a pure wave.
-fn order<F: Real + Into<f64>>(transform: &Transform<F>) -> Vec<usize> {
+fn order<F: Real + Into<f64>>(transform: &LaneTransform<F>) -> Vec<usize> {
     let points = transform.points();
     let wave = |frequency: usize| {
         let mut data = vec![F::default(); transform.numbers()];
@@ -39,7 +39,7 @@ fn order<F: Real + Into<f64>>(transform: &Transform<F>) -> Vec<usize> {
 
 fn agrees_with_the_definition<F: Real + Into<f64>>(tolerance: f64) {
     for points in [16, 32, 64, 128] {
-        let transform = Transform::<F>::new(points);
+        let transform = LaneTransform::<F>::new(points);
         let order = order(&transform);
         let mut sorted = order.clone();
         sorted.sort_unstable();
@@ -70,7 +70,7 @@ fn the_spectrum_is_that_of_the_definition() {
 
 fn inverts<F: Real + Into<f64>>(tolerance: f64) {
     for log in 4..=12 {
-        let transform = Transform::<F>::new(1 << log);
+        let transform = LaneTransform::<F>::new(1 << log);
         let series = noise::<F>(transform.numbers());
         let mut data = series.clone();
         transform.forward(InstructionSet::best(), &mut data);
@@ -90,7 +90,7 @@ fn the_inverse_undoes_the_transform() {
 
 /// Everything a transform can do, one after the other.
 fn all_of_it<F: Bits>(instructions: InstructionSet, points: usize) -> Vec<F> {
-    let transform = Transform::<F>::new(points);
+    let transform = LaneTransform::<F>::new(points);
     let (point, stride) = (2 * F::LANES, 3 * 2 * F::LANES);
     let rows = noise::<F>(points / 2 * stride);
     let mut spectra = vec![vec![F::default(); transform.numbers()]; 6];
@@ -146,7 +146,7 @@ fn every_path_gives_the_same_bits() {
 #[test]
 fn padded_and_halved_transforms_are_the_whole_ones() {
     for points in [16, 32, 512] {
-        let transform = Transform::<f32>::new(points);
+        let transform = LaneTransform::<f32>::new(points);
         let (point, stride) = (32, 64);
         let rows = noise::<f32>(points / 2 * stride);
         let mut padded = vec![0.0; transform.numbers()];

@@ -1,6 +1,6 @@
 //! The contents of a ledger, as text.
 
-use super::issued::{Issued, Noise, ServiceGuard, belongs_to_service, issued_by};
+use super::issued::{Issued, IssuedNoise, ServiceGuard, belongs_to_service, issued_by};
 use crate::version::version_of;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally_declare::error::{Result, usage};
@@ -259,7 +259,7 @@ impl Contents {
     }
 
     /// All noise that was issued outside of releases, as far as this ledger records it.
-    pub(super) fn issued_noise(&self) -> BTreeSet<(&str, &'static str, Option<&Noise>)> {
+    pub(super) fn issued_noise(&self) -> BTreeSet<(&str, &'static str, Option<&IssuedNoise>)> {
         let mut all = BTreeSet::new();
         for (name, issued) in &self.issued {
             let by = issued.by.in_words();
@@ -300,7 +300,7 @@ pub(super) fn code_key(key: &SecretKey) -> Zeroizing<[u8; 32]> {
     mac_key(key, &name, &[0; 32], Purpose::Ledger)
 }
 
-fn foreign(shown: &str) -> evertally_declare::error::Error {
+fn foreign(shown: &str) -> evertally_declare::error::PipelineError {
     usage(format!(
         "the ledger {shown} belongs to another key or another version of this program: use the key and the version \
          that wrote it"

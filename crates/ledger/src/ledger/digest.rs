@@ -23,21 +23,27 @@ pub struct StreamDigest {
     key: Zeroizing<[u8; 32]>,
     steps: u64,
     chain: [u8; 32],
-    past: Past,
+    past: PublishedHistory,
     /// Whether steps are added as digests that many processes have added up.
     in_parts: bool,
 }
 
 /// The published history: for each published number of steps, the digest of these steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Past {
+pub(super) struct PublishedHistory {
     chained: BTreeMap<u64, String>,
     /// Whether steps were added as digests.
     in_parts: bool,
 }
 
 impl StreamDigest {
-    pub(super) fn new(name: StreamName, plan: String, plan_text: String, key: Zeroizing<[u8; 32]>, past: Past) -> Self {
+    pub(super) fn new(
+        name: StreamName,
+        plan: String,
+        plan_text: String,
+        key: Zeroizing<[u8; 32]>,
+        past: PublishedHistory,
+    ) -> Self {
         let chain = *blake3::keyed_hash(&key, b"evertally 1 steps").as_bytes();
         Self { name, plan, plan_text, key, steps: 0, chain, past, in_parts: false }
     }
@@ -45,7 +51,7 @@ impl StreamDigest {
     /// A digest of steps that is neither compared nor recorded.
     pub fn unrecorded() -> Self {
         let name = "unrecorded".parse().expect("a name");
-        Self::new(name, String::new(), String::new(), Zeroizing::new([0; 32]), Past::default())
+        Self::new(name, String::new(), String::new(), Zeroizing::new([0; 32]), PublishedHistory::default())
     }
 
     /// Steps are added as digests that many processes have added up.
@@ -203,16 +209,16 @@ impl StreamDigest {
     }
 
     /// Whether the steps were compared with exactly this history when they were closed.
-    pub(super) fn has_seen(&self, past: &Past) -> bool {
+    pub(super) fn has_seen(&self, past: &PublishedHistory) -> bool {
         self.past == *past
     }
 
-    pub(super) fn is_recorded(&mut self, past: Past) {
+    pub(super) fn is_recorded(&mut self, past: PublishedHistory) {
         self.past = past;
     }
 }
 
-impl Past {
+impl PublishedHistory {
     pub(super) fn of(entry: &Entry) -> Self {
         let chained = entry.runs.iter().map(|run| (run.through, run.digest.clone())).collect();
         let in_parts = entry.runs.last().is_some_and(|run| run.in_parts);

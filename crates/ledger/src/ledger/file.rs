@@ -1,7 +1,7 @@
 //! Keys and the ledgers next to their files.
 
 use super::file_store::{Absent, FileStore};
-use super::{Ledger, Store, issuers};
+use super::{Ledger, LedgerStore, issuers};
 use crate::disk::{Disk, RealDisk};
 use evertally::noise::{GuardedKey, SecretKey};
 use evertally_declare::error::Result;

@@ -4,7 +4,7 @@
 //! then reads the key and the ledger. A key that a run creates is drawn in memory and written together with the first
 //! record, so a run that publishes nothing has nothing to remove.
 
-use super::{Store, parts};
+use super::{LedgerStore, parts};
 use crate::disk::{Access, Disk, beside, folder_of, replace};
 use crate::keyfile;
 use crate::lock::{LockWait, NameLock, check_one_name, resolve};
@@ -37,7 +37,7 @@ pub enum Absent {
 /// A store next to a key file, locked against other runs while this value lives.
 pub struct FileStore {
     disk: Arc<dyn Disk>,
-    place: Place,
+    place: LedgerLocation,
     /// The text of a key that is not on disk yet.
     pub(super) new_key: Option<Zeroizing<String>>,
     /// Whether the ledger may not exist yet.
@@ -62,7 +62,7 @@ impl FileStore {
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<(SecretKey, Self)> {
         let mut patience = LockWait::until(cancelled, waiting);
-        let place = Place::of_key(key_path)?;
+        let place = LedgerLocation::of_key(key_path)?;
         if absent == Absent::Refuse && !place.has_key() && disk.len(&place.unfinished())?.is_none() {
             keyfile::read(key_path)?; // reports what is missing, and leaves no lock file
         }
@@ -81,7 +81,7 @@ impl FileStore {
     /// # Errors
     /// If there is a key file or a ledger, or another run is about to create one.
     pub fn create(disk: Arc<dyn Disk>, key_path: &Path, key: &SecretKey) -> Result<Self> {
-        let mut store = Self::lock(disk, key_path, Place::of_key(key_path)?, &mut LockWait::none())?;
+        let mut store = Self::lock(disk, key_path, LedgerLocation::of_key(key_path)?, &mut LockWait::none())?;
         if store.place.has_key() {
             return Err(keyfile::key_exists_error(key_path));
         }
@@ -121,7 +121,7 @@ impl FileStore {
             }
             let lock = NameLock::take(&ledger, &ledger, patience)?;
             if resolve(path, "ledger")? == ledger {
-                let place = Place { key: ledger.clone(), ledger };
+                let place = LedgerLocation { key: ledger.clone(), ledger };
                 place.check_one_name()?;
                 let begins = absent == Absent::Make;
                 return Ok(Self { disk, place, new_key: None, begins, known: None, lock });
@@ -131,11 +131,16 @@ impl FileStore {
 
     /// Locks the place of a key's ledger, and completes or removes the files of a run that was interrupted while it
     /// created the key.
-    fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut LockWait<'_>) -> Result<Self> {
+    fn lock(
+        disk: Arc<dyn Disk>,
+        key_path: &Path,
+        mut place: LedgerLocation,
+        patience: &mut LockWait<'_>,
+    ) -> Result<Self> {
         loop {
             let lock = NameLock::take(&place.ledger, &place.key, patience)?;
             // While this run waited, links may have been changed.
-            let now = Place::of_key(key_path)?;
+            let now = LedgerLocation::of_key(key_path)?;
             if now == place {
                 place.finish_new_key(&*disk)?;
                 return Ok(Self { disk, place, new_key: None, begins: false, known: None, lock });
@@ -186,7 +191,7 @@ impl FileStore {
     }
 }
 
-impl Store for FileStore {
+impl LedgerStore for FileStore {
     fn load(&mut self) -> Result<Option<Vec<u8>>> {
         self.place.check_one_name()?;
         let found = self.read()?;
@@ -250,12 +255,12 @@ impl Store for FileStore {
 
 /// The places of a key and its ledger, with all links resolved: one key, one ledger.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct LedgerLocation {
     key: PathBuf,
     ledger: PathBuf,
 }
 
-impl Place {
+impl LedgerLocation {
     fn of_key(key_path: &Path) -> Result<Self> {
         let key = resolve(key_path, "key file")?;
         let ledger = resolve(&ledger_path(&key), "ledger")?;

@@ -2,7 +2,7 @@
 
 use super::remedy::NAME;
 use evertally::noise::{NoiseClaim, Purpose, StreamName};
-use evertally_declare::error::{Error, usage};
+use evertally_declare::error::{PipelineError, usage};
 use evertally_declare::problem::sentence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -52,13 +52,13 @@ pub(super) struct Issued {
     pub(super) by: Issuer,
     /// The noise that was claimed, if only the ledger keeps it from being issued again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(super) noise: BTreeSet<Noise>,
+    pub(super) noise: BTreeSet<IssuedNoise>,
 }
 
 /// A part of a name's noise: the digest of the plan in hexadecimal, the purpose, and the claimed range.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Noise {
+pub(super) struct IssuedNoise {
     pub(super) plan: String,
     pub(super) purpose: String,
     pub(super) from: u64,
@@ -67,7 +67,7 @@ pub(super) struct Noise {
     pub(super) claim: String,
 }
 
-impl Noise {
+impl IssuedNoise {
     pub(super) fn of(claim: &NoiseClaim<'_>) -> Self {
         // Without the names of groups and the bits of a number, which the purpose contains.
         let purpose = match claim.purpose {
@@ -94,7 +94,7 @@ pub(super) struct ServiceGuard {
     pub(super) folder: String,
 }
 
-pub(super) fn belongs_to_service(shown: &str, guard: &ServiceGuard) -> Error {
+pub(super) fn belongs_to_service(shown: &str, guard: &ServiceGuard) -> PipelineError {
     usage(format!(
         "the key of the ledger {shown} belongs to the service in {}, and only that service may issue its noise: \
          publish there, or use another key (a budget for the data adds up both)",
@@ -102,7 +102,7 @@ pub(super) fn belongs_to_service(shown: &str, guard: &ServiceGuard) -> Error {
     ))
 }
 
-pub(super) fn issued_by(name: &StreamName, by: Issuer) -> Error {
+pub(super) fn issued_by(name: &StreamName, by: Issuer) -> PipelineError {
     let issued = format!(
         "noise of stream `{name}` was issued with this key by {}; over other data it would reveal their exact \
          difference: give another ",

@@ -7,9 +7,9 @@
 
 use super::contents::{Contents, code_key, random_identity};
 use super::file_store::{Absent, FileStore};
-use super::issued::{Issued, Issuer, Noise, ServiceGuard, belongs_to_service, issued_by};
+use super::issued::{Issued, IssuedNoise, Issuer, ServiceGuard, belongs_to_service, issued_by};
 use super::remedy::NAME;
-use super::{Ledger, Store};
+use super::{Ledger, LedgerStore};
 use crate::disk::RealDisk;
 use crate::lock::LockWait;
 use evertally::noise::{GuardedKey, NoiseClaim, NoiseRecord, SecretKey, StreamName};
@@ -81,7 +81,7 @@ impl Ledger {
     /// Records durably that a Rust program issues some noise, or that it resumes.
     fn claim(&mut self, claim: &NoiseClaim<'_>) -> Result<()> {
         self.check_free_for(claim.name, Issuer::RustProgram)?;
-        let noise = Noise::of(claim);
+        let noise = IssuedNoise::of(claim);
         let own = self.contents.issued.get(claim.name.as_str());
         let is_known = own.is_some_and(|issued| issued.noise.iter().any(|other| other.meets(&noise)));
         match (is_known, claim.is_resumed) {
@@ -101,7 +101,7 @@ impl Ledger {
                 let mut contents = self.contents.clone();
                 let issued = contents.issued.entry(claim.name.to_string());
                 let fresh = || Issued { by: Issuer::RustProgram, noise: BTreeSet::new() };
-                issued.or_insert_with(fresh).noise.insert(Noise { claim: random_identity()?, ..noise });
+                issued.or_insert_with(fresh).noise.insert(IssuedNoise { claim: random_identity()?, ..noise });
                 self.commit(contents)
             }
         }

@@ -1,7 +1,7 @@
 //! The parameter that a refusal names as its remedy.
 
 use evertally_declare::parameter::Parameter;
-use evertally_declare::problem::Piece;
+use evertally_declare::problem::SentencePart;
 
 /// The parameter to change for another stream.
-pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");
+pub(super) const NAME: SentencePart = SentencePart::Noun(Parameter::Stream, "name");

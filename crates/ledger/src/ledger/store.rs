@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// 2. **All or nothing**: after a crash [`load`](Self::load) returns the bytes of the last completed
 ///    [`commit`](Self::commit), or of the one in progress, but never a mixture.
 /// 3. **Durable**: a commit that has returned survives a power failure.
-pub trait Store: Send + Sync {
+pub trait LedgerStore: Send + Sync {
     /// The bytes committed last; `None` if there never were any. From this call on at the latest, an open store keeps
     /// others out.
     ///
@@ -53,13 +53,13 @@ pub trait Store: Send + Sync {
 /// first that reads or writes opens it, and the others are refused until that one is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    place: Arc<Mutex<Place>>,
+    place: Arc<Mutex<StoreLocation>>,
     /// This store's token, once it has opened the place.
     open: Option<Arc<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct StoreLocation {
     ledger: Option<Vec<u8>>,
     parts: BTreeMap<String, Vec<u8>>,
     /// The token of the store that has opened the place.
@@ -71,12 +71,12 @@ impl MemoryStore {
     /// twice.
     pub fn copied(&self) -> Self {
         let place = lock(&self.place);
-        let copy = Place { ledger: place.ledger.clone(), parts: place.parts.clone(), open: Weak::new() };
+        let copy = StoreLocation { ledger: place.ledger.clone(), parts: place.parts.clone(), open: Weak::new() };
         Self { place: Arc::new(Mutex::new(copy)), open: None }
     }
 
     /// The place, opened by this store.
-    fn place(&mut self) -> Result<MutexGuard<'_, Place>> {
+    fn place(&mut self) -> Result<MutexGuard<'_, StoreLocation>> {
         let mut place = lock(&self.place);
         if self.open.is_none() {
             if place.open.strong_count() > 0 {
@@ -90,7 +90,7 @@ impl MemoryStore {
     }
 }
 
-fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
+fn lock(place: &Mutex<StoreLocation>) -> MutexGuard<'_, StoreLocation> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -100,7 +100,7 @@ impl Clone for MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
+impl LedgerStore for MemoryStore {
     fn load(&mut self) -> Result<Option<Vec<u8>>> {
         Ok(self.place()?.ledger.clone())
     }

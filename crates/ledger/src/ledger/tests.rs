@@ -144,7 +144,7 @@ struct Fragile {
     broken: std::sync::Arc<AtomicBool>,
 }
 
-impl Store for Fragile {
+impl LedgerStore for Fragile {
     fn load(&mut self) -> Result<Option<Vec<u8>>> {
         self.inner.load()
     }
@@ -298,7 +298,7 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     let mut stream = ledger.stream(&key, &name, &plan, 2).unwrap();
     [[1], [2]].iter().try_for_each(|sums| stream.close_step(sums)).unwrap();
     let mut rows = std::io::Cursor::new(b"rows".to_vec());
-    let output = Output { target: "t.csv".into(), behind: Some(4), private: false, contents: &mut rows };
+    let output = OutputBytes { target: "t.csv".into(), behind: Some(4), private: false, contents: &mut rows };
     let left = Left { state: b"state".to_vec(), outputs: vec![output], ..Left::default() };
     ledger.record_continued(&mut stream, left).unwrap();
     let chain = stream.chain();

@@ -24,10 +24,10 @@ pub struct Total {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Contents {
+pub(super) struct SourceContents {
     version: u32,
     pub(super) name: String,
-    unit: Unit,
+    unit: SourceUnit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     period: Option<String>,
     neighbours: Neighbours,
@@ -44,7 +44,7 @@ pub(super) struct Contents {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Unit {
+enum SourceUnit {
     Person,
     Event,
 }
@@ -79,7 +79,7 @@ pub struct Costs {
 
 /// The state of a budget at one time.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct BudgetState {
     /// Name of the source.
     pub name: String,
     /// Its total.
@@ -128,12 +128,12 @@ impl Costs {
     }
 }
 
-impl Contents {
+impl SourceContents {
     pub(super) fn new(name: &str, total: Total, Approval { approver, note }: Approval) -> Self {
         Self {
             version: VERSION,
             name: name.to_owned(),
-            unit: if total.protects.persons { Unit::Person } else { Unit::Event },
+            unit: if total.protects.persons { SourceUnit::Person } else { SourceUnit::Event },
             period: total.protects.period.clone(),
             neighbours: if total.protects.replaced { Neighbours::ReplaceOne } else { Neighbours::AddRemove },
             total: total.budget,
@@ -162,7 +162,7 @@ impl Contents {
     }
 
     pub(super) fn protects(&self) -> Protects {
-        let (persons, replaced) = (self.unit == Unit::Person, self.neighbours == Neighbours::ReplaceOne);
+        let (persons, replaced) = (self.unit == SourceUnit::Person, self.neighbours == Neighbours::ReplaceOne);
         Protects { persons, period: self.period.clone(), replaced }
     }
 
@@ -188,9 +188,9 @@ impl Contents {
         Ok(filter)
     }
 
-    pub(super) fn state(&self) -> Result<State> {
+    pub(super) fn state(&self) -> Result<BudgetState> {
         let whole = self.filter()?;
-        Ok(State {
+        Ok(BudgetState {
             name: self.name.clone(),
             total: Total { budget: self.total, is_basic: self.basic, protects: self.protects() },
             made: self.made,
@@ -204,7 +204,7 @@ impl Contents {
     }
 }
 
-impl State {
+impl BudgetState {
     /// The cost of a stream, in the deciding currency.
     pub fn amount(&self, cost: &Costs) -> Amount {
         self.amount_of(std::iter::once(cost))

@@ -27,7 +27,7 @@ pub(crate) struct TimeTick {
 
 /// The unit of ticks of a calendar axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Unit {
+enum TickUnit {
     Second(i64),
     Minute(i64),
     Hour(i64),
@@ -38,32 +38,32 @@ enum Unit {
 }
 
 /// Units that divide the next larger one, with their rough lengths in seconds.
-const UNITS: [(f64, Unit); 25] = [
-    (1.0, Unit::Second(1)),
-    (5.0, Unit::Second(5)),
-    (15.0, Unit::Second(15)),
-    (30.0, Unit::Second(30)),
-    (60.0, Unit::Minute(1)),
-    (300.0, Unit::Minute(5)),
-    (900.0, Unit::Minute(15)),
-    (1_800.0, Unit::Minute(30)),
-    (3_600.0, Unit::Hour(1)),
-    (10_800.0, Unit::Hour(3)),
-    (21_600.0, Unit::Hour(6)),
-    (43_200.0, Unit::Hour(12)),
-    (86_400.0, Unit::Day),
-    (604_800.0, Unit::Week),
-    (2_629_746.0, Unit::Month(1)),
-    (7_889_238.0, Unit::Month(3)),
-    (15_778_476.0, Unit::Month(6)),
-    (31_556_952.0, Unit::Year(1)),
-    (63_113_904.0, Unit::Year(2)),
-    (157_784_760.0, Unit::Year(5)),
-    (315_569_520.0, Unit::Year(10)),
-    (631_139_040.0, Unit::Year(20)),
-    (1_577_847_600.0, Unit::Year(50)),
-    (3_155_695_200.0, Unit::Year(100)),
-    (31_556_952_000.0, Unit::Year(1_000)),
+const UNITS: [(f64, TickUnit); 25] = [
+    (1.0, TickUnit::Second(1)),
+    (5.0, TickUnit::Second(5)),
+    (15.0, TickUnit::Second(15)),
+    (30.0, TickUnit::Second(30)),
+    (60.0, TickUnit::Minute(1)),
+    (300.0, TickUnit::Minute(5)),
+    (900.0, TickUnit::Minute(15)),
+    (1_800.0, TickUnit::Minute(30)),
+    (3_600.0, TickUnit::Hour(1)),
+    (10_800.0, TickUnit::Hour(3)),
+    (21_600.0, TickUnit::Hour(6)),
+    (43_200.0, TickUnit::Hour(12)),
+    (86_400.0, TickUnit::Day),
+    (604_800.0, TickUnit::Week),
+    (2_629_746.0, TickUnit::Month(1)),
+    (7_889_238.0, TickUnit::Month(3)),
+    (15_778_476.0, TickUnit::Month(6)),
+    (31_556_952.0, TickUnit::Year(1)),
+    (63_113_904.0, TickUnit::Year(2)),
+    (157_784_760.0, TickUnit::Year(5)),
+    (315_569_520.0, TickUnit::Year(10)),
+    (631_139_040.0, TickUnit::Year(20)),
+    (1_577_847_600.0, TickUnit::Year(50)),
+    (3_155_695_200.0, TickUnit::Year(100)),
+    (31_556_952_000.0, TickUnit::Year(1_000)),
 ];
 
 /// A panel should show at least this many time labels.
@@ -135,7 +135,7 @@ fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<Time
     if span <= 0.0 {
         return Some(vec![TimeTick { at: low, label: full(&first), context: String::new() }]);
     }
-    let fits = |(length, unit): &(f64, Unit)| span / length * room(*unit) <= width;
+    let fits = |(length, unit): &(f64, TickUnit)| span / length * room(*unit) <= width;
     let chosen = UNITS.iter().position(fits).unwrap_or(UNITS.len() - 1);
     let mut ticks = every(UNITS[chosen].1, low, high, zone)?;
     if labels_inside(&ticks, low, high, width) < MIN_TIME_LABELS {
@@ -160,7 +160,7 @@ fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<Time
 }
 
 /// Ticks at all round civil times of a unit.
-fn every(unit: Unit, low: f64, high: f64, zone: &TimeZone) -> Option<Vec<TimeTick>> {
+fn every(unit: TickUnit, low: f64, high: f64, zone: &TimeZone) -> Option<Vec<TimeTick>> {
     let (first, last) = (zoned(low, zone)?, zoned(high, zone)?);
     let mut ticks = Vec::new();
     let mut civil = floor(first.datetime(), unit)?;
@@ -197,16 +197,16 @@ fn apart(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> bool {
 }
 
 /// Pixels from one label to the next such that they do not touch.
-fn room(unit: Unit) -> f64 {
+fn room(unit: TickUnit) -> f64 {
     match unit {
-        Unit::Second(_) => 72.0,
-        Unit::Minute(_) | Unit::Hour(_) | Unit::Day | Unit::Week => 58.0,
-        Unit::Month(_) | Unit::Year(_) => 46.0,
+        TickUnit::Second(_) => 72.0,
+        TickUnit::Minute(_) | TickUnit::Hour(_) | TickUnit::Day | TickUnit::Week => 58.0,
+        TickUnit::Month(_) | TickUnit::Year(_) => 46.0,
     }
 }
 
 /// The round time at or before `from`.
-fn floor(from: DateTime, unit: Unit) -> Option<DateTime> {
+fn floor(from: DateTime, unit: TickUnit) -> Option<DateTime> {
     let (date, time) = (from.date(), from.time());
     let (hour, minute, second) = (time.hour(), time.minute(), time.second());
     let down = |value: i8, by: i64| value - (i64::from(value) % by) as i8;
@@ -214,35 +214,35 @@ fn floor(from: DateTime, unit: Unit) -> Option<DateTime> {
         |hour, minute, second| Time::new(hour, minute, second, 0).ok().map(|time| DateTime::from_parts(date, time));
     let day = |date: Date| DateTime::from_parts(date, Time::midnight());
     match unit {
-        Unit::Second(by) => at(hour, minute, down(second, by)),
-        Unit::Minute(by) => at(hour, down(minute, by), 0),
-        Unit::Hour(by) => at(down(hour, by), 0, 0),
-        Unit::Day => Some(day(date)),
-        Unit::Week => date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days()).ok().map(day),
-        Unit::Month(by) => Date::new(date.year(), down(date.month() - 1, by) + 1, 1).ok().map(day),
-        Unit::Year(by) => Date::new((i64::from(date.year()).div_euclid(by) * by) as i16, 1, 1).ok().map(day),
+        TickUnit::Second(by) => at(hour, minute, down(second, by)),
+        TickUnit::Minute(by) => at(hour, down(minute, by), 0),
+        TickUnit::Hour(by) => at(down(hour, by), 0, 0),
+        TickUnit::Day => Some(day(date)),
+        TickUnit::Week => date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days()).ok().map(day),
+        TickUnit::Month(by) => Date::new(date.year(), down(date.month() - 1, by) + 1, 1).ok().map(day),
+        TickUnit::Year(by) => Date::new((i64::from(date.year()).div_euclid(by) * by) as i16, 1, 1).ok().map(day),
     }
 }
 
-fn step(unit: Unit) -> Span {
+fn step(unit: TickUnit) -> Span {
     match unit {
-        Unit::Second(by) => by.seconds(),
-        Unit::Minute(by) => by.minutes(),
-        Unit::Hour(by) => by.hours(),
-        Unit::Day => 1.day(),
-        Unit::Week => 1.week(),
-        Unit::Month(by) => by.months(),
-        Unit::Year(by) => by.years(),
+        TickUnit::Second(by) => by.seconds(),
+        TickUnit::Minute(by) => by.minutes(),
+        TickUnit::Hour(by) => by.hours(),
+        TickUnit::Day => 1.day(),
+        TickUnit::Week => 1.week(),
+        TickUnit::Month(by) => by.months(),
+        TickUnit::Year(by) => by.years(),
     }
 }
 
-fn tick(at: f64, when: &Zoned, unit: Unit) -> TimeTick {
+fn tick(at: f64, when: &Zoned, unit: TickUnit) -> TimeTick {
     let (label, context) = match unit {
-        Unit::Second(_) => ("%H:%M:%S", "%-d %b %Y"),
-        Unit::Minute(_) | Unit::Hour(_) => ("%H:%M", "%-d %b %Y"),
-        Unit::Day | Unit::Week => ("%-d %b", "%Y"),
-        Unit::Month(_) => ("%b", "%Y"),
-        Unit::Year(_) => ("%Y", ""),
+        TickUnit::Second(_) => ("%H:%M:%S", "%-d %b %Y"),
+        TickUnit::Minute(_) | TickUnit::Hour(_) => ("%H:%M", "%-d %b %Y"),
+        TickUnit::Day | TickUnit::Week => ("%-d %b", "%Y"),
+        TickUnit::Month(_) => ("%b", "%Y"),
+        TickUnit::Year(_) => ("%Y", ""),
     };
     TimeTick { at, label: when.strftime(label).to_string(), context: when.strftime(context).to_string() }
 }

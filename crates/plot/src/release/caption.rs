@@ -3,7 +3,7 @@
 use super::panel::TRUTH;
 use super::{Curve, ReleasePlot};
 use crate::canvas::Canvas;
-use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
+use crate::style::{MARGIN, NORMAL, ROOM, SMALL, Stroke, TextAnchor, TextStyle, WIDTH, ink};
 use crate::text::{fit, grouped, percent, release, width};
 
 /// The quantity of the values, the number of groups shown, and the meaning of line and band.
@@ -28,7 +28,7 @@ pub(super) fn caption(canvas: &mut Canvas, y: f64, plot: &ReleasePlot, shown: &[
         if plot.apart || shown.len() == 1 || shown.len() > ink::GROUPS.len() { ink::GROUPS[0].0 } else { ink::MUTED };
     let mut x = WIDTH - MARGIN;
     for (index, entry) in key.iter().enumerate().rev() {
-        canvas.text(x, y, entry, TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::End));
+        canvas.text(x, y, entry, TextStyle::new(SMALL, ink::MUTED).anchor(TextAnchor::End));
         x -= width(entry, SMALL, false) + 8.0;
         let middle = y - 4.0;
         if index == 0 {

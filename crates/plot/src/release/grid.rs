@@ -1,12 +1,12 @@
 //! Five to twelve groups: one small panel each, on one scale unless the sizes differ too much.
 
 use super::caption::{caption, last_value};
-use super::panel::{self, Panel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
+use super::panel::{self, ReleasePanel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
 use super::{Curve, ReleasePlot, spread};
 use crate::axis::ValueAxis;
 use crate::canvas::Canvas;
 use crate::frame::Frame;
-use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, TextStyle, WIDTH, ink};
+use crate::style::{MARGIN, NORMAL, ROOM, SMALL, TextAnchor, TextStyle, WIDTH, ink};
 use crate::text::{fit, width};
 
 /// Space above the panels for their caption and legend.
@@ -42,7 +42,7 @@ fn has_spread(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
 
 /// Draws the panels from `top` on.
 pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&Curve]) {
-    let grid = Grid::new(plot, shown);
+    let grid = PanelGrid::new(plot, shown);
     let note = if grid.shared { grid.axes[0].unit() } else { "each panel on its own scale".into() };
     caption(canvas, top + 16.0, plot, shown, &note);
     for (index, curve) in shown.iter().enumerate() {
@@ -56,12 +56,12 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&
         let aside = panel::gutter(&plot.time_labels, grid.times, left, spread::aside(plot, shown));
         let top = top + CAPTION + panels + spread::CAPTION - 10.0;
         let frame = Frame { left, top, width: WIDTH - MARGIN - aside - left, height: spread::HEIGHT };
-        let slim = Panel { frame, times: grid.times, values };
+        let slim = ReleasePanel { frame, times: grid.times, values };
         spread::draw(canvas, &slim, &axis, plot, shown, MARGIN);
     }
 }
 
-struct Grid {
+struct PanelGrid {
     columns: usize,
     groups: usize,
     shared: bool,
@@ -73,7 +73,7 @@ struct Grid {
     times: (f64, f64),
 }
 
-impl Grid {
+impl PanelGrid {
     fn new(plot: &ReleasePlot, shown: &[&Curve]) -> Self {
         let own: Vec<(f64, f64)> = shown.iter().map(|curve| panel::values([*curve], plot.unsafe_truth)).collect();
         let spans = own.iter().map(|(low, high)| high - low);
@@ -98,14 +98,14 @@ impl Grid {
     }
 
     /// The panel of a group, with labels to its left; on a shared scale, only the first of a row has labels.
-    fn place(&self, top: f64, index: usize) -> Panel {
+    fn place(&self, top: f64, index: usize) -> ReleasePanel {
         let (row, column) = ((index / self.columns) as f64, (index % self.columns) as f64);
         let count = self.columns as f64;
         let between = if self.shared { 22.0 } else { self.gutter + 16.0 };
         let width = (ROOM - self.gutter - (count - 1.0) * between) / count;
         let left = MARGIN + self.gutter + column * (width + between);
         let frame = Frame { left, top: top + HEAD + row * (HEAD + HEIGHT + GAP), width, height: HEIGHT };
-        Panel { frame, times: self.times, values: self.ranges[index] }
+        ReleasePanel { frame, times: self.times, values: self.ranges[index] }
     }
 
     fn panel(&self, canvas: &mut Canvas, top: f64, plot: &ReleasePlot, index: usize, curve: &Curve) {
@@ -125,7 +125,7 @@ impl Grid {
         let plain = plot.plain_name(index);
         canvas.text_or(frame.left, frame.top - 22.0, &name, &plain, TextStyle::new(NORMAL, ink::TEXT).bold());
         if !unit.is_empty() {
-            let quiet = TextStyle::new(unit_size, ink::MUTED).anchor(Anchor::End);
+            let quiet = TextStyle::new(unit_size, ink::MUTED).anchor(TextAnchor::End);
             canvas.text(frame.right(), frame.top - 22.0, &unit, quiet);
         }
         let value = last_value(curve);

@@ -4,7 +4,7 @@ use super::caption::{last_value, ungrouped};
 use super::{Curve, ReleasePlot, STAMP, WARNING, grid, overlay, panel};
 use crate::canvas::Canvas;
 use crate::sheet::{Sheet, SheetTexts};
-use crate::style::{Anchor, NORMAL, TextStyle, WIDTH, ink};
+use crate::style::{NORMAL, TextAnchor, TextStyle, WIDTH, ink};
 use crate::text::{fit, grouped, percent};
 
 /// Height of the banner of a stamp.
@@ -35,7 +35,7 @@ pub(super) fn draw(plot: &ReleasePlot, shown: &[&Curve]) -> String {
 fn stamp(canvas: &mut Canvas) {
     let height = canvas.height();
     canvas.rect(0.0, 0.0, WIDTH, BANNER, ink::ALARM);
-    canvas.text(WIDTH / 2.0, 26.0, STAMP, TextStyle::new(17.0, ink::PAPER).bold().anchor(Anchor::Middle));
+    canvas.text(WIDTH / 2.0, 26.0, STAMP, TextStyle::new(17.0, ink::PAPER).bold().anchor(TextAnchor::Middle));
     for share in [0.42, 0.78] {
         canvas.watermark(WIDTH / 2.0, BANNER + (height - BANNER) * share, -16.0, 42.0, STAMP);
     }

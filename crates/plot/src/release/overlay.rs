@@ -1,7 +1,7 @@
 //! Up to four groups in one panel, each labelled at the end of its line.
 
 use super::caption::{caption, last_value, ungrouped};
-use super::panel::{self, Panel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
+use super::panel::{self, ReleasePanel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
 use super::{Curve, ReleasePlot, spread};
 use crate::axis::ValueAxis;
 use crate::canvas::Canvas;
@@ -40,7 +40,7 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&
     let width = WIDTH - MARGIN - gutter - left;
     let frame = Frame { left, top: top + CAPTION, width, height: HEIGHT };
     let slim = Frame { top: frame.bottom() + spread::CAPTION, height: spread::HEIGHT, ..frame };
-    let main = Panel { frame, times, values };
+    let main = ReleasePanel { frame, times, values };
 
     caption(canvas, top + 16.0, plot, shown, &axis.unit());
     let below = spread::wanted(shown);
@@ -52,7 +52,7 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&
     }
     end_labels(canvas, &main, shown, &labels);
     if below {
-        let slim = Panel { frame: slim, times, values: slim_values };
+        let slim = ReleasePanel { frame: slim, times, values: slim_values };
         spread::draw(canvas, &slim, &slim_axis, plot, shown, MARGIN);
     }
 }
@@ -90,7 +90,7 @@ impl Label {
 }
 
 /// Places the labels next to the ends of the lines, without overlap, with a thin leader for labels that had to move.
-fn end_labels(canvas: &mut Canvas, panel: &Panel, shown: &[&Curve], labels: &[Label]) {
+fn end_labels(canvas: &mut Canvas, panel: &ReleasePanel, shown: &[&Curve], labels: &[Label]) {
     let frame = &panel.frame;
     let ends: Vec<(f64, f64)> =
         shown.iter().map(|curve| curve.last()).map(|point| (panel.x(point.at), panel.y(point.value))).collect();

@@ -6,7 +6,7 @@ use crate::axis::{ValueAxis, with_padding};
 use crate::canvas::Canvas;
 use crate::decimate;
 use crate::frame::{Frame, crisp};
-use crate::style::{Anchor, MARGIN, SMALL, Stroke, TextStyle, WIDTH, ink};
+use crate::style::{MARGIN, SMALL, Stroke, TextAnchor, TextStyle, WIDTH, ink};
 use crate::text::width;
 
 /// Up to this many releases each gets a dot.
@@ -16,13 +16,13 @@ pub(super) const TRUTH: Stroke = Stroke { colour: ink::TRUTH, width: 1.25, dash:
 
 /// A rectangle on the sheet and the ranges of time and value that it shows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Panel {
+pub(super) struct ReleasePanel {
     pub(super) frame: Frame,
     pub(super) times: (f64, f64),
     pub(super) values: (f64, f64),
 }
 
-impl Panel {
+impl ReleasePanel {
     pub(super) fn x(&self, at: f64) -> f64 {
         let ((low, high), frame) = (self.times, self.frame);
         // A single time is drawn in the middle.
@@ -75,7 +75,7 @@ pub(super) fn ticks_width(axis: &ValueAxis) -> f64 {
 }
 
 /// Horizontal grid lines, with labels to their left unless the neighbouring panel has them.
-pub(super) fn value_axis(canvas: &mut Canvas, panel: &Panel, axis: &ValueAxis, labels: bool) {
+pub(super) fn value_axis(canvas: &mut Canvas, panel: &ReleasePanel, axis: &ValueAxis, labels: bool) {
     for &tick in &axis.ticks {
         let colour = if tick == 0.0 { ink::AXIS } else { ink::GRID };
         let label = labels.then(|| axis.label(tick));
@@ -112,7 +112,7 @@ pub(super) fn gutter(labels: &TimeLabels, times: (f64, f64), left: f64, least: f
 }
 
 /// Vertical grid lines, and labels below.
-pub(super) fn time_axis(canvas: &mut Canvas, panel: &Panel, labels: &TimeLabels, style: TimeAxis) {
+pub(super) fn time_axis(canvas: &mut Canvas, panel: &ReleasePanel, labels: &TimeLabels, style: TimeAxis) {
     let (frame, times) = (&panel.frame, panel.times);
     let ticks = labels.ticks(times.0, times.1, frame.width);
     for tick in &ticks {
@@ -123,7 +123,7 @@ pub(super) fn time_axis(canvas: &mut Canvas, panel: &Panel, labels: &TimeLabels,
         return;
     }
     frame.base_line(canvas);
-    let quiet = TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle);
+    let quiet = TextStyle::new(SMALL, ink::MUTED).anchor(TextAnchor::Middle);
     // A label that extends beyond the end would run into the next panel's first label.
     let inside = |tick: &TimeTick| label_end(tick, times, frame.width) <= frame.width;
     let room = |tick: &TimeTick| style == TimeAxis::Full || ticks.len() == 1 || inside(tick);
@@ -151,7 +151,7 @@ pub(super) fn time_axis(canvas: &mut Canvas, panel: &Panel, labels: &TimeLabels,
 }
 
 /// One group: its intervals as a band, its releases as a line, and its true counts dashed if they are shown.
-pub(super) fn group(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &'static str, truth: bool) {
+pub(super) fn group(canvas: &mut Canvas, panel: &ReleasePanel, curve: &Curve, colour: &'static str, truth: bool) {
     let points = &curve.points;
     let band = points.iter().map(|point| (panel.x(point.at), panel.y(point.upper), panel.y(point.lower)));
     canvas.area(&decimate::envelope(band, panel.frame.width), colour, 0.22);
@@ -171,7 +171,7 @@ pub(super) fn group(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &
 }
 
 /// Single releases, and their intervals as whiskers if a band would have no width.
-fn dots(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &'static str) {
+fn dots(canvas: &mut Canvas, panel: &ReleasePanel, curve: &Curve, colour: &'static str) {
     let alone = curve.points.len() == 1;
     for point in &curve.points {
         let x = panel.x(point.at);

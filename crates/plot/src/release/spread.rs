@@ -1,6 +1,6 @@
 //! The slim panel below: the width of the intervals or, with true counts, the error of the releases.
 
-use super::panel::{self, Panel, TimeAxis};
+use super::panel::{self, ReleasePanel, TimeAxis};
 use super::{Curve, Point, ReleasePlot};
 use crate::axis::ValueAxis;
 use crate::canvas::Canvas;
@@ -52,7 +52,7 @@ fn errors(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
 /// Draws the panel with its caption and the time axis.
 pub(super) fn draw(
     canvas: &mut Canvas,
-    panel: &Panel,
+    panel: &ReleasePanel,
     axis: &ValueAxis,
     plot: &ReleasePlot,
     shown: &[&Curve],
@@ -80,7 +80,7 @@ pub(super) fn draw(
     }
 }
 
-fn draw_widths(canvas: &mut Canvas, panel: &Panel, shown: &[&Curve], shared: bool) {
+fn draw_widths(canvas: &mut Canvas, panel: &ReleasePanel, shown: &[&Curve], shared: bool) {
     let drawn = if shared { &shown[..1] } else { shown };
     for (index, curve) in drawn.iter().enumerate() {
         let (colour, width) = match (shared, ink::GROUPS.get(index)) {
@@ -104,7 +104,7 @@ fn draw_widths(canvas: &mut Canvas, panel: &Panel, shown: &[&Curve], shared: boo
     canvas.text(panel.frame.right() + ASIDE, y, &at_most(widest), TextStyle::new(NORMAL, ink::TEXT));
 }
 
-fn draw_errors(canvas: &mut Canvas, panel: &Panel, shown: &[&Curve], shared: bool) {
+fn draw_errors(canvas: &mut Canvas, panel: &ReleasePanel, shown: &[&Curve], shared: bool) {
     for curve in if shared { &shown[..1] } else { shown } {
         let band = curve.points.iter().map(|point| {
             let half = point.half_width();

@@ -1,6 +1,6 @@
 //! The bounds of least total error: dropped events and noise.
 
-use super::{Estimate, Figure, edges};
+use super::{ContributionEstimate, EstimatedNumber, edges};
 use evertally::plan::Objective;
 use evertally_declare::error::Result;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub struct Stretch {
 
 /// Bounds on a person, and their costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
+pub struct BoundChoice {
     /// Events in total.
     pub max_events: u64,
     /// Events per step; `None` for no bound.
@@ -40,7 +40,7 @@ pub struct Choice {
     pub noise: f64,
 }
 
-impl Choice {
+impl BoundChoice {
     /// Root of the sum of the squares of the missing count and the noise.
     pub fn total(&self) -> f64 {
         self.missing.hypot(self.noise)
@@ -51,19 +51,19 @@ impl Choice {
 #[derive(Clone, Debug)]
 pub struct Choices {
     /// The best.
-    pub best: Choice,
+    pub best: BoundChoice,
     /// Other total bounds with the best bound per step, in increasing order, including the best.
-    pub in_all: Vec<Choice>,
+    pub in_all: Vec<BoundChoice>,
     /// Other bounds per step with the best total bound, in increasing order, including the best.
-    pub per_step: Vec<Choice>,
+    pub per_step: Vec<BoundChoice>,
 }
 
 /// Tries each pair of bounds once.
 struct BoundSearch<'a> {
-    estimate: &'a Estimate,
+    estimate: &'a ContributionEstimate,
     stretch: Stretch,
     noise_of: &'a mut dyn FnMut(u64, Option<u64>) -> Result<f64>,
-    known: HashMap<(u64, usize), Choice>,
+    known: HashMap<(u64, usize), BoundChoice>,
 }
 
 impl Choices {
@@ -76,7 +76,7 @@ impl Choices {
     /// # Errors
     /// Errors of `noise_of`.
     pub fn new(
-        estimate: &Estimate,
+        estimate: &ContributionEstimate,
         stretch: Stretch,
         noise_of: &mut dyn FnMut(u64, Option<u64>) -> Result<f64>,
     ) -> Result<Self> {
@@ -113,7 +113,7 @@ impl Choices {
 
 impl BoundSearch<'_> {
     /// The count that one group's running count misses, and the share of all events that is dropped in a stretch.
-    fn missing(&self, bound: u64, step: usize) -> (f64, Figure) {
+    fn missing(&self, bound: u64, step: usize) -> (f64, EstimatedNumber) {
         let Stretch { looks, count, groups, objective } = self.stretch;
         let lacks_after = |share: f64| self.estimate.left_out(step, bound as f64, looks * share);
         let whole = lacks_after(1.0);
@@ -128,17 +128,20 @@ impl BoundSearch<'_> {
             }
         };
         let events = (looks * self.estimate.events().value).max(f64::MIN_POSITIVE);
-        (missing / groups, Figure { value: (whole.value / events).min(1.0), std_error: whole.std_error / events })
+        (
+            missing / groups,
+            EstimatedNumber { value: (whole.value / events).min(1.0), std_error: whole.std_error / events },
+        )
     }
 
-    fn choice(&mut self, bound: u64, step: usize) -> Result<Choice> {
+    fn choice(&mut self, bound: u64, step: usize) -> Result<BoundChoice> {
         if let Some(known) = self.known.get(&(bound, step)) {
             return Ok(*known);
         }
         let per_step = self.estimate.candidates().per_step()[step];
         let (missing, left_out) = self.missing(bound, step);
         let noise = (self.noise_of)(bound, per_step)?;
-        let choice = Choice {
+        let choice = BoundChoice {
             max_events: bound,
             max_events_per_step: per_step,
             share: 1.0 - left_out.value,

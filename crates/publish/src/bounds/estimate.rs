@@ -10,7 +10,7 @@ const FALSE_POSITIVE_RATE: f64 = 0.05;
 /// Noisy counts of persons, by the number of events that each bound per step drops, and by their total number of
 /// events.
 #[derive(Clone, Debug)]
-pub struct Estimate {
+pub struct ContributionEstimate {
     candidates: Candidates,
     /// By histogram.
     counts: Vec<Vec<f64>>,
@@ -22,14 +22,14 @@ pub struct Estimate {
 
 /// An estimated number of persons or events.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct EstimatedNumber {
     /// The estimate.
     pub value: f64,
     /// Its standard error, from the noise.
     pub std_error: f64,
 }
 
-impl Estimate {
+impl ContributionEstimate {
     /// From released counts, one histogram after the other.
     ///
     /// Few persons have very many events; most cells at the far end are empty. The noise of a single person there
@@ -64,23 +64,23 @@ impl Estimate {
     }
 
     /// The estimated number of persons.
-    pub fn persons(&self) -> Figure {
+    pub fn persons(&self) -> EstimatedNumber {
         self.sum(self.counts.len() - 1, |_| 1.0)
     }
 
     /// The estimated number of events.
-    pub fn events(&self) -> Figure {
+    pub fn events(&self) -> EstimatedNumber {
         self.sum(self.counts.len() - 1, |events| events)
     }
 
     /// The most events that are dropped in a stretch `looks` times as long as the observed one, under the bound per
     /// step at this index and this total bound. Everyone is assumed to continue at the same rate.
-    pub fn left_out(&self, per_step: usize, in_all: f64, looks: f64) -> Figure {
+    pub fn left_out(&self, per_step: usize, in_all: f64, looks: f64) -> EstimatedNumber {
         let all = self.counts.len() - 1;
         let beyond = self.sum(all, |events| (looks * events - in_all).max(0.0));
         let in_steps = if per_step == all { self.sum(all, |_| 0.0) } else { self.sum(per_step, |lost| looks * lost) };
         let value = beyond.value.max(0.0) + in_steps.value.max(0.0);
-        Figure { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
+        EstimatedNumber { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
     }
 
     /// Cells with fewer persons cannot be told apart from empty ones.
@@ -89,7 +89,7 @@ impl Estimate {
     }
 
     /// The sum of `of` over all persons of a histogram; each cell uses the mean over its numbers.
-    fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> Figure {
+    fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> EstimatedNumber {
         let edges = &self.candidates.edges;
         let (mut total, mut variance) = (0.0, 0.0);
         for (cell, count) in self.counts[histogram].iter().enumerate().filter(|(_, count)| **count != 0.0) {
@@ -100,7 +100,7 @@ impl Estimate {
             total += count * mean;
             variance += (self.std_error * mean).powi(2);
         }
-        Figure { value: total, std_error: variance.sqrt() }
+        EstimatedNumber { value: total, std_error: variance.sqrt() }
     }
 }
 

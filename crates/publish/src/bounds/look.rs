@@ -1,6 +1,6 @@
 //! Counts the events of each person, and releases histograms of the counts.
 
-use super::{Candidates, Estimate};
+use super::{Candidates, ContributionEstimate};
 use crate::session::{GroupAssigner, Placer};
 use evertally::noise::{SecretKey, StreamName};
 use evertally::plan::Plan;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Counts the events of each person in a stretch of time. It holds exact counts: protect it like the data.
 ///
 /// Memory: about 40 bytes per person, and 8 more per candidate bound per step.
-pub struct Look {
+pub struct PersonEventCounts {
     candidates: Candidates,
     columns: Columns,
     placer: Placer<GroupAssigner>,
@@ -41,11 +41,11 @@ struct Person {
 /// Noisy histograms, and the record that the ledger must hold before anyone sees them.
 pub struct ReleasedLook {
     /// The estimates computed from them.
-    pub estimate: Estimate,
+    pub estimate: ContributionEstimate,
     digest: StreamDigest,
 }
 
-impl Look {
+impl PersonEventCounts {
     /// A look at the events in a stretch of time, filtered as a stream with these settings would filter them: events of
     /// declared groups only, and without events that lack a person if those are skipped. The counts are released under
     /// `name` by the plan that the candidates [ask for](Candidates::request).
@@ -138,7 +138,7 @@ impl Look {
         }
         digest.close_step(&counts)?;
         let noisy: Vec<f64> = sums.tick()?.iter().map(|release| release.value()).collect();
-        let estimate = Estimate::new(self.candidates, &noisy, &self.plan)?;
+        let estimate = ContributionEstimate::new(self.candidates, &noisy, &self.plan)?;
         Ok(ReleasedLook { estimate, digest })
     }
 }

@@ -6,7 +6,7 @@ use evertally::plan::Objective;
 use evertally::privacy::{Epsilon, Rho};
 use evertally_declare::declaration::{Declaration, Settings};
 use evertally_declare::error::Place;
-use evertally_declare::event::{Cells, Event, Field, Layout, Position};
+use evertally_declare::event::{Cells, ColumnLayout, Event, Field, Position};
 use evertally_declare::steps::{Horizon, StepCalendar};
 use evertally_ledger::ledger::Ledger;
 use proptest::prelude::*;
@@ -31,21 +31,22 @@ fn settings() -> Settings {
     declared.resolve().unwrap()
 }
 
-fn look(budget: Budget, per_step: &[u64], seed: u64, rows: &[Row]) -> (Look, SecretKey) {
+fn look(budget: Budget, per_step: &[u64], seed: u64, rows: &[Row]) -> (PersonEventCounts, SecretKey) {
     let (settings, key) = (settings(), SecretKey::insecure_from_test_seed(TestSeed(seed)));
     let candidates = Candidates::new(8, per_step).unwrap();
     let plan = candidates.request(budget, false).plan().unwrap();
     let calendar = &settings.calendar;
     let end = Horizon::Steps(STEPS);
     let stretch = StepCalendar::new(calendar.start(), end, calendar.every(), calendar.zone().clone()).unwrap();
-    let mut look = Look::new(&settings, stretch, candidates, ("look".parse().unwrap(), plan), &key).unwrap();
+    let mut look =
+        PersonEventCounts::new(&settings, stretch, candidates, ("look".parse().unwrap(), plan), &key).unwrap();
     struct Pair([Field<'static>; 2]);
     impl Cells for Pair {
         fn cell(&self, slot: usize) -> Field<'_> {
             self.0[slot]
         }
     }
-    let layout = Layout::new(look.columns());
+    let layout = ColumnLayout::new(look.columns());
     for (number, (step, person)) in rows.iter().enumerate() {
         let micros = (*step as i64 - 1) * 3_600_000_000 + 1;
         let cells = Pair([Field::Instant(micros), Field::Integer(*person as i64)]);

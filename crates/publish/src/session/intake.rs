@@ -11,32 +11,32 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 /// An event that waits for its turn; ordered by step, then by arrival.
-pub(super) struct Waiting<L> {
+pub(super) struct PendingEvent<L> {
     arrival: u64,
     pub(super) placed: Placed<L>,
 }
 
-impl<L> Waiting<L> {
+impl<L> PendingEvent<L> {
     fn turn(&self) -> (u64, u64) {
         (self.placed.step, self.arrival)
     }
 }
 
-impl<L> PartialEq for Waiting<L> {
+impl<L> PartialEq for PendingEvent<L> {
     fn eq(&self, other: &Self) -> bool {
         self.turn() == other.turn()
     }
 }
 
-impl<L> Eq for Waiting<L> {}
+impl<L> Eq for PendingEvent<L> {}
 
-impl<L> PartialOrd for Waiting<L> {
+impl<L> PartialOrd for PendingEvent<L> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<L> Ord for Waiting<L> {
+impl<L> Ord for PendingEvent<L> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.turn().cmp(&other.turn())
     }
@@ -93,9 +93,9 @@ impl Intake {
     }
 
     /// Queues an event after all that have arrived.
-    pub(super) fn arrive<L>(&mut self, placed: Placed<L>) -> Waiting<L> {
+    pub(super) fn arrive<L>(&mut self, placed: Placed<L>) -> PendingEvent<L> {
         self.arrivals += 1;
-        Waiting { arrival: self.arrivals, placed }
+        PendingEvent { arrival: self.arrivals, placed }
     }
 
     /// The first step of the last event's period.

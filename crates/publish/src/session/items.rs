@@ -1,11 +1,11 @@
 //! Counts of very many items, in a sketch.
 
 use super::placer::leave_out;
-use super::{Accumulator, KeptEvent, Labels};
+use super::{Accumulator, KeptEvent, LabelAssigner};
 use evertally::noise::GuardedKey;
 use evertally::sketch::{CountSketch, SketchPlan};
 use evertally_declare::error::Result;
-use evertally_declare::event::{Event, Role};
+use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::policy::Refusable;
 use evertally_declare::stream::Stream;
 use evertally_declare::tuples::push_encoded;
@@ -41,7 +41,7 @@ pub struct ItemLabels {
     text: String,
 }
 
-impl Labels for ItemLabels {
+impl LabelAssigner for ItemLabels {
     type Label = Box<[u8]>;
 
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Box<[u8]>>> {
@@ -61,12 +61,12 @@ pub(super) fn push_labels(
     what: &str,
 ) -> Result<bool> {
     for column in 0..event.label_count() {
-        let Some(cell) = event.identity(Role::Label(column), stream.ids, text)? else {
+        let Some(cell) = event.identity(ColumnRole::Label(column), stream.ids, text)? else {
             if stream.missing == Refusable::Skip {
                 return Ok(false);
             }
             let problem = format!("the event has no {what}: this part of its name is missing");
-            return Err(event.error(Role::Label(column), problem).remedy(leave_out()).into());
+            return Err(event.error(ColumnRole::Label(column), problem).remedy(leave_out()).into());
         };
         push_encoded(code, cell);
     }

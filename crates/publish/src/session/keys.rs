@@ -2,11 +2,11 @@
 
 use super::items::next_stop;
 use super::placer::leave_out;
-use super::{Accumulator, KeptEvent, Labels};
+use super::{Accumulator, KeptEvent, LabelAssigner};
 use evertally::noise::GuardedKey;
 use evertally::sketch::{DyadicCounts, KeyTree, SketchPlan};
 use evertally_declare::error::Result;
-use evertally_declare::event::{Event, Role};
+use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::policy::Refusable;
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
@@ -41,22 +41,22 @@ pub struct KeyLabels {
     text: String,
 }
 
-impl Labels for KeyLabels {
+impl LabelAssigner for KeyLabels {
     type Label = u64;
 
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<u64>> {
-        let Some(cell) = event.identity(Role::Label(0), stream.ids, &mut self.text)? else {
+        let Some(cell) = event.identity(ColumnRole::Label(0), stream.ids, &mut self.text)? else {
             if stream.missing == Refusable::Skip {
                 return Ok(None);
             }
             let problem = "the event has no key: this cell is missing";
-            return Err(event.error(Role::Label(0), problem).remedy(leave_out()).into());
+            return Err(event.error(ColumnRole::Label(0), problem).remedy(leave_out()).into());
         };
         // Only digits, without leading zeros: another text would be another item elsewhere.
         let key = cell.parse::<u64>().ok().filter(|key| *key >> self.tree.bits() == 0 && key.to_string() == cell);
         let bits = self.tree.bits();
         key.map(Some).ok_or_else(|| {
-            event.bad_cell(Role::Label(0), sentence![format!("is not a whole number below 2^{bits}")]).into()
+            event.bad_cell(ColumnRole::Label(0), sentence![format!("is not a whole number below 2^{bits}")]).into()
         })
     }
 }

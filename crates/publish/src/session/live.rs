@@ -9,7 +9,7 @@ use super::sums::GroupNumbers;
 use super::{Accumulator, ClosedStep, GroupRef, Placed, Placer, RunningSums, Session};
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
-use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
 use evertally_declare::problem::sentence;
@@ -25,7 +25,7 @@ const NAME: usize = 16;
 
 /// The saved state of a live session.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedLive {
     version: u32,
     step: u64,
     chain: [u8; 32],
@@ -63,7 +63,7 @@ impl Session<RunningSums> {
         ledger: &Ledger,
         state: &[u8],
     ) -> Result<Self> {
-        let saved: Saved = postcard::from_bytes(state).map_err(|_| damaged())?;
+        let saved: SavedLive = postcard::from_bytes(state).map_err(|_| damaged())?;
         if saved.version != VERSION {
             return Err(usage("the saved state of the stream was written by another version of this program"));
         }
@@ -97,7 +97,7 @@ impl Session<RunningSums> {
     pub fn live_state(&self) -> Result<Option<Vec<u8>>> {
         self.check_not_ended()?;
         let Some(open) = self.tally.open() else { return Ok(None) };
-        let saved = Saved {
+        let saved = SavedLive {
             version: VERSION,
             step: self.step(),
             chain: self.digest.chain(),
@@ -198,7 +198,7 @@ fn into_live(mut stream: Stream) -> Result<Stream> {
     Ok(stream.through_horizon())
 }
 
-fn damaged() -> Error {
+fn damaged() -> PipelineError {
     usage("the saved state of the stream is damaged; restore the folder from a backup")
 }
 

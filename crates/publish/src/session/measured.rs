@@ -1,14 +1,14 @@
 //! The sums for several measures of one stream, each part under its own plan.
 
 use super::KeptEvent;
-use crate::row::{Amount, ReleaseRow};
+use crate::row::{ReleaseRow, ReleasedValue};
 use crate::rows::seven_digits;
 use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally::stream::{GroupedSums, Groups, Release};
-use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::measures::activity::{Activity, CountedMembers, GroupMember};
-use evertally_declare::measures::estimate::{Estimate, Estimator, decimals};
+use evertally_declare::measures::estimate::{Estimator, MeasureEstimate, decimals};
 use evertally_declare::measures::parts::Part;
 use evertally_declare::measures::{Bundle, PlannedPart};
 use evertally_declare::stream::Stream;
@@ -38,11 +38,11 @@ struct PartSums {
     /// The open step's additions.
     open: Vec<i64>,
     releases: Vec<Release>,
-    memory: Memory,
+    memory: PersonMemory,
 }
 
 /// A part's memory of people. **Not private.**
-enum Memory {
+enum PersonMemory {
     None,
     CountedMembers(CountedMembers),
     Active(Activity),
@@ -71,9 +71,9 @@ impl PartSums {
         let open = vec![0; names.len()];
         let sums = GroupedSums::new(planned.plan.clone(), key, name.clone(), names)?;
         let memory = match planned.part {
-            Part::People => Memory::CountedMembers(CountedMembers::default()),
-            Part::Active(window) | Part::Present(window) => Memory::Active(Activity::new(window)),
-            _ => Memory::None,
+            Part::People => PersonMemory::CountedMembers(CountedMembers::default()),
+            Part::Active(window) | Part::Present(window) => PersonMemory::Active(Activity::new(window)),
+            _ => PersonMemory::None,
         };
         Ok(Self { part: planned.part.clone(), sums, open, releases: Vec::new(), memory })
     }
@@ -89,12 +89,12 @@ impl PartSums {
         let names = names(&planned.part, groups)?;
         let sums = GroupedSums::restore(planned.plan.clone(), key, name.clone(), names, &saved.sums)?;
         let memory = match (&planned.part, saved.counted, saved.active) {
-            (Part::People, Some(counted), None) => Memory::CountedMembers(CountedMembers::restore(counted)),
+            (Part::People, Some(counted), None) => PersonMemory::CountedMembers(CountedMembers::restore(counted)),
             (Part::Active(window) | Part::Present(window), None, Some(active)) => {
-                Memory::Active(Activity::restore(*window, sums.step(), active).ok_or_else(damaged)?)
+                PersonMemory::Active(Activity::restore(*window, sums.step(), active).ok_or_else(damaged)?)
             }
             (Part::People | Part::Active(_) | Part::Present(_), ..) => return Err(damaged()),
-            (_, None, None) => Memory::None,
+            (_, None, None) => PersonMemory::None,
             _ => return Err(damaged()),
         };
         Ok(Self { sums, memory, ..empty })
@@ -103,9 +103,9 @@ impl PartSums {
     fn save(&self) -> SavedPart {
         let (mut counted, mut active) = (None, None);
         match &self.memory {
-            Memory::None => {}
-            Memory::CountedMembers(memory) => counted = Some(memory.save()),
-            Memory::Active(memory) => active = Some(memory.save()),
+            PersonMemory::None => {}
+            PersonMemory::CountedMembers(memory) => counted = Some(memory.save()),
+            PersonMemory::Active(memory) => active = Some(memory.save()),
         }
         SavedPart { sums: self.sums.save(), counted, active }
     }
@@ -122,18 +122,20 @@ impl PartSums {
             Ok(())
         };
         match memory {
-            Memory::None => {
+            PersonMemory::None => {
                 part.of_event(bundle.centre(), noise, kept.value, |cell, value| add_at(group * cells + cell, value))
             }
-            Memory::CountedMembers(counted) => match counted.is_first(member, kept.since) {
+            PersonMemory::CountedMembers(counted) => match counted.is_first(member, kept.since) {
                 true => add_at(group, 1),
                 false => Ok(()),
             },
             // People who are present are counted at the end of the step.
-            Memory::Active(activity) => match activity.activate(member, step) && !matches!(part, Part::Present(_)) {
-                true => add_at(group, 1),
-                false => Ok(()),
-            },
+            PersonMemory::Active(activity) => {
+                match activity.activate(member, step) && !matches!(part, Part::Present(_)) {
+                    true => add_at(group, 1),
+                    false => Ok(()),
+                }
+            }
         }
     }
 
@@ -150,7 +152,7 @@ impl PartSums {
 
     /// Counts the people who become inactive in the open step, at its end.
     fn end_step(&mut self) -> Result<()> {
-        let Memory::Active(activity) = &mut self.memory else { return Ok(()) };
+        let PersonMemory::Active(activity) = &mut self.memory else { return Ok(()) };
         let downs = activity.downs(self.sums.step() + 1);
         if matches!(self.part, Part::Present(_)) {
             let active = activity.active(self.open.len());
@@ -168,7 +170,7 @@ impl PartSums {
     }
 }
 
-fn damaged() -> Error {
+fn damaged() -> PipelineError {
     usage("the saved state of the stream is damaged; rebuild it from the raw data")
 }
 
@@ -285,7 +287,7 @@ impl MeasuredSums {
     }
 
     /// Visits the rows of the last closed step, each with its place among all groups and measures.
-    pub(super) fn for_each_row<E: From<Error>>(
+    pub(super) fn for_each_row<E: From<PipelineError>>(
         &mut self,
         stream: &Stream,
         tuples: &[Vec<String>],
@@ -311,7 +313,7 @@ impl MeasuredSums {
                     span,
                     groups: &groups,
                     step,
-                    value: Amount { text: &text, number },
+                    value: ReleasedValue { text: &text, number },
                     std_error: seven_digits(row.std_error),
                     lower: end(row, row.lower),
                     upper: end(row, row.upper),
@@ -325,7 +327,7 @@ impl MeasuredSums {
 }
 
 /// An end of an interval, with as many decimals as its value: seven digits would be too few for large sums.
-fn end(row: &Estimate, end: f64) -> f64 {
+fn end(row: &MeasureEstimate, end: f64) -> f64 {
     if row.exact.is_some() || !end.is_finite() {
         return end;
     }
@@ -334,7 +336,7 @@ fn end(row: &Estimate, end: f64) -> f64 {
 }
 
 /// Writes counts exactly and other values to a thousandth of their standard error; writes nothing for a missing value.
-fn write_value(row: &Estimate, text: &mut String) {
+fn write_value(row: &MeasureEstimate, text: &mut String) {
     let decimals = decimals(row.std_error);
     match row.exact {
         Some(release) => write!(text, "{release}"),

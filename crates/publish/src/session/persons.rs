@@ -8,7 +8,7 @@ use evertally_declare::error::{Result, usage};
 const PARTS: usize = 64;
 /// The bits of a pseudonym that choose its part.
 const PART_BITS: u32 = PARTS.trailing_zeros();
-/// Out of this many places of a part ([`Part::homes`]), …
+/// Out of this many places of a part ([`TablePart::homes`]), …
 const PLACES_PER_GROUP: usize = 5;
 /// … at most this many are taken. The part then grows by the same ratio: 32 bytes · (5/4)² are 50 per person.
 const MAX_TAKEN: usize = 4;
@@ -30,20 +30,20 @@ pub struct Persons {
     bound: ContributionBound,
     /// The first step of the current period; all persons in the table have an event in it.
     since: u64,
-    parts: Vec<Part>,
+    parts: Vec<TablePart>,
 }
 
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))] // half a cache line each, never parts of two
-struct Entry {
+struct PersonEntry {
     name: Pseudonym,
     /// If empty, the place is free: the first event of a person is always kept.
     kept: Kept,
 }
 
-const _: () = assert!(size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<PersonEntry>() == 32);
 
-impl Entry {
+impl PersonEntry {
     #[inline]
     fn is_free(&self) -> bool {
         self.kept.total() == 0
@@ -53,7 +53,7 @@ impl Entry {
 impl Persons {
     /// An empty table under these bounds.
     pub fn new(bound: ContributionBound) -> Self {
-        let part = || Part { is_detailed: bound.needs_details(), ..Part::default() };
+        let part = || TablePart { is_detailed: bound.needs_details(), ..TablePart::default() };
         Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() }
     }
 
@@ -86,7 +86,7 @@ impl Persons {
         assert!(since > self.since, "periods never go back: {since} after {}", self.since);
         self.since = since;
         for part in &mut self.parts {
-            *part = Part { is_detailed: part.is_detailed, ..Part::default() };
+            *part = TablePart { is_detailed: part.is_detailed, ..TablePart::default() };
         }
     }
 
@@ -112,7 +112,7 @@ impl Persons {
         if count == 0 {
             return bytes;
         }
-        for (entry, details) in self.parts.iter().flat_map(Part::persons) {
+        for (entry, details) in self.parts.iter().flat_map(TablePart::persons) {
             bytes.extend_from_slice(&entry.name.to_bytes());
             let kept = entry.kept;
             for number in [kept.step(), kept.total().into(), kept.in_step().into()] {
@@ -148,7 +148,7 @@ impl Persons {
         if count > (rest.len() / MIN_SAVED_BYTES) as u64 {
             return Err(damaged());
         }
-        let mut parts: Vec<(Vec<Entry>, Vec<Details>)> = vec![Default::default(); PARTS];
+        let mut parts: Vec<(Vec<PersonEntry>, Vec<Details>)> = vec![Default::default(); PARTS];
         let mut last = None;
         for _ in 0..count {
             let (name, behind) = rest.split_first_chunk().ok_or_else(damaged)?;
@@ -164,7 +164,7 @@ impl Persons {
             }
             let kept = persons.bound.restore(step, total, in_step)?;
             let (entries, details) = &mut parts[part_of(name)];
-            entries.push(Entry { name, kept });
+            entries.push(PersonEntry { name, kept });
             if is_detailed {
                 let spent = number()?;
                 details.push(persons.bound.restore_details(kept, spent, read_groups(&mut rest)?)?);
@@ -196,7 +196,7 @@ fn narrow(number: u64) -> Result<u32> {
     u32::try_from(number).map_err(|_| damaged())
 }
 
-fn damaged() -> evertally_declare::error::Error {
+fn damaged() -> evertally_declare::error::PipelineError {
     usage("the saved counts of persons are damaged; restore an undamaged copy, or rebuild them from the raw data")
 }
 
@@ -212,8 +212,8 @@ fn room_for(persons: usize) -> usize {
 
 /// A part of the table.
 #[derive(Default)]
-struct Part {
-    entries: Vec<Entry>,
+struct TablePart {
+    entries: Vec<PersonEntry>,
     /// The details of each entry if they are needed; otherwise empty.
     details: Vec<Details>,
     is_detailed: bool,
@@ -222,7 +222,7 @@ struct Part {
     taken: usize,
 }
 
-impl Part {
+impl TablePart {
     #[inline]
     fn home(&self, name: Pseudonym) -> usize {
         let share = name.leading() << PART_BITS;
@@ -235,7 +235,7 @@ impl Part {
     }
 
     /// All persons, in the order of their pseudonyms.
-    fn persons(&self) -> impl Iterator<Item = (&Entry, Option<&Details>)> {
+    fn persons(&self) -> impl Iterator<Item = (&PersonEntry, Option<&Details>)> {
         let taken = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_free());
         taken.map(|(place, entry)| (entry, self.details.get(place)))
     }
@@ -257,7 +257,7 @@ impl Part {
     /// Adds a new person at a place, which shifts others or grows the part; returns the place.
     #[cold]
     fn enter(&mut self, name: Pseudonym, place: usize) -> usize {
-        let free = self.entries.iter().skip(place).position(Entry::is_free);
+        let free = self.entries.iter().skip(place).position(PersonEntry::is_free);
         let has_room = (self.taken + 1) * PLACES_PER_GROUP <= self.homes * MAX_TAKEN;
         let Some(pushed) = free.filter(|_| has_room) else {
             self.grow();
@@ -266,7 +266,7 @@ impl Part {
             return self.enter(name, self.home(name) + first);
         };
         self.entries.copy_within(place..place + pushed, place + 1);
-        self.entries[place] = Entry { name, kept: Kept::default() };
+        self.entries[place] = PersonEntry { name, kept: Kept::default() };
         if self.is_detailed {
             self.details[place..=place + pushed].rotate_right(1);
             self.details[place] = Details::default();
@@ -281,9 +281,9 @@ impl Part {
     }
 
     /// Puts persons, in the order of their pseudonyms, into a table of at least this many homes.
-    fn rebuild(&mut self, entries: Vec<Entry>, mut details: Vec<Details>, homes: usize) {
+    fn rebuild(&mut self, entries: Vec<PersonEntry>, mut details: Vec<Details>, homes: usize) {
         self.homes = homes;
-        self.entries = vec![Entry::default(); homes + homes / 128 + 8];
+        self.entries = vec![PersonEntry::default(); homes + homes / 128 + 8];
         self.taken = 0;
         let (mut next, mut places) = (0, Vec::new());
         for (from, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_free()) {

@@ -5,7 +5,7 @@ use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
 use evertally_declare::error::{InputError, Result};
-use evertally_declare::event::{Event, Role};
+use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::parameter::Parameter::{self, Missing, Outside};
 use evertally_declare::policy::{OutOfBounds, Refusable};
 use evertally_declare::problem::{Sentence, sentence};
@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Assigns labels to events: the part of a [`Accumulator`](super::Accumulator) that each thread has to itself.
-pub trait Labels: Clone + Send {
+pub trait LabelAssigner: Clone + Send {
     /// The label of an event: its group or its item.
     type Label: Send;
 
@@ -116,7 +116,7 @@ pub struct Placer<S> {
     text: String,
 }
 
-impl<S: Labels> Placer<S> {
+impl<S: LabelAssigner> Placer<S> {
     /// A placer for the events of a stream.
     pub fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
         let times = TimeParser::new(stream.time_format.clone(), stream.calendar.zone().clone());
@@ -151,19 +151,19 @@ impl<S: Labels> Placer<S> {
         let person = match &self.pseudonyms {
             None => Some(Pseudonym::default()),
             Some(pseudonyms) => {
-                let name = event.identity(Role::Person, self.stream.ids, &mut self.text)?;
+                let name = event.identity(ColumnRole::Person, self.stream.ids, &mut self.text)?;
                 name.map(|name| pseudonyms.of(name))
             }
         };
         let Some(person) = person else {
-            let missing = || event.error(Role::Person, "the event names no person").remedy(leave_out());
+            let missing = || event.error(ColumnRole::Person, "the event names no person").remedy(leave_out());
             return skip_or(self.stream.missing, missing);
         };
         Ok(Some((instant, Placed { step, value, person, label, mark: 0 })))
     }
 }
 
-impl<S: Labels> Placer<S> {
+impl<S: LabelAssigner> Placer<S> {
     /// Reads a row that holds a step's sum for a group: the sum of events that were counted and bounded elsewhere. The
     /// column of times holds the number of the step. `None` for a group that the stream skips.
     ///
@@ -172,11 +172,11 @@ impl<S: Labels> Placer<S> {
     pub fn place_sum(&mut self, row: &Event<'_>, steps: RangeInclusive<u64>) -> Result<Option<Placed<S::Label>>> {
         let Some(step) = row.step_number().filter(|step| steps.contains(step)) else {
             let problem = format!("is not a step from {} through {}", steps.start(), steps.end());
-            return Err(row.bad_cell(Role::Time, problem).into());
+            return Err(row.bad_cell(ColumnRole::Time, problem).into());
         };
         let Some(label) = self.labels.label_of(&self.stream, row)? else { return Ok(None) };
         let grid = self.labels.grid_of(&self.stream, &label);
-        let value = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
+        let value = row.sum_on(grid)?.ok_or_else(|| row.error(ColumnRole::Value, "the row has no sum"))?;
         Ok(Some(Placed { step, value, person: Pseudonym::default(), label, mark: 0 }))
     }
 }
@@ -189,13 +189,13 @@ fn outside(stream: &Stream, event: &Event<'_>) -> InputError {
     let calendar = &stream.calendar;
     let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
     event
-        .bad_cell(Role::Time, format!("is outside the horizon, {start} to {end}"))
+        .bad_cell(ColumnRole::Time, format!("is outside the horizon, {start} to {end}"))
         .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
 }
 
 /// The error of an event without a value.
 pub fn no_value(event: &Event<'_>) -> InputError {
-    event.error(Role::Value, "the event has no value").remedy(leave_out())
+    event.error(ColumnRole::Value, "the event has no value").remedy(leave_out())
 }
 
 /// The remedy for events that lack a cell.
@@ -222,13 +222,13 @@ fn value(stream: &Stream, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> 
             let negative = cell.to_string().trim_start().starts_with('-');
             if negative { i64::MIN } else { i64::MAX }
         }
-        Err(problem) => return Err(event.bad_cell(Role::Value, problem.to_string()).into()),
+        Err(problem) => return Err(event.bad_cell(ColumnRole::Value, problem.to_string()).into()),
     };
     if !clamps && !(lower..=upper).contains(&value) {
         let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
         let remedy = sentence!["widen them, or use ", (Parameter::OutOfBounds, "clamp")];
         let problem = format!("is outside the bounds {lower} to {upper}");
-        return Err(event.bad_cell(Role::Value, problem).remedy(remedy).into());
+        return Err(event.bad_cell(ColumnRole::Value, problem).remedy(remedy).into());
     }
     Ok(Some(value.clamp(lower, upper)))
 }

@@ -17,7 +17,7 @@ use evertally_declare::follows::{CarriedSum, Follows};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::groups::Joined;
 use evertally_declare::stream::Stream;
-use evertally_ledger::ledger::{Ledger, Left, Output, SeenFile, TableMark};
+use evertally_ledger::ledger::{Ledger, Left, OutputBytes, SeenFile, TableMark};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl LateEvent {
 
 /// The saved state of a session between runs.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SessionState {
     version: u32,
     step: u64,
     chain: [u8; 32],
@@ -79,7 +79,7 @@ pub struct RunRecord<'a> {
     /// Groups that joined with this run.
     pub joined: Option<Joined>,
     /// Bytes to write to outputs.
-    pub outputs: Vec<Output<'a>>,
+    pub outputs: Vec<OutputBytes<'a>>,
     /// The table after this run.
     pub table: Option<TableMark>,
 }
@@ -95,7 +95,7 @@ impl Session<RunningSums> {
         if version != VERSION {
             return Err(usage("the saved state of the stream was written by another version of this program"));
         }
-        let (saved, rest) = postcard::take_from_bytes::<Saved>(state).map_err(|_| damaged())?;
+        let (saved, rest) = postcard::take_from_bytes::<SessionState>(state).map_err(|_| damaged())?;
         let stream = &leg.stream;
         let discovers = stream.plan.threshold().is_some();
         if !rest.is_empty() || !(discovers || saved.names.is_empty()) {
@@ -236,7 +236,7 @@ impl Session<RunningSums> {
             .iter()
             .map(|placed| (placed.step, number_of(&placed.label), placed.value, placed.person.to_bytes()))
             .collect();
-        let saved = Saved {
+        let saved = SessionState {
             version: VERSION,
             step,
             chain,

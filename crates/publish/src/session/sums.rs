@@ -2,13 +2,13 @@
 
 use super::items::push_labels;
 use super::measured::MeasuredSums;
-use super::{Accumulator, KeptEvent, Labels};
-use crate::rows::{ReleaseRow, Rows};
+use super::{Accumulator, KeptEvent, LabelAssigner};
+use crate::rows::{ReleaseRow, RowMaker};
 use crate::views::ViewValue;
 use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
-use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::event::Event;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::policy::Refusable;
@@ -20,11 +20,11 @@ use zeroize::Zeroizing;
 /// The running sums of a stream: one, or one for each declared or discovered group.
 pub struct RunningSums {
     groups: Option<GroupTable>,
-    streams: Streams,
+    streams: SumStreams,
     /// The sums of the open step, one per group, and those of the previous step; empty for discovered groups.
     open: Vec<i64>,
     closed: Vec<i64>,
-    rows: Rows,
+    rows: RowMaker,
     numbers: GroupNumbers,
     /// The last releases, if empty slots after them are already closed.
     shown: Vec<Release>,
@@ -32,7 +32,7 @@ pub struct RunningSums {
     step: u64,
 }
 
-enum Streams {
+enum SumStreams {
     /// The sum, and its last release.
     Total(Box<RunningSum>, Option<Release>),
     Groups(Box<GroupedSums>),
@@ -41,7 +41,7 @@ enum Streams {
     Measured(Box<MeasuredSums>),
 }
 
-impl Streams {
+impl SumStreams {
     /// The last closed slot.
     fn step(&self) -> u64 {
         match self {
@@ -63,7 +63,7 @@ pub struct ClosedStep<'a> {
     /// Present if several sums make measures.
     measured: Option<&'a mut MeasuredSums>,
     sums: &'a [i64],
-    rows: &'a mut Rows,
+    rows: &'a mut RowMaker,
 }
 
 impl RunningSums {
@@ -75,13 +75,15 @@ impl RunningSums {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match (&groups, &stream.measures) {
             (groups, Some(bundle)) => {
-                Streams::Measured(Box::new(MeasuredSums::new(stream, bundle, groups.as_ref(), key)?))
+                SumStreams::Measured(Box::new(MeasuredSums::new(stream, bundle, groups.as_ref(), key)?))
             }
             (None, None) if plan.threshold().is_some() => {
-                Streams::Discovered(Box::new(DiscoveredSums::new(plan, key, name)?))
+                SumStreams::Discovered(Box::new(DiscoveredSums::new(plan, key, name)?))
             }
-            (None, None) => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
-            (Some(table), None) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
+            (None, None) => SumStreams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
+            (Some(table), None) => {
+                SumStreams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?))
+            }
         };
         Self::of(stream, groups, streams, key, 0)
     }
@@ -99,14 +101,14 @@ impl RunningSums {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match (&groups, &stream.measures) {
             (groups, Some(bundle)) => {
-                Streams::Measured(Box::new(MeasuredSums::restore(stream, bundle, groups.as_ref(), key, saved)?))
+                SumStreams::Measured(Box::new(MeasuredSums::restore(stream, bundle, groups.as_ref(), key, saved)?))
             }
             (None, None) if plan.threshold().is_some() => {
-                Streams::Discovered(Box::new(DiscoveredSums::restore(plan, key, name, saved)?))
+                SumStreams::Discovered(Box::new(DiscoveredSums::restore(plan, key, name, saved)?))
             }
-            (None, None) => Streams::Total(Box::new(RunningSum::restore(plan, key, name, saved)?), None),
+            (None, None) => SumStreams::Total(Box::new(RunningSum::restore(plan, key, name, saved)?), None),
             (Some(table), None) => {
-                Streams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
+                SumStreams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
             }
         };
         if streams.step() != stream.published.as_ref().map_or(step, |published| published.slots_through(step)) {
@@ -115,13 +117,19 @@ impl RunningSums {
         Self::of(stream, groups, streams, key, step)
     }
 
-    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams, key: &SecretKey, step: u64) -> Result<Self> {
-        let mut rows = Rows::new(stream, groups.as_ref())?;
-        if let Streams::Discovered(keys) = &streams {
-            rows = Rows::of_discovered(stream)?;
+    fn of(
+        stream: &Stream,
+        groups: Option<GroupTable>,
+        streams: SumStreams,
+        key: &SecretKey,
+        step: u64,
+    ) -> Result<Self> {
+        let mut rows = RowMaker::new(stream, groups.as_ref())?;
+        if let SumStreams::Discovered(keys) = &streams {
+            rows = RowMaker::of_discovered(stream)?;
             (0..keys.shown()).try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
         }
-        let count = if matches!(streams, Streams::Discovered(_)) { 0 } else { rows.tuples().len() };
+        let count = if matches!(streams, SumStreams::Discovered(_)) { 0 } else { rows.tuples().len() };
         let numbers = GroupNumbers::new(stream, key);
         Ok(Self {
             groups,
@@ -138,20 +146,20 @@ impl RunningSums {
     /// The saved form of the closed steps' sums and their noise.
     pub fn save(&self) -> Vec<u8> {
         match &self.streams {
-            Streams::Total(stream, _) => stream.save(),
-            Streams::Groups(streams) => streams.save(),
-            Streams::Discovered(keys) => keys.save(),
-            Streams::Measured(parts) => parts.save(),
+            SumStreams::Total(stream, _) => stream.save(),
+            SumStreams::Groups(streams) => streams.save(),
+            SumStreams::Discovered(keys) => keys.save(),
+            SumStreams::Measured(parts) => parts.save(),
         }
     }
 
     /// The last releases, one per group; `None` before the first step, and for measures.
     pub(super) fn releases(&self) -> Option<Vec<Release>> {
         match &self.streams {
-            Streams::Total(stream, _) => stream.release().map(|release| vec![release]),
-            Streams::Groups(streams) => streams.releases(),
-            Streams::Discovered(keys) => (keys.step() > 0).then(|| keys.releases().to_vec()),
-            Streams::Measured(_) => None,
+            SumStreams::Total(stream, _) => stream.release().map(|release| vec![release]),
+            SumStreams::Groups(streams) => streams.releases(),
+            SumStreams::Discovered(keys) => (keys.step() > 0).then(|| keys.releases().to_vec()),
+            SumStreams::Measured(_) => None,
         }
     }
 
@@ -171,15 +179,15 @@ impl RunningSums {
     /// If no events can have this sum, a running sum exceeds 64 bits, or the group does not exist.
     pub fn add_sum(&mut self, group: &GroupRef, sum: i64) -> Result<()> {
         let place = match (&mut self.streams, group) {
-            (Streams::Total(stream, _), GroupRef::Place(0)) => {
+            (SumStreams::Total(stream, _), GroupRef::Place(0)) => {
                 stream.add_sum(sum)?;
                 0
             }
-            (Streams::Groups(streams), GroupRef::Place(place)) => {
+            (SumStreams::Groups(streams), GroupRef::Place(place)) => {
                 streams.add_sum(*place, sum)?;
                 *place
             }
-            (Streams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
+            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
             _ => return Err(usage("the sum belongs to a stream with other groups")),
         };
         self.open[place] += sum; // fits: the stream has just checked the larger running sum
@@ -193,7 +201,7 @@ impl RunningSums {
     /// As for [`add_sum`](Self::add_sum).
     pub fn add_to_cell(&mut self, group: usize, cell: usize, sum: i64) -> Result<()> {
         match &mut self.streams {
-            Streams::Measured(parts) => parts.add_counted(group, cell, sum),
+            SumStreams::Measured(parts) => parts.add_counted(group, cell, sum),
             _ => Err(usage("the sum belongs to a stream with other groups")),
         }
     }
@@ -217,7 +225,7 @@ impl RunningSums {
     /// an event in it.
     pub(super) fn open(&self) -> Option<Vec<i64>> {
         match &self.streams {
-            Streams::Measured(parts) => parts.is_between_steps().then(Vec::new),
+            SumStreams::Measured(parts) => parts.is_between_steps().then(Vec::new),
             _ => Some(self.open.clone()),
         }
     }
@@ -225,7 +233,7 @@ impl RunningSums {
     /// Restores the additions from [`open`](Self::open); `None` if they belong to other sums.
     #[must_use]
     pub(super) fn restore_open(&mut self, open: Vec<i64>) -> Option<()> {
-        if matches!(self.streams, Streams::Measured(_)) {
+        if matches!(self.streams, SumStreams::Measured(_)) {
             return open.is_empty().then_some(());
         }
         (open.len() == self.open.len()).then(|| self.open = open)
@@ -241,20 +249,20 @@ impl RunningSums {
     /// # Errors
     /// If the present groups are not the first of the new ones.
     pub(super) fn join(&mut self, key: &SecretKey, stream: &Stream, groups: Option<GroupTable>) -> Result<()> {
-        if let (Streams::Measured(parts), Some(table)) = (&mut self.streams, &groups) {
+        if let (SumStreams::Measured(parts), Some(table)) = (&mut self.streams, &groups) {
             if table.tuples().len() != self.open.len() {
                 parts.join(key, &stream.name, table)?;
                 self.open.resize(table.tuples().len(), 0);
             }
-            self.rows = Rows::new(stream, groups.as_ref())?;
+            self.rows = RowMaker::new(stream, groups.as_ref())?;
             self.groups = groups;
-        } else if let (Streams::Groups(streams), Some(table)) = (&mut self.streams, &groups) {
+        } else if let (SumStreams::Groups(streams), Some(table)) = (&mut self.streams, &groups) {
             if table.tuples().len() != self.open.len() {
                 streams.join(key, stream.name.clone(), table.to_library()?)?;
                 self.open.resize(table.tuples().len(), 0);
                 self.closed.resize(table.tuples().len(), 0);
             }
-            self.rows.replace(Rows::new(stream, groups.as_ref())?);
+            self.rows.replace(RowMaker::new(stream, groups.as_ref())?);
             self.groups = groups;
         }
         Ok(())
@@ -339,7 +347,7 @@ impl GroupAssigner {
     }
 }
 
-impl Labels for GroupAssigner {
+impl LabelAssigner for GroupAssigner {
     type Label = GroupRef;
 
     fn grid_of(&self, stream: &Stream, label: &GroupRef) -> Grid {
@@ -375,7 +383,7 @@ impl Accumulator for RunningSums {
 
     fn labels(&self) -> GroupAssigner {
         match (&self.streams, &self.groups) {
-            (Streams::Discovered(_), _) => {
+            (SumStreams::Discovered(_), _) => {
                 let numbers = self.numbers.clone();
                 GroupAssigner::Discovered { name: Vec::new(), text: String::new(), numbers }
             }
@@ -399,16 +407,16 @@ impl Accumulator for RunningSums {
     fn add(&mut self, group: GroupRef, kept: KeptEvent) -> Result<()> {
         let value = kept.value;
         let place = match (&mut self.streams, group) {
-            (Streams::Total(stream, _), _) => {
+            (SumStreams::Total(stream, _), _) => {
                 stream.add(value)?;
                 0
             }
-            (Streams::Groups(streams), GroupRef::Place(place)) => {
+            (SumStreams::Groups(streams), GroupRef::Place(place)) => {
                 streams.add(place, value)?;
                 place
             }
-            (Streams::Measured(parts), GroupRef::Place(place)) => return parts.add(place, kept),
-            (Streams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add(&name, value)?),
+            (SumStreams::Measured(parts), GroupRef::Place(place)) => return parts.add(place, kept),
+            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add(&name, value)?),
             _ => return Err(usage("the event was read for a stream with other groups")),
         };
         self.open[place] += value; // fits: the stream has just checked the larger running sum
@@ -421,32 +429,32 @@ impl Accumulator for RunningSums {
         // Empty slots after it; only declared sums have them.
         let through = stream.published.as_ref().map_or(step, |published| published.slots_through(step));
         match &self.streams {
-            Streams::Total(..) | Streams::Groups(_) => {
+            SumStreams::Total(..) | SumStreams::Groups(_) => {
                 digest.close_step(&self.open)?;
                 std::mem::swap(&mut self.open, &mut self.closed);
                 self.open.fill(0);
             }
-            Streams::Discovered(keys) => bind_discovered(keys, step, digest)?,
-            Streams::Measured(parts) if slot.is_none() => parts.bind(digest)?,
-            Streams::Measured(_) => {} // bound when the slot is closed
+            SumStreams::Discovered(keys) => bind_discovered(keys, step, digest)?,
+            SumStreams::Measured(parts) if slot.is_none() => parts.bind(digest)?,
+            SumStreams::Measured(_) => {} // bound when the slot is closed
         }
         self.step = step;
         let rows = &mut self.rows;
         let mut closed = ClosedStep { stream, step, releases: &[], discovered: None, measured: None, sums: &[], rows };
-        if matches!(self.streams, Streams::Total(..) | Streams::Groups(_)) {
+        if matches!(self.streams, SumStreams::Total(..) | SumStreams::Groups(_)) {
             closed.sums = &self.closed;
         }
         if slot.is_none() {
             return Ok(closed);
         }
         match &mut self.streams {
-            Streams::Total(sum, last) => {
+            SumStreams::Total(sum, last) => {
                 closed.releases = std::slice::from_ref(last.insert(sum.tick()?));
                 if sum.step() < through {
                     sum.tick_through(through)?;
                 }
             }
-            Streams::Groups(streams) => {
+            SumStreams::Groups(streams) => {
                 self.shown.clear();
                 self.shown.extend_from_slice(streams.tick()?);
                 while streams.step() < through {
@@ -454,14 +462,14 @@ impl Accumulator for RunningSums {
                 }
                 closed.releases = &self.shown;
             }
-            Streams::Discovered(keys) => {
+            SumStreams::Discovered(keys) => {
                 keys.tick()?;
                 keys.entering()
                     .try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| closed.rows.enter(tuple)))?;
                 let keys = &**keys;
                 (closed.releases, closed.discovered) = (keys.releases(), Some(keys));
             }
-            Streams::Measured(parts) => {
+            SumStreams::Measured(parts) => {
                 parts.close(digest)?;
                 closed.measured = Some(&mut **parts);
             }
@@ -505,7 +513,7 @@ impl ClosedStep<'_> {
     ///
     /// # Errors
     /// If an interval is too wide to write, or `visit` fails.
-    pub fn for_each_row<E: From<Error>>(
+    pub fn for_each_row<E: From<PipelineError>>(
         &mut self,
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {

@@ -7,7 +7,7 @@ use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon};
 use evertally::privacy::{Unit, Values};
 use evertally_declare::error::Place;
-use evertally_declare::event::{Cells, Columns, Field, Layout, Position};
+use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::policy::{Late, OutOfBounds, Refusable};
 use evertally_declare::records::Records;
@@ -122,7 +122,7 @@ fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> 
         Field::Text(PERSONS[row.person]),
         Field::Integer(row.value),
     ]);
-    let layout = Layout::new(&columns());
+    let layout = ColumnLayout::new(&columns());
     show(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
 }
 
@@ -325,7 +325,7 @@ fn nobody_is_called_nan() {
         stream.missing = missing;
         let mut session = session(&stream, 1, &ledger, &key);
         let cells = RowCells([Field::Instant(0), Field::Text("a"), Field::Float(f64::NAN), Field::Integer(1)]);
-        let layout = Layout::new(&columns());
+        let layout = ColumnLayout::new(&columns());
         let pushed = session.push(&Event::new(Position { file: "rows", place: Place::Row(1) }, &cells, &layout));
         match missing {
             Refusable::Refuse => assert!(pushed.unwrap_err().to_string().contains("the event names no person")),
@@ -411,7 +411,7 @@ fn noise_is_in_proportion_to_scales() {
         .for_each_row(|group, row| {
             values[group % 2].push(row.value.number);
             errors[group % 2] = row.std_error;
-            Ok::<(), evertally_declare::error::Error>(())
+            Ok::<(), evertally_declare::error::PipelineError>(())
         })
         .unwrap();
     assert!((errors[1] / errors[0] - 600.0).abs() < 1e-3);

@@ -54,17 +54,17 @@ class Stream(Frozen):
         ``columns``: How events are read: :class:`Columns`.
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
         ``measures``: Measure to release at the end of every step, under one budget with the others: count, sum, mean,
             variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
             steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
-            the precision of that measure count four times as much as that of the others when the budget is divided. May
-            be repeated. Without it, a running count or sum.
+            the precision of that measure count four times as much as that of the others when the budget is divided.
+            Without it, a running count or sum.
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
         ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
         ``objective``: Minimise the maximum or the mean error over the steps.
-        ``confidence``: Confidence level of the intervals.
+        ``confidence``: Confidence level of the intervals, between 0 and 1.
         ``band``: Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
             "pointwise": Each interval holds with the confidence level; among many, some miss. "simultaneous": The
             intervals of all steps hold at once, for each group.

@@ -50,14 +50,15 @@ def plan(
     Steps:
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -76,8 +77,7 @@ def plan(
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Smallest and largest value of one event; values outside are clamped. Without it, events count 1
-            each.
+        ``bounds``: Smallest and largest value of one event, in units of the data. Without it, events count 1 each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: Maximum number of running sums to which one event is added.
 
@@ -131,10 +131,11 @@ def plan_lazy(
             (those of the step alone). window and increments require sampling="keyed".
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -153,8 +154,7 @@ def plan_lazy(
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Smallest and largest value of one event; values outside are clamped. Without it, events count 1
-            each.
+        ``bounds``: Smallest and largest value of one event, in units of the data. Without it, events count 1 each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: Maximum number of running sums to which one event is added.
 
@@ -202,14 +202,15 @@ def plan_sketch(
     and the mechanism that has the least error among those that can be read lazily.
 
     Sketch:
-        ``rows``: Number of sketch rows (odd). More rows make large errors rarer but add noise.
-        ``width``: Cells per row. More cells mean fewer collisions, at the cost of memory only.
+        ``rows``: Number of sketch rows: odd, up to 31. More rows make large errors rarer but add noise.
+        ``width``: Cells per row, up to 2^32. More cells mean fewer collisions, at the cost of memory only.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -225,8 +226,7 @@ def plan_sketch(
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Smallest and largest value of one event; values outside are clamped. Without it, events count 1
-            each.
+        ``bounds``: Smallest and largest value of one event, in units of the data. Without it, events count 1 each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
 
     Mechanism:
@@ -294,10 +294,11 @@ def plan_vector(
             rate (with momentum, as in AdamW, not as in SGD).
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -385,10 +386,11 @@ def plan_training(
             rate (with momentum, as in AdamW, not as in SGD).
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -469,8 +471,8 @@ def plan_release(
             it were the last.
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
         ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
             number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
             still per step. Without it, every step.
@@ -487,7 +489,8 @@ def plan_release(
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.
-        ``groups``: Groups to release: names for one group column. With several columns, tuples with a name for each.
+        ``groups``: Groups to release. They are declared in advance: a group that appears only if the data contain it
+            reveals that someone is in it. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -497,7 +500,7 @@ def plan_release(
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
-            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            because of the events of one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
@@ -507,10 +510,11 @@ def plan_release(
             person.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -534,7 +538,7 @@ def plan_release(
 
     Values:
         ``value``: Sum this column instead of counting events.
-        ``bounds``: Smallest and largest value of one event; values outside are clamped.
+        ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
@@ -637,8 +641,8 @@ def release(
             it were the last.
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
         ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
             number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
             still per step. Without it, every step.
@@ -664,7 +668,8 @@ def release(
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.
-        ``groups``: Groups to release: names for one group column. With several columns, tuples with a name for each.
+        ``groups``: Groups to release. They are declared in advance: a group that appears only if the data contain it
+            reveals that someone is in it. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -674,7 +679,7 @@ def release(
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
-            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            because of the events of one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
@@ -684,10 +689,11 @@ def release(
             person.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -711,13 +717,13 @@ def release(
 
     Values:
         ``value``: Sum this column instead of counting events.
-        ``bounds``: Smallest and largest value of one event; values outside are clamped.
+        ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``measures``: Measure to release at the end of every step, under one budget with the others: count, sum, mean,
             variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
             steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
-            the precision of that measure count four times as much as that of the others when the budget is divided. May
-            be repeated. Without it, a running count or sum.
+            the precision of that measure count four times as much as that of the others when the budget is divided.
+            Without it, a running count or sum.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
 
@@ -727,7 +733,7 @@ def release(
         ``objective``: Minimise the maximum or the mean error over the steps.
 
     Output:
-        ``confidence``: Confidence level of the intervals.
+        ``confidence``: Confidence level of the intervals, between 0 and 1.
         ``band``: Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
             "pointwise": Each interval holds with the confidence level; among many, some miss. "simultaneous": The
             intervals of all steps hold at once, for each group.

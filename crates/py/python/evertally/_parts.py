@@ -89,8 +89,7 @@ class Person(Frozen):
     `max_events_per_group` with `max_groups`, `max_events_per_step` with `per`, or `max_total`.
 
     Fields:
-        ``column``: Column that names the person: all events of a person are protected together. Without it, only single
-            events are protected.
+        ``column``: Column that names the person: all events of a person are protected together.
         ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
             it, as implied by other bounds.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
@@ -132,7 +131,8 @@ class Groups(Frozen):
 
     Fields:
         ``columns``: Columns that name the group of an event, one or several.
-        ``names``: Groups to release: names for one columns column. With several columns, tuples with a name for each.
+        ``names``: Groups to release. They are declared in advance: a group that appears only if the data contain it
+            reveals that someone is in it. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -142,7 +142,7 @@ class Groups(Frozen):
             selection time at which its noisy value exceeds a threshold that a group with only one person would almost
             never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
-            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            because of the events of one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
@@ -198,7 +198,7 @@ class Values(Frozen):
 
     Fields:
         ``column``: Sum this column instead of counting events.
-        ``bounds``: Smallest and largest value of one event; values outside are clamped.
+        ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.

@@ -7,7 +7,7 @@
 //! **Forks** copy memory but no threads: a stream that is being drawn would stay locked forever in the copy. So
 //! [`wait`] is called before each fork by Python.
 
-use super::stream::Stream;
+use super::stream::TypedStream;
 use crate::own::ProcessBound;
 use pyo3::prelude::*;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -47,7 +47,7 @@ impl Drop for DrawingGuard {
 }
 
 /// Starts to draw the next step of the streams, one after the other, and returns at once.
-pub(super) fn begin(streams: Vec<Weak<ProcessBound<Stream>>>) {
+pub(super) fn begin(streams: Vec<Weak<ProcessBound<TypedStream>>>) {
     let counted = DrawingGuard::new();
     let work = move || {
         let _counted = counted;

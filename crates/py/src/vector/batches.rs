@@ -1,8 +1,8 @@
 //! Assignment of examples to steps.
 
-use super::plan::VectorPlan;
+use super::plan::PyVectorPlan;
 use crate::error::OrRaise;
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::whole::{SequenceIndex, Whole};
 use evertally::noise::{KeyId, StreamName};
 use evertally_training::Batches as Inner;
@@ -34,19 +34,19 @@ use pyo3::prelude::*;
 /// {2}
 /// >>> all((batch == batches.batch(step)).all() for step, batch in enumerate(batches, 1))
 /// True
-#[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct Batches {
+#[pyclass(frozen, name = "Batches", module = "evertally.training")]
+pub(crate) struct PyBatches {
     inner: Inner,
-    plan: Py<VectorPlan>,
+    plan: Py<PyVectorPlan>,
     name: String,
     key: KeyId,
 }
 
 #[pymethods]
-impl Batches {
+impl PyBatches {
     #[new]
     #[pyo3(signature = (plan, key, name, *, examples))]
-    fn new(plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str, examples: Whole) -> PyResult<Self> {
+    fn new(plan: &Bound<'_, PyVectorPlan>, key: &PySecretKey, name: &str, examples: Whole) -> PyResult<Self> {
         let stream = name.parse::<StreamName>().or_raise()?;
         let inner = Inner::new(plan.get().inner(), key.inner(), stream, examples.0).or_raise()?;
         Ok(Self { inner, plan: plan.clone().unbind(), name: name.to_owned(), key: key.inner().id() })
@@ -92,12 +92,12 @@ impl Batches {
 
     /// The plan.
     #[getter]
-    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+    fn plan(&self, py: Python<'_>) -> Py<PyVectorPlan> {
         self.plan.clone_ref(py)
     }
 
     /// Whether the batches belong to this plan, key and name.
-    fn is_of(&self, plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str) -> bool {
+    fn is_of(&self, plan: &Bound<'_, PyVectorPlan>, key: &PySecretKey, name: &str) -> bool {
         let own = self.plan.get().inner().digest() == plan.get().inner().digest();
         own && self.key == key.inner().id() && self.name == name
     }
@@ -135,7 +135,7 @@ impl Batches {
 /// Iterates over the batches.
 #[pyclass(module = "evertally")]
 pub(crate) struct AllBatches {
-    batches: Py<Batches>,
+    batches: Py<PyBatches>,
     place: i64,
 }
 

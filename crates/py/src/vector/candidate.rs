@@ -1,6 +1,6 @@
 //! One row of the ranking of a vector plan.
 
-use crate::html::Row;
+use crate::html::HtmlRow;
 use evertally_training::VectorCandidate as Inner;
 use pyo3::prelude::*;
 
@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 /// >>> ranking = et.training.plan_vector(1000, rho=0.5).ranking
 /// >>> ranking[0].relative_error, ranking[0].above_bound < 1.1
 /// (1.0, True)
-#[pyclass(frozen, get_all, module = "evertally.training")]
+#[pyclass(frozen, get_all, name = "VectorCandidate", module = "evertally.training")]
 #[derive(Clone)]
-pub(crate) struct VectorCandidate {
+pub(crate) struct PyVectorCandidate {
     /// Short name of the mechanism.
     mechanism: String,
     /// Full name, as accepted by :func:`plan_vector`.
@@ -40,7 +40,7 @@ pub(crate) struct VectorCandidate {
 }
 
 #[pymethods]
-impl VectorCandidate {
+impl PyVectorCandidate {
     fn __repr__(&self) -> String {
         format!(
             "VectorCandidate({:?}, sigma={:.4}, max_std_error={:.4}, relative_error={:.4}, streams_lightly={})",
@@ -56,7 +56,7 @@ impl VectorCandidate {
 /// The column headings.
 pub(crate) const HEADS: [&str; 6] = ["mechanism", "steps", "max error", "mean error", "× best", "× bound"];
 
-impl VectorCandidate {
+impl PyVectorCandidate {
     /// Made from the library's candidate, its relative error, and the lower bound.
     pub(crate) fn new(inner: &Inner, relative_error: f64, bound: f64) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl VectorCandidate {
     }
 
     /// The table row, in bold if the mechanism has this name.
-    pub(crate) fn row(&self, chosen: &str) -> Row {
+    pub(crate) fn row(&self, chosen: &str) -> HtmlRow {
         let cells = [
             self.mechanism.clone(),
             if self.streams_lightly { "light" } else { "heavy" }.to_owned(),
@@ -83,6 +83,6 @@ impl VectorCandidate {
             format!("{:.3}", self.relative_error),
             if self.above_bound.is_finite() { format!("{:.3}", self.above_bound) } else { String::new() },
         ];
-        Row { cells, chosen: self.name == chosen }
+        HtmlRow { cells, chosen: self.name == chosen }
     }
 }

@@ -1,10 +1,10 @@
 //! What a device needs to generate the noise of vectors itself, step by step, for given gradients.
 
 use super::arguments::range;
-use super::plan::VectorPlan;
+use super::plan::PyVectorPlan;
 use super::words;
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::own::ProcessBound;
 use crate::uses::Span;
 use crate::watch::{Class, Watch, bytes_of};
@@ -33,8 +33,8 @@ impl _Programs {
     #[new]
     #[pyo3(signature = (plan, key, name, *, coordinates, memory = "keep"))]
     fn new(
-        plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &PySecretKey,
         name: &str,
         coordinates: &Bound<'_, PyAny>,
         memory: &str,

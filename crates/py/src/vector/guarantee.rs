@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 /// >>> guarantee = et.training.plan_vector(1000, rho=0.5, mechanism="smooth").guarantee
 /// >>> round(guarantee.mu, 9), guarantee.rho
 /// (1.0, 0.5)
-#[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct VectorGuarantee(pub(crate) Inner);
+#[pyclass(frozen, name = "VectorGuarantee", module = "evertally.training")]
+pub(crate) struct PyVectorGuarantee(pub(crate) Inner);
 
 #[pymethods]
-impl VectorGuarantee {
+impl PyVectorGuarantee {
     /// μ of Gaussian differential privacy: neighbouring data sets are at most as distinguishable as a normal variable
     /// of variance 1 with mean 0 from one with mean μ. This is the strongest statement if the plan does no random
     /// sampling. With ``sampled``, ``bins`` or ``fresh_bins`` it is the guarantee against anyone who knows the batches,
@@ -51,7 +51,7 @@ impl VectorGuarantee {
     }
 }
 
-impl VectorGuarantee {
+impl PyVectorGuarantee {
     /// The guarantee in a few words.
     pub(crate) fn words(&self) -> String {
         match self.0.epsilon_delta() {

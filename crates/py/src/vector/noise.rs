@@ -3,11 +3,11 @@
 use super::ahead;
 use super::arguments::{check_finite, check_memory, is_double, range};
 use super::array::writable;
-use super::plan::VectorPlan;
-use super::stream::{Stream, either};
+use super::plan::PyVectorPlan;
+use super::stream::{TypedStream, either};
 use super::words;
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::own::ProcessBound;
 use crate::uses::{Span, UNKNOWN, Words};
 use crate::watch::{Class, Watch, bytes_of};
@@ -52,10 +52,10 @@ use std::sync::{Arc, MutexGuard};
 /// True
 /// >>> noise.step, len(noise), abs(gradient.std() / plan.std_error(1) - 1) < 0.1
 /// (1, 10000, np.True_)
-#[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct VectorNoise {
-    stream: Arc<ProcessBound<Stream>>,
-    plan: Py<VectorPlan>,
+#[pyclass(frozen, name = "VectorNoise", module = "evertally.training")]
+pub(crate) struct PyVectorNoise {
+    stream: Arc<ProcessBound<TypedStream>>,
+    plan: Py<PyVectorPlan>,
     name: String,
     watch: Watch,
     threads: usize,
@@ -97,11 +97,11 @@ impl Arguments {
     /// Opens the stream, before its first step or from a saved state.
     fn open(
         &self,
-        plan: &Bound<'_, VectorPlan>,
-        key: &Bound<'_, SecretKey>,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &Bound<'_, PySecretKey>,
         batches: Option<&Bound<'_, PyAny>>,
         state: Option<&[u8]>,
-    ) -> PyResult<VectorNoise> {
+    ) -> PyResult<PyVectorNoise> {
         if let Some(batches) = batches
             && !batches.call_method1("is_of", (plan, key, self.name.to_string()))?.is_truthy()?
         {
@@ -111,11 +111,11 @@ impl Arguments {
         let purpose: &[u8] = if self.double { b"vector 64" } else { b"vector 32" };
         let watch = Watch::new(Class::VectorNoise, key, &self.name, &plan.get().inner().digest(), purpose);
         let stream = match self.double {
-            false => self.opened(plan, watch.key(), state).map(Stream::Single),
-            true => self.opened(plan, watch.key(), state).map(Stream::Double),
+            false => self.opened(plan, watch.key(), state).map(TypedStream::Single),
+            true => self.opened(plan, watch.key(), state).map(TypedStream::Double),
         }?;
         let step = either!(&stream, noise => noise.step());
-        Ok(VectorNoise {
+        Ok(PyVectorNoise {
             watch: watch.of_part(self.coordinates.clone()).since(step),
             stream: Arc::new(ProcessBound::new(stream)),
             plan: plan.clone().unbind(),
@@ -130,7 +130,7 @@ impl Arguments {
 
     fn opened<F: Real>(
         &self,
-        plan: &Bound<'_, VectorPlan>,
+        plan: &Bound<'_, PyVectorPlan>,
         key: &GuardedKey,
         state: Option<&[u8]>,
     ) -> PyResult<Inner<F>> {
@@ -143,12 +143,12 @@ impl Arguments {
     }
 }
 
-impl VectorNoise {
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Stream> {
+impl PyVectorNoise {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, TypedStream> {
         self.stream.lock(py)
     }
 
-    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Stream>> {
+    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, TypedStream>> {
         self.stream.go_on(py, "VectorNoise", &self.name)
     }
 
@@ -234,13 +234,13 @@ enum NoiseTarget {
 }
 
 #[pymethods]
-impl VectorNoise {
+impl PyVectorNoise {
     #[new]
     #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)")]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
-        plan: &Bound<'_, VectorPlan>,
-        key: &Bound<'_, SecretKey>,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &Bound<'_, PySecretKey>,
         name: &str,
         coordinates: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
@@ -273,8 +273,8 @@ impl VectorNoise {
     #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)")]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
-        plan: &Bound<'_, VectorPlan>,
-        key: &Bound<'_, SecretKey>,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &Bound<'_, PySecretKey>,
         name: &str,
         state: &[u8],
         coordinates: &Bound<'_, PyAny>,
@@ -323,7 +323,8 @@ impl VectorNoise {
         Ok(array)
     }
 
-    /// Moves to the next step and returns its noise as a new array of one dimension. ``of`` is as for :meth:`next_into`.
+    /// Moves to the next step and returns its noise as a new array of one dimension. ``of`` is as for
+    /// :meth:`next_into`.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.training.plan_vector(1000, rho=0.5, mechanism="smooth")
@@ -412,7 +413,7 @@ impl VectorNoise {
 
     /// The plan.
     #[getter]
-    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+    fn plan(&self, py: Python<'_>) -> Py<PyVectorPlan> {
         self.plan.clone_ref(py)
     }
 
@@ -455,7 +456,7 @@ impl VectorNoise {
 /// Starts to draw the next step of each stream in the background, one after the other.
 #[pyfunction]
 #[pyo3(name = "_draw_ahead")]
-pub(crate) fn draw_ahead(noises: Vec<Py<VectorNoise>>) -> PyResult<()> {
+pub(crate) fn draw_ahead(noises: Vec<Py<PyVectorNoise>>) -> PyResult<()> {
     for noise in &noises {
         let noise = noise.get();
         noise.stream.check("VectorNoise", &noise.name)?;

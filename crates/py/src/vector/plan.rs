@@ -1,13 +1,13 @@
 //! Plans for vectors.
 
-use super::candidate::{HEADS, VectorCandidate};
-use super::guarantee::VectorGuarantee;
+use super::candidate::{HEADS, PyVectorCandidate};
+use super::guarantee::PyVectorGuarantee;
 use super::request::request;
 use super::words::{cipher_word, neighbours_word, objective_word, series_word};
 use crate::arrays::column;
-use crate::budget::Budget;
+use crate::budget::PyBudget;
 use crate::error::{OrRaise, invalid};
-use crate::html::{self, Row};
+use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::declared;
 use crate::running::abandonable;
@@ -35,16 +35,16 @@ use std::sync::OnceLock;
 /// (1000, 'increments', True)
 /// >>> et.training.VectorPlan.from_json(plan.to_json()) == plan
 /// True
-#[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct VectorPlan {
+#[pyclass(frozen, name = "VectorPlan", module = "evertally.training")]
+pub(crate) struct PyVectorPlan {
     inner: Inner,
-    ranking: OnceLock<Vec<VectorCandidate>>,
+    ranking: OnceLock<Vec<PyVectorCandidate>>,
 }
 
 /// The plan for a vector. Called by `evertally.training.plan_vector`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_vector")]
-pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
+pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<PyVectorPlan> {
     let options = Options::new(given)?;
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
@@ -53,17 +53,17 @@ pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
 }
 
 /// The plan for a request. If the mechanism is open, one search gives the plan and its ranking.
-fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
+fn planned(request: VectorRequest) -> evertally::Result<PyVectorPlan> {
     if request.mechanism().is_some() {
-        return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
+        return Ok(PyVectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
     let (inner, found) = request.plan_and_candidates()?;
-    let plan = VectorPlan::of(inner);
+    let plan = PyVectorPlan::of(inner);
     let ranking = plan.ranked(&found);
-    Ok(VectorPlan { ranking: ranking.into(), ..plan })
+    Ok(PyVectorPlan { ranking: ranking.into(), ..plan })
 }
 
-impl VectorPlan {
+impl PyVectorPlan {
     /// Wraps a plan of the library.
     pub(crate) fn of(inner: Inner) -> Self {
         Self { inner, ranking: OnceLock::new() }
@@ -79,14 +79,14 @@ impl VectorPlan {
         if self.inner.request().objective() == Objective::Max { max } else { mean }
     }
 
-    fn ranked(&self, found: &[Found]) -> Vec<VectorCandidate> {
+    fn ranked(&self, found: &[Found]) -> Vec<PyVectorCandidate> {
         let error = |candidate: &Found| self.error(candidate.max_std_error, candidate.mean_std_error);
         let (best, bound) = (found.first().map_or(1.0, error), self.inner.lower_bound_max_std_error());
-        found.iter().map(|candidate| VectorCandidate::new(candidate, error(candidate) / best, bound)).collect()
+        found.iter().map(|candidate| PyVectorCandidate::new(candidate, error(candidate) / best, bound)).collect()
     }
 
     /// All mechanisms under the same request, searched at most once.
-    fn candidates(&self) -> &[VectorCandidate] {
+    fn candidates(&self) -> &[PyVectorCandidate] {
         self.ranking.get_or_init(|| {
             let open = self.inner.request().clone().with_optional_mechanism(None);
             // A request with one mechanism fixed is also a request that others can compete for.
@@ -101,7 +101,7 @@ impl VectorPlan {
 
     fn page(&self) -> String {
         let name = self.inner.name().to_string();
-        let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
+        let rows: Vec<HtmlRow> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
         let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
         let words = self.guarantee().words();
@@ -114,7 +114,7 @@ impl VectorPlan {
 }
 
 #[pymethods]
-impl VectorPlan {
+impl PyVectorPlan {
     /// The plan that :meth:`to_json` wrote.
     ///
     /// Raises :class:`InvalidError` if the text is not a plan for vectors, or its noise does not match its budget.
@@ -249,14 +249,14 @@ impl VectorPlan {
 
     /// The budget that was requested.
     #[getter]
-    fn budget(&self) -> Budget {
-        Budget::of(self.inner.request().budget())
+    fn budget(&self) -> PyBudget {
+        PyBudget::of(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.
     #[getter]
-    fn guarantee(&self) -> VectorGuarantee {
-        VectorGuarantee(self.inner.guarantee())
+    fn guarantee(&self) -> PyVectorGuarantee {
+        PyVectorGuarantee(self.inner.guarantee())
     }
 
     /// The public text that is part of the plan.
@@ -310,7 +310,7 @@ impl VectorPlan {
 
     /// The mechanisms under the same request, :class:`VectorCandidate` objects, smallest error first.
     #[getter]
-    fn ranking(&self, py: Python<'_>) -> Vec<VectorCandidate> {
+    fn ranking(&self, py: Python<'_>) -> Vec<PyVectorCandidate> {
         py.detach(|| self.candidates().to_vec())
     }
 

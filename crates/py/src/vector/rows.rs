@@ -1,10 +1,10 @@
 //! Noise for the rows of a large table, drawn when rows are used.
 
 use super::array::writable;
-use super::plan::VectorPlan;
+use super::plan::PyVectorPlan;
 use crate::arrays::naturals;
 use crate::error::{OrRaise, invalid};
-use crate::key::SecretKey;
+use crate::key::PySecretKey;
 use crate::own::ProcessBound;
 use crate::uses::Span;
 use crate::watch::{Class, Watch};
@@ -53,18 +53,18 @@ use std::sync::MutexGuard;
 /// (2, 3)
 /// >>> bool((noise.catch_up(table) != 0).all())
 /// True
-#[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct RowNoise {
+#[pyclass(frozen, name = "RowNoise", module = "evertally.training")]
+pub(crate) struct PyRowNoise {
     noise: ProcessBound<Inner<f32>>,
-    plan: Py<VectorPlan>,
+    plan: Py<PyVectorPlan>,
     name: String,
     watch: Watch,
 }
 
-impl RowNoise {
+impl PyRowNoise {
     fn open(
-        plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &PySecretKey,
         name: &str,
         (rows, width, rates, threads): (Whole, Whole, &Bound<'_, PyAny>, Whole),
         state: Option<&[u8]>,
@@ -168,13 +168,13 @@ fn numbers(gradient: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
 }
 
 #[pymethods]
-impl RowNoise {
+impl PyRowNoise {
     #[new]
     #[pyo3(signature = (plan, key, name, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, *, rows, width, rates, threads=1)")]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
-        plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &PySecretKey,
         name: &str,
         rows: Whole,
         width: Whole,
@@ -192,8 +192,8 @@ impl RowNoise {
     #[pyo3(signature = (plan, key, name, state, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, state, *, rows, width, rates, threads=1)")]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
-        plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        plan: &Bound<'_, PyVectorPlan>,
+        key: &PySecretKey,
         name: &str,
         state: &[u8],
         rows: Whole,
@@ -234,9 +234,9 @@ impl RowNoise {
     /// With ``examples``, the number of examples in the sum, a gradient that is longer than the sum of that many
     /// clipped gradients can be is refused.
     ///
-    /// Raises :class:`InvalidError` if sizes do not fit, a number of the gradient is NaN or infinite, a row is named twice, or
-    /// a row has not caught up; :class:`HorizonExhausted` after the last step, and :class:`StateError` if this call was made
-    /// for another gradient. Nothing changes then.
+    /// Raises :class:`InvalidError` if sizes do not fit, a number of the gradient is NaN or infinite, a row is named
+    /// twice, or a row has not caught up; :class:`HorizonExhausted` after the last step, and :class:`StateError` if
+    /// this call was made for another gradient. Nothing changes then.
     #[pyo3(signature = (table, rows, gradient, *, examples = None))]
     fn descend<'py>(
         &self,
@@ -312,7 +312,7 @@ impl RowNoise {
 
     /// The plan.
     #[getter]
-    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+    fn plan(&self, py: Python<'_>) -> Py<PyVectorPlan> {
         self.plan.clone_ref(py)
     }
 

@@ -3,7 +3,7 @@
 use evertally_training::VectorNoise as Inner;
 
 /// A stream of one element type.
-pub(super) enum Stream {
+pub(super) enum TypedStream {
     Single(Inner<f32>),
     Double(Inner<f64>),
 }
@@ -12,15 +12,15 @@ pub(super) enum Stream {
 macro_rules! either {
     ($stream:expr, $noise:ident => $result:expr) => {
         match $stream {
-            Stream::Single($noise) => $result,
-            Stream::Double($noise) => $result,
+            TypedStream::Single($noise) => $result,
+            TypedStream::Double($noise) => $result,
         }
     };
 }
 
 pub(super) use either;
 
-impl Stream {
+impl TypedStream {
     pub(super) fn draw_ahead(&mut self) {
         either!(self, noise => noise.draw_ahead());
     }

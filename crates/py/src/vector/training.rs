@@ -1,9 +1,9 @@
 //! Comparison of training options.
 
-use super::plan::VectorPlan;
+use super::plan::PyVectorPlan;
 use super::request::request;
 use crate::error::OrRaise;
-use crate::html::{Row, table};
+use crate::html::{HtmlRow, table};
 use crate::options::Options;
 use crate::request::declared;
 use crate::running::abandonable;
@@ -11,9 +11,9 @@ use crate::whole::{SequenceIndex, Whole};
 use evertally::mechanism::MechanismName;
 use evertally::plan::Objective;
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{Line, Panel, panels};
+use evertally_plot::lines::{Panel, PanelLine, panels};
 use evertally_plot::sheet::SheetTexts;
-use evertally_plot::style::{Look, Marker, ink};
+use evertally_plot::style::{LineStyle, Marker, ink};
 use evertally_training::{Order, Training as Inner, VectorPlan as Plan, Way as Found};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -36,7 +36,7 @@ const POINTS: u64 = 160;
 pub(crate) struct Way {
     words: String,
     order: &'static str,
-    plan: Py<VectorPlan>,
+    plan: Py<PyVectorPlan>,
     vectors: u64,
     fits: bool,
     relative_error: f64,
@@ -59,7 +59,7 @@ impl Way {
 
     /// Its plan.
     #[getter]
-    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+    fn plan(&self, py: Python<'_>) -> Py<PyVectorPlan> {
         self.plan.clone_ref(py)
     }
 
@@ -93,8 +93,8 @@ impl Way {
 /// >>> ways = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
 /// >>> ways.steps, len(ways) > 2, ways[0].relative_error
 /// (10, True, 1.0)
-#[pyclass(frozen, module = "evertally.training")]
-pub(crate) struct Training {
+#[pyclass(frozen, name = "Training", module = "evertally.training")]
+pub(crate) struct PyTraining {
     ways: Vec<Py<Way>>,
     plans: Vec<Plan>,
     steps: u64,
@@ -104,7 +104,7 @@ pub(crate) struct Training {
 /// Compares the options. Called by `evertally.training.plan_training`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_training")]
-pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Training> {
+pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<PyTraining> {
     let options = Options::new(given)?;
     let (Whole(examples), Whole(batch)) = (options.needed("examples")?, options.needed("batch")?);
     let (epochs, request) = (options.needed("epochs")?, request(&declared(json)?, &options, 1)?);
@@ -113,18 +113,18 @@ pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;
     let steps = training.steps();
     let found = abandonable(py, move || training.ways())?.or_raise()?;
-    Training::new(py, found, steps, objective)
+    PyTraining::new(py, found, steps, objective)
 }
 
 fn error(plan: &Plan, objective: Objective) -> f64 {
     if objective == Objective::Max { plan.max_std_error() } else { plan.mean_std_error() }
 }
 
-impl Training {
+impl PyTraining {
     fn new(py: Python<'_>, found: Vec<Found>, steps: u64, objective: Objective) -> PyResult<Self> {
         let least = error(&found[0].plan, objective);
         let plans: Vec<Plan> = found.iter().map(|way| way.plan.clone()).collect();
-        let promise = super::guarantee::VectorGuarantee(plans[0].guarantee()).words();
+        let promise = super::guarantee::PyVectorGuarantee(plans[0].guarantee()).words();
         let way = |way: Found| {
             let made = Way {
                 words: way.in_words(),
@@ -137,14 +137,14 @@ impl Training {
                 vectors: way.vectors,
                 fits: way.fits,
                 relative_error: error(&way.plan, objective) / least,
-                plan: Py::new(py, VectorPlan::of(way.plan))?,
+                plan: Py::new(py, PyVectorPlan::of(way.plan))?,
             };
             Py::new(py, made)
         };
         Ok(Self { ways: found.into_iter().map(way).collect::<PyResult<_>>()?, plans, steps, promise })
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<HtmlRow> {
         let best = self.ways.iter().position(|way| way.get().fits);
         let row = |(place, way): (usize, &Py<Way>)| {
             let (way, plan) = (way.get(), &self.plans[place]);
@@ -156,7 +156,7 @@ impl Training {
             let figures = [plan.sigma(), plan.max_std_error(), plan.mean_std_error()].map(|x| format!("{x:.4}"));
             let [sigma, max, mean] = figures;
             let cells = [way.words.clone(), memory, sigma, max, mean, format!("{:.3}", way.relative_error)];
-            Row { cells, chosen: Some(place) == best }
+            HtmlRow { cells, chosen: Some(place) == best }
         };
         self.ways.iter().enumerate().map(row).collect()
     }
@@ -192,7 +192,7 @@ impl Training {
 const HEADS: [&str; 6] = ["option", "vectors", "σ", "max error", "mean error", "× best"];
 
 #[pymethods]
-impl Training {
+impl PyTraining {
     /// Number of steps: epochs times examples, divided by the batch size.
     #[getter]
     fn steps(&self) -> u64 {
@@ -208,7 +208,7 @@ impl Training {
 
     /// The plan of the best option that fits.
     #[getter]
-    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+    fn plan(&self, py: Python<'_>) -> Py<PyVectorPlan> {
         self.best(py).get().plan.clone_ref(py)
     }
 
@@ -254,14 +254,14 @@ impl Training {
     fn svg(&self) -> String {
         let shades = [ink::BLUE, ink::VERMILION, ink::GREEN, ink::PURPLE, ink::SKY, ink::ORANGE, ink::BLACK];
         let step = |i: u64| 1 + (self.steps - 1) * i / POINTS.min(self.steps).max(1);
-        let line = |(rank, place): (usize, usize)| Line {
+        let line = |(rank, place): (usize, usize)| PanelLine {
             label: self.ways[place].get().words.clone(),
-            look: Look::new(shades[rank % shades.len()], (rank > 3).then_some("5 3"), Marker::None),
+            look: LineStyle::new(shades[rank % shades.len()], (rank > 3).then_some("5 3"), Marker::None),
             points: (0..=POINTS.min(self.steps))
                 .map(|i| (step(i) as f64, self.plans[place].std_error(step(i))))
                 .collect(),
         };
-        let lines: Vec<Line> = self.shown().into_iter().enumerate().map(line).collect();
+        let lines: Vec<PanelLine> = self.shown().into_iter().enumerate().map(line).collect();
         let x = Axis { spacing: Spacing::Linear, range: (1.0, self.steps.max(2) as f64), caption: "step".into() };
         let errors = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };

@@ -2,11 +2,11 @@
 
 use super::core::Core;
 use super::decoding::Share;
-use super::info::{Counts, State, StreamInfo};
+use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
-use super::prepare::{Chunk, MAX_NAMED_ROWS, Prepared, late_rows};
+use super::prepare::{Chunk, MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
-use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, LATE, from_bytes, stored, to_bytes};
+use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, LATE, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, failure};
 use evertally_declare::stream::Late;
 use evertally_publish::session::LateEvent;
@@ -40,7 +40,7 @@ struct Accepted {
 
 impl Core {
     /// Accepts batches in this order, with one commit for all of them. Each gets its own answer.
-    pub fn accept(&mut self, batches: Vec<(Arc<StreamInfo>, Prepared)>) -> Vec<Result<Receipt, Refusal>> {
+    pub fn accept(&mut self, batches: Vec<(Arc<StreamInfo>, PreparedBatch)>) -> Vec<Result<Receipt, Refusal>> {
         let (mut accepted, mut answers) = (Vec::new(), Vec::new());
         let now = self.clock.now().micros();
         let (store, count) = (self.store.clone(), batches.len());
@@ -83,11 +83,11 @@ impl Core {
         &self,
         writing: &WriteTransaction,
         info: &StreamInfo,
-        prepared: Prepared,
+        prepared: PreparedBatch,
         now: i64,
         next: &mut BTreeMap<u32, u64>,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
-        let Prepared { id, digest, rows, chunks, memory } = prepared;
+        let PreparedBatch { id, digest, rows, chunks, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         let before = table.get((number, id.as_str())).map_err(stored)?.map(|bytes| bytes.value().to_vec());
@@ -102,7 +102,7 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         check_open(&live.state(), info.name())?;
-        if live.closing == Closing::Sums {
+        if live.closing == ClosedBy::Sums {
             let why = "it is counted elsewhere and accepts the sums of complete steps: PUT them to its `sums`";
             return Err(Refusal::ReadOnly(format!("stream `{}` accepts no events: {why}", info.name())));
         }
@@ -153,12 +153,12 @@ impl Core {
 
 const NOTHING_TO_WRITE: &str = "nothing is to be written";
 
-pub(super) fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
+pub(super) fn check_open(state: &StreamState, name: &str) -> Result<(), Refusal> {
     let why = match state {
-        State::Open | State::Recovering(_) => return Ok(()),
-        State::Ended => "all steps of its horizon are closed",
-        State::Retired => "it was retired",
-        State::Failed(_) => "it has failed; its operator can see why",
+        StreamState::Open | StreamState::Recovering(_) => return Ok(()),
+        StreamState::Ended => "all steps of its horizon are closed",
+        StreamState::Retired => "it was retired",
+        StreamState::Failed(_) => "it has failed; its operator can see why",
     };
     Err(Refusal::ReadOnly(format!("stream `{name}` accepts no more events: {why}")))
 }

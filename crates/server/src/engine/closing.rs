@@ -3,15 +3,15 @@
 
 use super::Notice;
 use super::core::{Core, is_behind};
-use super::info::State;
+use super::info::StreamState;
 use super::live::RunningStream;
 use super::refusal::Refusal;
 use crate::store::{
-    CLOSED, ClosedRecord, Closing, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
+    CLOSED, ClosedBy, ClosedRecord, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
 };
-use crate::witness::Seen;
+use crate::witness::LastClosed;
 use evertally::hex;
-use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;
 use redb::WriteTransaction;
@@ -60,7 +60,7 @@ impl Core {
         if self.read_only.is_some() {
             return Ok(None);
         }
-        let next = self.live.values().filter(|live| live.state() == State::Open).filter_map(|live| {
+        let next = self.live.values().filter(|live| live.state() == StreamState::Open).filter_map(|live| {
             let closes = live.times(live.session.open_step()).map(|(closes, _)| closes.max(self.held_until));
             // A step that the witness has not acknowledged waits for the witness, not for a time.
             let unseen = live.unseen.front().filter(|(step, _)| *step <= live.showable(self.witness.is_some()));
@@ -78,7 +78,7 @@ impl Core {
                 return Ok(());
             }
             let is_due = |live: &&mut RunningStream| {
-                live.state() == State::Open
+                live.state() == StreamState::Open
                     && live.times(live.session.open_step()).is_some_and(|(closes, _)| closes <= now)
             };
             let due: Vec<u32> = self.live.values_mut().filter(is_due).map(|live| live.info.number).collect();
@@ -116,7 +116,7 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         let number = self.find(name).ok_or(Refusal::NoStream)?.number;
-        if self.live.get(&number).is_some_and(|live| live.closing == Closing::Sums) {
+        if self.live.get(&number).is_some_and(|live| live.closing == ClosedBy::Sums) {
             let why = "sending the sums of a step closes it";
             return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
         }
@@ -128,14 +128,14 @@ impl Core {
         let live = self.live.get_mut(&number).ok_or(Refusal::NoStream)?;
         let name = live.info.name().to_owned();
         match live.state() {
-            State::Open if live.times(1).is_some() => {
+            StreamState::Open if live.times(1).is_some() => {
                 let why = "its steps are closed by the clock";
                 return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
             }
-            State::Open => {}
+            StreamState::Open => {}
             // The client repeats its request: it has not received the answer.
-            State::Ended if live.times(1).is_none() && through <= live.closed() => return Ok(()),
-            State::Recovering(_) => return self.close_as_witnessed(number, through),
+            StreamState::Ended if live.times(1).is_none() && through <= live.closed() => return Ok(()),
+            StreamState::Recovering(_) => return self.close_as_witnessed(number, through),
             state => {
                 let word = state.word();
                 return Err(Refusal::ReadOnly(format!("stream `{name}` has no more steps to close: it is {word}")));
@@ -318,9 +318,9 @@ impl Core {
             let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
             let seen = streams.map(|live| {
                 let (head, events) = (hex(&live.last.head), hex(&live.last.events));
-                (live.info.name().to_owned(), Seen { closed: live.closed(), head, events })
+                (live.info.name().to_owned(), LastClosed { closed: live.closed(), head, events })
             });
-            let seen: Vec<(String, Seen)> = seen.collect();
+            let seen: Vec<(String, LastClosed)> = seen.collect();
             self.write_witness(seen);
         }
         let (now, has_witness) = (self.clock.now().micros(), self.witness.is_some());
@@ -337,7 +337,7 @@ impl Core {
             for publication in before + 1..=record.publications {
                 (self.notify)(Notice::Published(Arc::clone(&live.info), publication));
             }
-            if live.state() != State::Open {
+            if live.state() != StreamState::Open {
                 (self.notify)(Notice::Changed(Arc::clone(&live.info)));
             }
         }
@@ -360,10 +360,10 @@ pub(super) fn compute(live: &mut RunningStream, store: &Store) -> Result<Compute
     let discovers = live.info.stream.plan.threshold().is_some();
     let known = if discovers { live.last.lines as usize } else { live.info.all_lines() };
     let steps_before = live.info.stream.steps_before();
-    let mut pieces = Pieces { publication, blocks: Vec::new(), names: Vec::new(), known, steps_before };
+    let mut pieces = RowBlocks { publication, blocks: Vec::new(), names: Vec::new(), known, steps_before };
     let mut closed = live.session.close_open()?;
     closed.for_each_row(|place, row| pieces.add(place, row))?;
-    let Pieces { blocks, names, .. } = pieces;
+    let RowBlocks { blocks, names, .. } = pieces;
     let blocks: Vec<(u32, Vec<u8>)> =
         blocks.into_iter().map(|(block, rows)| Ok((block, to_bytes(&rows)?))).collect::<Result<_>>()?;
     let head = if publication > before { next_head(&live.last.head, step, &names, &blocks) } else { live.last.head };
@@ -385,7 +385,7 @@ pub(super) fn compute(live: &mut RunningStream, store: &Store) -> Result<Compute
 }
 
 /// The rows of a publication, in blocks.
-struct Pieces {
+struct RowBlocks {
     publication: u64,
     blocks: Vec<(u32, RowBlock)>,
     names: Vec<(u32, Vec<String>)>,
@@ -394,7 +394,7 @@ struct Pieces {
     steps_before: u64,
 }
 
-impl Pieces {
+impl RowBlocks {
     fn add(&mut self, place: usize, row: &ReleaseRow<'_>) -> Result<()> {
         let place = u32::try_from(place).ok().filter(|place| *place < FIRST_OWN_BLOCK).ok_or_else(too_many)?;
         if place as usize >= self.known + self.names.len() {
@@ -435,7 +435,7 @@ impl Pieces {
     }
 }
 
-fn too_many() -> Error {
+fn too_many() -> PipelineError {
     failure("the stream has more lines than a service can keep: 2^31")
 }
 

@@ -4,8 +4,8 @@ use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::live::RunningStream;
 use crate::clock::Clock;
-use crate::store::{CLOSED, ClosedRecord, Closing, Store, from_bytes, stored};
-use crate::witness::{Seen, Witness, WitnessRecord};
+use crate::store::{CLOSED, ClosedBy, ClosedRecord, Store, from_bytes, stored};
+use crate::witness::{LastClosed, Witness, WitnessRecord};
 use evertally::noise::SecretKey;
 use evertally_declare::error::Result;
 use evertally_declare::steps::Instant;
@@ -151,7 +151,7 @@ impl Core {
             })?;
             Some(format!("stream `{}`: {why}", live.info.name()))
         };
-        let missing = |(name, seen): (&String, &Seen)| {
+        let missing = |(name, seen): (&String, &LastClosed)| {
             let step = seen.closed;
             let remedy = "open it with the same declaration, and it recovers; or leave it closed: then it publishes nothing \
                  more";
@@ -172,9 +172,9 @@ impl Core {
 }
 
 /// Describes a stream whose witness has seen later steps.
-pub(crate) fn is_behind(closing: Closing, closed: u64, seen: u64) -> String {
+pub(crate) fn is_behind(closing: ClosedBy, closed: u64, seen: u64) -> String {
     let what = match closing {
-        Closing::Sums => format!("the sums of steps {} through {seen} again, unchanged", closed + 1),
+        ClosedBy::Sums => format!("the sums of steps {} through {seen} again, unchanged", closed + 1),
         _ => format!("the missing events again, then close it through step {seen}"),
     };
     format!("it is at step {closed}, but the witness has seen step {seen}: send {what}")

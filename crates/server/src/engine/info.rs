@@ -1,6 +1,6 @@
 //! Shared facts about an open stream, for readers and writers in any thread.
 
-use super::reporting::{Promise, Reporting};
+use super::reporting::{GuaranteeStatement, Reporting};
 use crate::store::StreamRecord;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::steps::Instant;
@@ -25,8 +25,8 @@ pub struct StreamInfo {
     record: RwLock<StreamRecord>,
     groups: RwLock<Arc<Option<GroupTable>>>,
     reporting: Reporting,
-    names: RwLock<Names>,
-    progress: Mutex<Progress>,
+    names: RwLock<LineNames>,
+    progress: Mutex<StreamProgress>,
     placers: Mutex<Vec<Placer<GroupAssigner>>>,
     /// Key of the digests of batches.
     pub(super) digest_key: [u8; 32],
@@ -36,7 +36,7 @@ pub struct StreamInfo {
 
 /// The names of all lines of a stream, by place.
 #[derive(Default)]
-struct Names {
+struct LineNames {
     by_place: Vec<Arc<[String]>>,
     places: HashMap<Arc<[String]>, u32>,
     /// The number of lines among the rows that are shown: a discovered group is unknown to everybody before that.
@@ -45,7 +45,7 @@ struct Names {
 
 /// The progress of a stream, as far as anybody may know it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct StreamProgress {
     /// The last closed step.
     pub closed: u64,
     /// The number of publications shown.
@@ -53,7 +53,7 @@ pub struct Progress {
     /// The digest of the shown rows.
     pub head: [u8; 32],
     /// The state of the stream.
-    pub state: State,
+    pub state: StreamState,
     /// When the next step is closed, if the clock closes it.
     pub closes_at: Option<Instant>,
     /// When its rows are shown.
@@ -62,7 +62,7 @@ pub struct Progress {
 
 /// The state of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum StreamState {
     /// It accepts events and publishes.
     Open,
     /// All steps of its horizon are closed.
@@ -75,7 +75,7 @@ pub enum State {
     Failed(String),
 }
 
-impl State {
+impl StreamState {
     /// The state as one word.
     pub fn word(&self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ pub(super) struct Parts {
     pub(super) reporting: Reporting,
     pub(super) placer: Placer<GroupAssigner>,
     pub(super) digest_key: [u8; 32],
-    pub(super) progress: Progress,
+    pub(super) progress: StreamProgress,
 }
 
 impl StreamInfo {
@@ -172,7 +172,7 @@ impl StreamInfo {
     }
 
     /// The guarantee for everything it will ever publish.
-    pub fn promise(&self) -> Promise {
+    pub fn promise(&self) -> GuaranteeStatement {
         self.reporting.promise()
     }
 
@@ -194,11 +194,11 @@ impl StreamInfo {
     }
 
     /// Its progress.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> StreamProgress {
         self.locked().clone()
     }
 
-    pub(super) fn locked(&self) -> MutexGuard<'_, Progress> {
+    pub(super) fn locked(&self) -> MutexGuard<'_, StreamProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,7 +230,7 @@ impl StreamInfo {
         self.all_names().by_place.len()
     }
 
-    fn visible(&self, names: &Names) -> usize {
+    fn visible(&self, names: &LineNames) -> usize {
         if self.stream.plan.threshold().is_some() { names.shown } else { names.by_place.len() }
     }
 
@@ -257,7 +257,7 @@ impl StreamInfo {
         place.filter(|place| (*place as usize) < self.visible(&all))
     }
 
-    fn all_names(&self) -> RwLockReadGuard<'_, Names> {
+    fn all_names(&self) -> RwLockReadGuard<'_, LineNames> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! Groups that join a running stream.
 
 use super::core::Core;
-use super::info::State;
+use super::info::StreamState;
 use super::refusal::Refusal;
 use super::resolved::{Resolved, lines_of};
 use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
@@ -22,7 +22,7 @@ impl Core {
         }
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get_mut(&info.number).ok_or(Refusal::NoStream)?;
-        if !matches!(live.state(), State::Open | State::Recovering(_)) {
+        if !matches!(live.state(), StreamState::Open | StreamState::Recovering(_)) {
             let word = live.state().word();
             return Err(Refusal::ReadOnly(format!("no group can join stream `{name}`: it is {word}")));
         }

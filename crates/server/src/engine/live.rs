@@ -1,7 +1,7 @@
 //! One stream in the counting thread.
 
-use super::info::{Counts, State, StreamInfo};
-use crate::store::{ClosedRecord, Closing, EVENTS, Store, stored};
+use super::info::{Counts, StreamInfo, StreamState};
+use crate::store::{ClosedBy, ClosedRecord, EVENTS, Store, stored};
 use evertally::privacy::Unit;
 use evertally_declare::error::{Result, failure};
 use evertally_declare::steps::Instant;
@@ -26,8 +26,8 @@ pub(super) struct RunningStream {
     /// The last step recorded at the witness; later steps are shown to nobody.
     pub(super) told: u64,
     /// The witness's record, if it has seen more steps than this folder has.
-    pub(super) ahead: Option<crate::witness::Seen>,
-    pub(super) closing: Closing,
+    pub(super) ahead: Option<crate::witness::LastClosed>,
+    pub(super) closing: ClosedBy,
     pub(super) is_retired: bool,
 }
 
@@ -42,22 +42,22 @@ impl RunningStream {
         self.info.progress().closed
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> StreamState {
         if self.is_retired {
-            return State::Retired;
+            return StreamState::Retired;
         }
         if let Some(why) = &self.failed {
-            return State::Failed(why.clone());
+            return StreamState::Failed(why.clone());
         }
         if let Some(seen) = &self.ahead {
-            return State::Recovering(seen.closed);
+            return StreamState::Recovering(seen.closed);
         }
-        if self.closed() == self.session.last_step() { State::Ended } else { State::Open }
+        if self.closed() == self.session.last_step() { StreamState::Ended } else { StreamState::Open }
     }
 
     /// When a step is closed and when it is shown, if the clock decides that.
     pub(super) fn times(&self, step: u64) -> Option<(Instant, Instant)> {
-        let Closing::Schedule { grace, delay } = self.closing else { return None };
+        let ClosedBy::Schedule { grace, delay } = self.closing else { return None };
         let end = self.info.stream.calendar.end_of(step).micros();
         let closes = end.saturating_add(grace);
         Some((Instant::from_micros(closes), Instant::from_micros(closes.saturating_add(delay))))
@@ -76,7 +76,7 @@ impl RunningStream {
 
     /// Counts the events of a chunk, all of the open step.
     pub(super) fn count(&mut self, mut bytes: &[u8]) -> Result<u64> {
-        let are_sums = self.closing == Closing::Sums;
+        let are_sums = self.closing == ClosedBy::Sums;
         let (step, with_person, mut events) = (self.session.open_step(), self.with_person() && !are_sums, 0);
         let numbers = self.info.stream.plan.threshold().is_some().then(|| self.session.numbers());
         while !bytes.is_empty() {
@@ -113,7 +113,7 @@ impl RunningStream {
     /// Updates the progress that readers see.
     pub(super) fn update_progress(&self, shown: Option<&ClosedRecord>) {
         let state = self.state();
-        let next = (state == State::Open).then(|| self.times(self.session.open_step())).flatten();
+        let next = (state == StreamState::Open).then(|| self.times(self.session.open_step())).flatten();
         if let Some(shown) = shown {
             self.info.show_lines(shown.lines);
         }

@@ -1,7 +1,7 @@
 //! Loads streams: from their stored state, and the events that it does not include.
 
 use super::core::Core;
-use super::info::{Parts, Progress, State, StreamInfo};
+use super::info::{Parts, StreamInfo, StreamProgress, StreamState};
 use super::live::{LAST_BATCH, RunningStream, first_head};
 use super::reporting::Reporting;
 use super::resolved::{Resolved, table_of};
@@ -10,7 +10,7 @@ use crate::store::{
     from_bytes, stored,
 };
 use evertally::noise::{Purpose, mac_key};
-use evertally_declare::error::{Context, Error, Result, failure};
+use evertally_declare::error::{Context, PipelineError, Result, failure};
 use evertally_ledger::ledger::Follows;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::views::ViewValue;
@@ -69,7 +69,7 @@ impl Core {
             let looks_back = !live.info.stream.views.is_empty();
             let mut closing = live.session.close_open()?;
             if looks_back {
-                closing.for_each_row(|_, _| Ok::<(), Error>(()))?; // views depend on earlier rows
+                closing.for_each_row(|_, _| Ok::<(), PipelineError>(()))?; // views depend on earlier rows
             }
             if live.closed() != step || live.session.chain() != record.events {
                 return Err(failure(
@@ -102,11 +102,11 @@ impl Core {
         let reporting = Reporting::new(Arc::clone(&stream), &self.key, &self.ledger);
         let mac = mac_key(&self.key, &stream.name, &stream.plan.digest(), Purpose::Hashing);
         let digest_key = blake3::derive_key("evertally serve 1 batches", mac.as_slice());
-        let progress = Progress {
+        let progress = StreamProgress {
             closed: 0,
             publications: 0,
             head: first_head(record.name.as_str()),
-            state: State::Open,
+            state: StreamState::Open,
             closes_at: None,
             shows_at: None,
         };

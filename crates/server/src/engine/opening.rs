@@ -2,13 +2,13 @@
 
 use super::Notice;
 use super::core::Core;
-use super::info::State;
+use super::info::StreamState;
 use super::refusal::Refusal;
 use super::resolved::{Resolved, lines_of};
-use crate::store::{Closing, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, stored, to_bytes};
+use crate::store::{ClosedBy, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, stored, to_bytes};
 use evertally::noise::StreamName;
 use evertally_declare::declaration::Declaration;
-use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
@@ -28,7 +28,7 @@ pub struct Opening {
     /// The data source whose budget it spends.
     pub source: Option<String>,
     /// Who closes its steps.
-    pub closing: Closing,
+    pub closing: ClosedBy,
 }
 
 /// A planned stream that is not opened yet.
@@ -110,17 +110,17 @@ impl Core {
         }
         // A stream that recovers is not closed by the clock.
         let recovers = self.said.streams.contains_key(name);
-        if opening.closing == Closing::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
+        if opening.closing == ClosedBy::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
         {
             return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
         }
-        if opening.closing == Closing::Sums && stream.measures.is_some() {
+        if opening.closing == ClosedBy::Sums && stream.measures.is_some() {
             return Err(usage(
                 "a stream that accepts sums cannot have several measures or workloads: open one stream for each, \
                  or close its steps by the clock",
             ));
         }
-        if let (Closing::Schedule { grace, .. }, false) = (opening.closing, recovers) {
+        if let (ClosedBy::Schedule { grace, .. }, false) = (opening.closing, recovers) {
             let first = stream.calendar.end_of(1);
             if first.micros().saturating_add(grace) < self.clock.now().micros() {
                 let end = stream.calendar.format(first);
@@ -213,7 +213,7 @@ impl Core {
     pub(super) fn next_of(&self, name: &str) -> Result<Next, Refusal> {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get(&info.number).ok_or(Refusal::NoStream)?;
-        if live.state() != State::Ended || !live.unseen.is_empty() {
+        if live.state() != StreamState::Ended || !live.unseen.is_empty() {
             let last = info.stream.calendar.format(info.stream.calendar.end());
             return Err(usage(format!(
                 "stream `{name}` can be extended once its horizon is over, at {last}, and all of it is published"
@@ -229,7 +229,7 @@ impl Core {
         let next: StreamName = format!("{first} #{}", place + 1)
             .parse()
             .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))?;
-        let declared = Declaration::from_json(&record.declaration).map_err(Error::from)?;
+        let declared = Declaration::from_json(&record.declaration).map_err(PipelineError::from)?;
         let declared = declared.next_stream(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;
         let follows = live.session.followed()?;
@@ -250,7 +250,7 @@ impl Core {
     /// If there is no such stream, it is retired already, or the store cannot be written.
     pub fn retire(&mut self, name: &str) -> Result<(), Refusal> {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
-        if info.progress().state == State::Retired {
+        if info.progress().state == StreamState::Retired {
             return Err(usage(format!("stream `{name}` is retired already")).into());
         }
         let phase = Phase::Retired(self.clock.now().micros());

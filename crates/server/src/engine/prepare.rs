@@ -5,8 +5,8 @@ use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use evertally::privacy::Unit;
 use evertally_declare::declaration::Parameter::Late as LatePolicy;
-use evertally_declare::error::{Error, InputError, Place, Result, Unreadable, usage};
-use evertally_declare::event::{Columns, Event, Field, Role};
+use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable, usage};
+use evertally_declare::event::{ColumnRole, Columns, Event, Field};
 use evertally_declare::problem::sentence;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::{Late, Stream};
@@ -41,7 +41,7 @@ pub enum BatchFormat {
 }
 
 /// A valid batch that was read and waits for its turn.
-pub struct Prepared {
+pub struct PreparedBatch {
     pub(super) id: String,
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
@@ -68,11 +68,11 @@ pub(super) fn prepare(
     (format, bytes): (BatchFormat, Box<dyn Read + Send>),
     latest: u64,
     decoding: &Decoding,
-) -> Result<Prepared, Refusal> {
+) -> Result<PreparedBatch, Refusal> {
     let bytes = Digested::new(bytes, &info.digest_key);
     let groups = info.groups();
     let mut reading =
-        Reading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
+        BatchReading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
@@ -121,8 +121,8 @@ pub(super) fn prepare(
     if !reading.problems.is_empty() {
         return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
     }
-    let digest = bytes.finish().map_err(Error::from)?;
-    Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
+    let digest = bytes.finish().map_err(PipelineError::from)?;
+    Ok(PreparedBatch { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
 }
 
 /// About the memory that a reader of rows takes for its blocks of text.
@@ -138,7 +138,7 @@ const TEXT_BYTES: u64 = 40;
 pub(super) fn drained(bytes: Digested) -> Refusal {
     match bytes.finish() {
         Ok(_) => Refusal::Busy,
-        Err(error) => Refusal::Other(Error::from(error)),
+        Err(error) => Refusal::Other(PipelineError::from(error)),
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
 /// After this many rejected rows a batch is read no further.
 const MAX_REFUSED_ROWS: u64 = 100_000;
 
-struct Reading<'r> {
+struct BatchReading<'r> {
     stream: &'r Stream,
     latest: u64,
     chunks: BTreeMap<u64, Chunk>,
@@ -178,7 +178,7 @@ struct Reading<'r> {
     rows: u64,
 }
 
-impl Reading<'_> {
+impl BatchReading<'_> {
     /// Why the rest of a batch is not read.
     fn too_many(&self) -> String {
         let first = self.problems.first().map_or(String::new(), |row| {
@@ -194,7 +194,8 @@ impl Reading<'_> {
             let calendar = &self.stream.calendar;
             let begins = calendar.format(calendar.start_of(step));
             let problem = format!("is in the future: its step begins at {begins}");
-            let error = event.bad_cell(Role::Time, problem).remedy("correct the clock of its sender, or send it later");
+            let error =
+                event.bad_cell(ColumnRole::Time, problem).remedy("correct the clock of its sender, or send it later");
             if let Ok(()) = self.add(error.into()) {}
             return None;
         }
@@ -208,7 +209,7 @@ impl Reading<'_> {
     }
 
     /// Records a rejected row; any other error is returned.
-    fn add(&mut self, error: Error) -> Result<()> {
+    fn add(&mut self, error: PipelineError) -> Result<()> {
         if error.io().is_some() {
             return Err(error);
         }
@@ -248,7 +249,7 @@ pub(super) fn each_event(
     };
     if let Some(format) = of_text {
         let mut events = Events::of_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
-        while events.next_batch::<Error>(visit)? {}
+        while events.next_batch::<PipelineError>(visit)? {}
         return Ok(());
     }
     // The body is complete in a file before decoding begins: a slow sender delays no other decoder.
@@ -264,7 +265,7 @@ pub(super) fn each_event(
     };
     if format == BatchFormat::Parquet {
         let mut events = Events::of_parquet(BATCH, file, columns, &options, &running)?;
-        while events.next_batch::<Error>(visit)? {}
+        while events.next_batch::<PipelineError>(visit)? {}
         return Ok(());
     }
     let unreadable = |e| {
@@ -273,7 +274,7 @@ pub(super) fn each_event(
     };
     let mut table = ArrowStream::new(BufReader::new(file), decoding.memory).map_err(unreadable)?;
     let mut events = Events::of_table(&mut table, columns, &options, &running)?;
-    while events.next_batch::<Error>(visit)? {}
+    while events.next_batch::<PipelineError>(visit)? {}
     Ok(())
 }
 

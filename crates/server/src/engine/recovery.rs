@@ -4,9 +4,9 @@ use super::closing::next_head;
 use super::core::Core;
 use super::live::first_head;
 use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
-use crate::witness::Seen;
+use crate::witness::LastClosed;
 use evertally::hex;
-use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
 
 /// A healthy witness answers in less time.
@@ -96,7 +96,7 @@ impl Core {
 
     /// Records that a stream lags its witness. Until it has caught up, steps that are not recorded at the witness are
     /// not shown, even if the witness changes.
-    fn store_recovering(&self, number: u32, seen: &Seen) -> Result<()> {
+    fn store_recovering(&self, number: u32, seen: &LastClosed) -> Result<()> {
         self.store.change(|writing| {
             let mut table = writing.open_table(RECOVERING).map_err(stored)?;
             table.insert(number, to_bytes(seen)?.as_slice()).map_err(stored)?;
@@ -105,10 +105,10 @@ impl Core {
     }
 
     /// The recorded lag, unless the stream has caught up.
-    pub(super) fn recovering(&self, live: &super::live::RunningStream) -> Result<Option<Seen>> {
+    pub(super) fn recovering(&self, live: &super::live::RunningStream) -> Result<Option<LastClosed>> {
         let table = self.store.look()?.open_table(RECOVERING).map_err(stored)?;
         let Some(bytes) = table.get(live.info.number).map_err(stored)? else { return Ok(None) };
-        let seen: Seen = from_bytes(bytes.value(), "a witness record")?;
+        let seen: LastClosed = from_bytes(bytes.value(), "a witness record")?;
         let is_good = live.closed() >= seen.closed && self.head_at(live.info.number, seen.closed)? == seen.head;
         if is_good {
             self.recovered(live.info.number)?;
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Records the progress of all streams at the witness, unless another writer has changed it since.
-    pub(super) fn write_witness(&mut self, seen: Vec<(String, Seen)>) {
+    pub(super) fn write_witness(&mut self, seen: Vec<(String, LastClosed)>) {
         let Some(witness) = &mut self.witness else {
             self.is_unsaid = false;
             return;
@@ -254,7 +254,7 @@ impl Core {
         }
     }
 
-    fn cannot_ask(&mut self, error: &Error, began: Monotonic) {
+    fn cannot_ask(&mut self, error: &PipelineError, began: Monotonic) {
         self.witness_problem = Some(format!("{error}; nothing is shown until it can be read"));
         // A witness that is slow to fail is not asked again for a while: batches wait meanwhile.
         self.ask_again = (began.elapsed() > SLOW_WITNESS).then(|| Monotonic::now() + 10 * SLOW_WITNESS);

@@ -1,6 +1,6 @@
 //! Why a batch, or a request of an operator, is refused.
 
-use evertally_declare::error::{Error, Place};
+use evertally_declare::error::{PipelineError, Place};
 use evertally_declare::problem::Wording;
 use std::fmt;
 
@@ -42,12 +42,12 @@ pub enum Refusal {
     /// The disk is full.
     DiskFull(String),
     /// Any other error; a usage error is for the caller to correct.
-    Other(Error),
+    Other(PipelineError),
 }
 
 impl RowProblem {
     /// The row that an error names; `None` if it names none.
-    pub(super) fn of(error: &Error) -> Option<Self> {
+    pub(super) fn of(error: &PipelineError) -> Option<Self> {
         let input = error.input()?;
         let row = input.place().map(|place| match place {
             Place::Line(number) | Place::Row(number) => number,
@@ -60,7 +60,7 @@ impl RowProblem {
 
 impl Refusal {
     /// From an error in a request, or of the machine.
-    pub fn of(error: Error) -> Self {
+    pub fn of(error: PipelineError) -> Self {
         match RowProblem::of(&error) {
             Some(problem) if error.io().is_none() && !is_unreadable(&error) => {
                 Self::Rows { rows: vec![problem], more: 0 }
@@ -71,12 +71,12 @@ impl Refusal {
 }
 
 /// Whether the bytes of an input are at fault, not its rows.
-fn is_unreadable(error: &Error) -> bool {
+fn is_unreadable(error: &PipelineError) -> bool {
     error.input().is_some_and(|input| input.unreadable().is_some())
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
+impl From<PipelineError> for Refusal {
+    fn from(error: PipelineError) -> Self {
         Self::Other(error)
     }
 }

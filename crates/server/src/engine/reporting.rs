@@ -5,12 +5,12 @@ use evertally_declare::groups::GroupTable;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::Ledger;
 use evertally_ledger::ledger::LedgerFacts;
-use evertally_publish::report::{ErrorFacts, Released, Report};
+use evertally_publish::report::{ErrorFacts, ReleaseKind, Report};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The guarantee, in words and numbers.
 #[derive(Clone, Debug)]
-pub struct Promise {
+pub struct GuaranteeStatement {
     /// In words.
     pub words: String,
     /// ε, with [`delta`](Self::delta).
@@ -29,7 +29,7 @@ pub(super) struct Reporting {
     stream: Arc<Stream>,
     key_id: String,
     ledger: LedgerFacts,
-    promise: OnceLock<Promise>,
+    promise: OnceLock<GuaranteeStatement>,
     largest: OnceLock<Option<f64>>,
     /// The last report, computed for its first request: requests for the same report wait, others do not.
     last: Mutex<Option<Last>>,
@@ -69,19 +69,19 @@ impl Reporting {
     fn make(&self, publications: u64, groups: Option<&GroupTable>) -> Report {
         let stream = (*self.stream).clone().through(self.stream.last_step_of(publications));
         let released = match (groups, stream.plan.threshold()) {
-            (Some(groups), _) => Released::Groups(groups.facts()),
-            (None, Some(_)) => Released::Discovered,
-            (None, None) => Released::Sum,
+            (Some(groups), _) => ReleaseKind::Groups(groups.facts()),
+            (None, Some(_)) => ReleaseKind::Discovered,
+            (None, None) => ReleaseKind::Sum,
         };
         Report::with_key_id(&stream, self.key_id.clone(), released).recorded_in(self.ledger.clone())
     }
 
     /// The guarantee for everything that will ever be published.
-    pub(super) fn promise(&self) -> Promise {
+    pub(super) fn promise(&self) -> GuaranteeStatement {
         let promise = || {
             let report = self.make(1, None);
             let (epsilon, delta) = report.strength().unzip();
-            Promise {
+            GuaranteeStatement {
                 words: report.promise(),
                 epsilon,
                 delta,

@@ -4,7 +4,7 @@ use super::closing::{FIRST_OWN_BLOCK, ROWS_PER_BLOCK};
 use super::info::StreamInfo;
 use crate::store::{CLOSED, ClosedRecord, LATE, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
 use evertally_declare::error::{Result, failure};
-use evertally_publish::rows::{Amount, ReleaseRow, ViewRow};
+use evertally_publish::rows::{ReleaseRow, ReleasedValue, ViewRow};
 use std::ops::RangeInclusive;
 
 /// The selection of rows.
@@ -57,7 +57,7 @@ pub(super) fn visit(
     let (first, last) = ((*query.publications.start()).max(1), (*query.publications.end()).min(shown));
     let (read_txn, number) = (store.look()?, info.number);
     let table = read_txn.open_table(ROWS).map_err(stored)?;
-    let mut reader = Reader { info, time: String::new() };
+    let mut reader = RowReader { info, time: String::new() };
     let kept = query.kept.map_or(last, |kept| kept.min(shown));
     let is_kept = |step: u64| query.every <= 1 || step.is_multiple_of(query.every) || step == kept;
     let wanted = query.places.as_deref();
@@ -105,12 +105,12 @@ pub(super) fn head_of(store: &Store, info: &StreamInfo, publication: u64) -> Res
     Ok(from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?.head)
 }
 
-struct Reader<'i> {
+struct RowReader<'i> {
     info: &'i StreamInfo,
     time: String,
 }
 
-impl Reader<'_> {
+impl RowReader<'_> {
     fn show(
         &mut self,
         publication: u64,
@@ -124,7 +124,7 @@ impl Reader<'_> {
         let names = self.info.names_of(row.place).unwrap_or_default();
         let groups: Vec<&str> = names.iter().map(String::as_str).collect();
         let view = row.view.as_ref().map(|view| ViewRow {
-            value: Amount { text: &view.text, number: view.number },
+            value: ReleasedValue { text: &view.text, number: view.number },
             lower: view.lower,
             upper: view.upper,
         });
@@ -133,7 +133,7 @@ impl Reader<'_> {
             span,
             groups: &groups,
             step: row.step + self.info.stream.steps_before(),
-            value: Amount { text: &row.text, number: row.number },
+            value: ReleasedValue { text: &row.text, number: row.number },
             std_error: row.std_error,
             lower: row.lower,
             upper: row.upper,

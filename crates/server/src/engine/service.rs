@@ -5,12 +5,12 @@ use super::core::{Core, Directory, Notice, Setting};
 use super::decoding::Decoding;
 use super::info::{Counts, StreamInfo};
 use super::opening::{self, Opening, Preview};
-use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
+use super::prepare::{BatchFormat, PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
 use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
-use crate::store::{Closing, DELIVERED, Store, stored};
+use crate::store::{ClosedBy, DELIVERED, Store, stored};
 use evertally_declare::error::{Result, failure};
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;
@@ -32,10 +32,10 @@ const MAX_BATCHES_PER_COMMIT: usize = 1024;
 /// How long the thread waits for a request before it checks the clock again.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-type Answer<T> = SyncSender<Result<T, Refusal>>;
+type ReplySender<T> = SyncSender<Result<T, Refusal>>;
 
 enum Request {
-    Take(Arc<StreamInfo>, Prepared, Answer<Receipt>),
+    Take(Arc<StreamInfo>, PreparedBatch, ReplySender<Receipt>),
     Do(Box<dyn FnOnce(&mut Core) + Send>),
     Stop,
 }
@@ -364,7 +364,7 @@ impl Drop for Service {
 
 /// The last step whose events are accepted now.
 fn latest(info: &StreamInfo, clock: &dyn Clock, ahead: i64) -> u64 {
-    let by_clock = matches!(info.record().closing, Closing::Schedule { .. });
+    let by_clock = matches!(info.record().closing, ClosedBy::Schedule { .. });
     latest_step(&info.stream, by_clock.then(|| clock.now()), ahead)
 }
 
@@ -378,7 +378,7 @@ impl Core {
         info: &StreamInfo,
         id: &str,
         batch: (BatchFormat, Box<dyn Read + Send>),
-    ) -> Result<Prepared, Refusal> {
+    ) -> Result<PreparedBatch, Refusal> {
         prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
     }
 

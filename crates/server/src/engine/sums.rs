@@ -9,7 +9,7 @@ use super::accepting::check_open;
 use super::closing::{MAX_ROWS_PER_COMMIT, MAX_STEPS_PER_REQUEST, compute};
 use super::core::Core;
 use super::decoding::{Decoding, Share};
-use super::info::{Counts, State, StreamInfo};
+use super::info::{Counts, StreamInfo, StreamState};
 use super::live::LAST_BATCH;
 use super::prepare::{
     BatchFormat, Digested, MAX_BATCH_ROWS, MAX_NAMED_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded,
@@ -17,7 +17,7 @@ use super::prepare::{
 };
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
-use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to_bytes};
+use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::Columns;
 use evertally_declare::steps::Instant;
@@ -215,9 +215,9 @@ impl PreparedSums {
     }
 }
 
-fn differs(info: &StreamInfo, step: u64, state: &State) -> Refusal {
+fn differs(info: &StreamInfo, step: u64, state: &StreamState) -> Refusal {
     let name = info.name();
-    if let State::Recovering(seen) = state {
+    if let StreamState::Recovering(seen) = state {
         return Refusal::Conflict(format!(
             "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are \
              right is known once all steps through {seen} are there: send the rest, then begin again after the step \
@@ -254,7 +254,7 @@ impl Core {
     pub fn accept_sums(&mut self, info: &Arc<StreamInfo>, prepared: PreparedSums) -> Result<SumsReceipt, Refusal> {
         let (number, name) = (info.number, info.name());
         let live = self.live.get(&number).ok_or(Refusal::NoStream)?;
-        if live.closing != Closing::Sums {
+        if live.closing != ClosedBy::Sums {
             let why = "it counts events; open a stream with `closing` = \"sums\" to count them elsewhere";
             return Err(Refusal::ReadOnly(format!("stream `{name}` accepts no sums: {why}")));
         }
@@ -280,8 +280,8 @@ impl Core {
         let new = taken.max(first - 1) + 1..=last;
         match &state {
             // Accepted steps were closed in the same commit.
-            State::Open | State::Ended if repeated => {}
-            State::Recovering(seen) => self.accept_as_witnessed(info, &prepared, new, *seen)?,
+            StreamState::Open | StreamState::Ended if repeated => {}
+            StreamState::Recovering(seen) => self.accept_as_witnessed(info, &prepared, new, *seen)?,
             state => {
                 check_open(state, name)?;
                 self.accept_and_close(info, &prepared, new)?;

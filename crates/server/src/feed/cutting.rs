@@ -1,7 +1,7 @@
 //! Cuts bytes into batches of complete rows.
 
 use super::format::Format;
-use super::memory::{Fingerprint, Mark, Pending};
+use super::memory::{Fingerprint, SourcePosition, UnacknowledgedBatch};
 use super::sending::BadRow;
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ impl PendingBatch {
     }
 
     /// The pending batch, from its stored bytes.
-    pub(super) fn again(bytes: Vec<u8>, pending: &Pending) -> Result<Self> {
+    pub(super) fn again(bytes: Vec<u8>, pending: &UnacknowledgedBatch) -> Result<Self> {
         let format = Format::of_name(&pending.format)?;
         let header = pending.header.clone().into_bytes();
         if digest(&bytes) != pending.digest {
@@ -70,13 +70,13 @@ impl PendingBatch {
     }
 
     /// The record to store before the batch is sent.
-    pub(super) fn pending(&self) -> Pending {
+    pub(super) fn pending(&self) -> UnacknowledgedBatch {
         let format = match self.format {
             Format::Csv => "csv",
             Format::JsonLines => "jsonl",
             Format::Whole(..) => "whole",
         };
-        Pending {
+        UnacknowledgedBatch {
             source: self.source.clone(),
             from: self.range.start,
             to: self.range.end,
@@ -89,8 +89,8 @@ impl PendingBatch {
     }
 
     /// The mark to store after the batch was accepted.
-    pub(super) fn mark(&self) -> Mark {
-        Mark {
+    pub(super) fn mark(&self) -> SourcePosition {
+        SourcePosition {
             source: self.source.clone(),
             offset: self.range.end,
             line: self.line + count_lines(&self.bytes),

@@ -2,7 +2,7 @@
 
 use super::cutting::{MAX_BATCH_BYTES, PendingBatch, count_lines, digest, row_end};
 use super::format::Format;
-use super::memory::{FeedState, Fingerprint, Mark, Pending, STDIN};
+use super::memory::{FeedState, Fingerprint, STDIN, SourcePosition, UnacknowledgedBatch};
 use evertally_declare::error::{Context, Result, usage};
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
@@ -28,14 +28,14 @@ pub enum From {
 }
 
 /// An open source of events.
-pub(super) enum Source {
+pub(super) enum EventSource {
     File(PathBuf, Format),
     Folder(PathBuf, Option<Format>),
-    Stdin(Box<Input>),
+    Stdin(Box<StandardInput>),
 }
 
 /// Standard input.
-pub(super) struct Input {
+pub(super) struct StandardInput {
     from: BufReader<Stdin>,
     format: Format,
     header: Option<Vec<u8>>,
@@ -43,13 +43,19 @@ pub(super) struct Input {
     has_ended: bool,
 }
 
-impl Source {
+impl EventSource {
     pub(super) fn open(from: &From, format: Option<Format>) -> Result<Self> {
         match from {
             From::Stdin => {
                 let format = format.ok_or_else(|| usage("name the format of standard input: --format csv or jsonl"))?;
                 let from = BufReader::with_capacity(1 << 20, std::io::stdin());
-                Ok(Self::Stdin(Box::new(Input { from, format, header: None, rest: Vec::new(), has_ended: false })))
+                Ok(Self::Stdin(Box::new(StandardInput {
+                    from,
+                    format,
+                    header: None,
+                    rest: Vec::new(),
+                    has_ended: false,
+                })))
             }
             From::File(path) => {
                 let of_path = format.or_else(|| Format::of_path(path));
@@ -136,7 +142,7 @@ impl Source {
     }
 
     /// The batch that was pending when the last run ended, read again.
-    pub(super) fn again(&self, pending: &Pending, memory: &FeedState) -> Result<PendingBatch> {
+    pub(super) fn again(&self, pending: &UnacknowledgedBatch, memory: &FeedState) -> Result<PendingBatch> {
         let path = Path::new(&pending.source);
         let format = match (pending.format.as_str(), self) {
             ("whole", _) => Format::of_path(path).ok_or_else(|| replaced(path, pending.line))?,
@@ -212,7 +218,7 @@ fn cut_rows(
     source: &str,
     file: &mut File,
     format: Format,
-    mark: Option<&Mark>,
+    mark: Option<&SourcePosition>,
     rows: usize,
     is_complete: bool,
 ) -> Result<Option<PendingBatch>> {
@@ -263,7 +269,7 @@ fn whole(
     source: &str,
     file: &mut File,
     format: Format,
-    (mark, about): (Option<&Mark>, &Metadata),
+    (mark, about): (Option<&SourcePosition>, &Metadata),
     is_complete: bool,
 ) -> Result<Option<PendingBatch>> {
     if let Some(mark) = mark {
@@ -300,7 +306,7 @@ fn windows_of(file: &mut File, sent: u64) -> Result<Vec<Fingerprint>> {
 }
 
 /// Whether a file begins with the bytes that were sent.
-fn begins_as(file: &mut File, mark: &Mark) -> Result<bool> {
+fn begins_as(file: &mut File, mark: &SourcePosition) -> Result<bool> {
     for window in &mark.windows {
         let bytes = read_at(file, window.from, window.len)?;
         if bytes.len() as u64 != window.len || digest(&bytes) != window.digest {
@@ -310,7 +316,7 @@ fn begins_as(file: &mut File, mark: &Mark) -> Result<bool> {
     Ok(true)
 }
 
-fn check(path: &Path, file: &mut File, mark: &Mark) -> Result<()> {
+fn check(path: &Path, file: &mut File, mark: &SourcePosition) -> Result<()> {
     if begins_as(file, mark)? { Ok(()) } else { Err(replaced(path, mark.line)) }
 }
 
@@ -329,7 +335,7 @@ fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &FeedS
     Ok(())
 }
 
-fn replaced(path: &Path, line: u64) -> evertally_declare::error::Error {
+fn replaced(path: &Path, line: u64) -> evertally_declare::error::PipelineError {
     usage(format!(
         "{}: the rows sent through line {} have disappeared: the file was truncated or replaced. Restore it, or \
          give the new file another name; nothing of the new file was sent",
@@ -338,7 +344,7 @@ fn replaced(path: &Path, line: u64) -> evertally_declare::error::Error {
     ))
 }
 
-impl Input {
+impl StandardInput {
     /// Waits for complete rows.
     fn next(&mut self, memory: &FeedState, rows: usize) -> Result<Option<PendingBatch>> {
         loop {

@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 /// The position in a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mark {
+pub(super) struct SourcePosition {
     #[serde(skip)]
     pub(super) source: String,
     /// All bytes before it were accepted.
@@ -44,7 +44,7 @@ pub(super) struct Fingerprint {
 /// The pending batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pending {
+pub(super) struct UnacknowledgedBatch {
     pub(super) source: String,
     pub(super) from: u64,
     pub(super) to: u64,
@@ -58,21 +58,21 @@ pub(super) struct Pending {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contents {
+struct FeedContents {
     version: u32,
     name: String,
     /// A random word, which identifies standard input: nothing else distinguishes two pipes.
     word: String,
     /// The URL of the stream.
     target: String,
-    pending: Option<Pending>,
-    sources: BTreeMap<String, Mark>,
+    pending: Option<UnacknowledgedBatch>,
+    sources: BTreeMap<String, SourcePosition>,
 }
 
 /// A state file; locked while this value lives, so that two feeders cannot use it at the same time.
 pub(super) struct FeedState {
     path: PathBuf,
-    contents: Contents,
+    contents: FeedContents,
     _lock: NameLock,
 }
 
@@ -88,14 +88,14 @@ impl FeedState {
         let is_new = read.is_none();
         let contents = match read {
             Some(text) => {
-                let contents: Contents = serde_json::from_str(&text)
+                let contents: FeedContents = serde_json::from_str(&text)
                     .map_err(|e| usage(format!("{} is not a feed state file: {e}", path.display())))?;
                 if contents.version != VERSION {
                     return Err(usage(format!("{} belongs to another version of this program", path.display())));
                 }
                 contents
             }
-            None => Contents {
+            None => FeedContents {
                 version: VERSION,
                 name: name.map_or_else(machine, str::to_owned),
                 word: random_name()?,
@@ -120,27 +120,27 @@ impl FeedState {
     }
 
     /// The id of a batch.
-    pub(super) fn id_of(&self, pending: &Pending) -> String {
+    pub(super) fn id_of(&self, pending: &UnacknowledgedBatch) -> String {
         // The two kinds cannot collide: a path is absolute, and a word has no slash.
         let place = if pending.source == STDIN { &self.contents.word } else { &pending.source };
         let whose = blake3::hash(format!("{}\0{place}", self.contents.name).as_bytes()).to_hex();
         format!("feed:{}:{}", &whose[..32], pending.from)
     }
 
-    pub(super) fn pending(&self) -> Option<&Pending> {
+    pub(super) fn pending(&self) -> Option<&UnacknowledgedBatch> {
         self.contents.pending.as_ref()
     }
 
-    pub(super) fn mark(&self, source: &str) -> Option<&Mark> {
+    pub(super) fn mark(&self, source: &str) -> Option<&SourcePosition> {
         self.contents.sources.get(source)
     }
 
-    pub(super) fn marks(&self) -> impl Iterator<Item = (&String, &Mark)> {
+    pub(super) fn marks(&self) -> impl Iterator<Item = (&String, &SourcePosition)> {
         self.contents.sources.iter()
     }
 
     /// Records the pending batch, with its bytes if they cannot be read again.
-    pub(super) fn store_pending(&mut self, pending: Pending, spool: Option<&[u8]>) -> Result<()> {
+    pub(super) fn store_pending(&mut self, pending: UnacknowledgedBatch, spool: Option<&[u8]>) -> Result<()> {
         if let Some(bytes) = spool {
             self.replace(&self.spool(), bytes)?;
         }
@@ -164,7 +164,7 @@ impl FeedState {
     }
 
     /// Records that the pending batch was accepted.
-    pub(super) fn done(&mut self, mark: Mark) -> Result<()> {
+    pub(super) fn done(&mut self, mark: SourcePosition) -> Result<()> {
         let was_spooled = mark.source == STDIN;
         self.contents.pending = None;
         self.contents.sources.insert(mark.source.clone(), mark);

@@ -1,7 +1,7 @@
 //! The HTTP client that sends batches to the service.
 
 use super::format::Format;
-use evertally_declare::error::{Context, Error, Result, usage};
+use evertally_declare::error::{Context, PipelineError, Result, usage};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
@@ -19,8 +19,8 @@ pub struct Remote {
 }
 
 /// The service's answer to a batch.
-pub(super) enum Answer {
-    Taken(u64),
+pub(super) enum BatchReply {
+    Accepted(u64),
     /// Other bytes were accepted under this id, with this number of rows.
     Differs(Option<u64>),
     BadRows(Vec<BadRow>),
@@ -31,7 +31,7 @@ pub(super) enum SendError {
     /// The batch can be sent again.
     Away(String),
     /// `is_certain` means that nothing was accepted under this id, now or before.
-    Refused { error: Error, is_certain: bool },
+    Refused { error: PipelineError, is_certain: bool },
 }
 
 /// A row that the service refuses.
@@ -47,12 +47,12 @@ pub(super) struct BadRow {
 }
 
 #[derive(Deserialize)]
-struct Taken {
+struct AcceptedBatch {
     rows: u64,
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ProblemDetails {
     #[serde(default)]
     detail: Option<String>,
     #[serde(default)]
@@ -112,7 +112,7 @@ impl Remote {
         &self.address
     }
 
-    pub(super) fn send(&self, id: &str, format: Format, body: &[u8]) -> Result<Answer, SendError> {
+    pub(super) fn send(&self, id: &str, format: Format, body: &[u8]) -> Result<BatchReply, SendError> {
         let away = |why: String| SendError::Away(format!("{} cannot be reached: {why}", self.address));
         let mut request = self.agent.post(&self.address).header("authorization", &self.authorization);
         request = request.header("idempotency-key", id).header("content-type", format.content_type());
@@ -133,18 +133,18 @@ impl Remote {
         let status = answer.status().as_u16();
         let text = answer.body_mut().read_to_string().map_err(|e| away(e.to_string()))?;
         if status == 200 {
-            let taken: Taken =
+            let taken: AcceptedBatch =
                 serde_json::from_str(&text).map_err(|e| self.unexpected_status(status, &e.to_string()))?;
-            return Ok(Answer::Taken(taken.rows));
+            return Ok(BatchReply::Accepted(taken.rows));
         }
-        let problem: Problem = match serde_json::from_str(&text) {
+        let problem: ProblemDetails = match serde_json::from_str(&text) {
             Ok(problem) => problem,
             Err(_) if status >= 500 => return Err(away(format!("it answered with status {status}"))),
             Err(error) => return Err(self.unexpected_status(status, &error.to_string())),
         };
         match status {
-            409 => Ok(Answer::Differs(problem.taken_rows)),
-            422 if !problem.errors.is_empty() => Ok(Answer::BadRows(problem.errors)),
+            409 => Ok(BatchReply::Differs(problem.taken_rows)),
+            422 if !problem.errors.is_empty() => Ok(BatchReply::BadRows(problem.errors)),
             408 | 429 | 500..=599 => {
                 let why = problem.detail.unwrap_or_else(|| format!("status {status}"));
                 Err(SendError::Away(format!("{} does not accept the batch now: {why}", self.address)))

@@ -34,16 +34,16 @@ pub(super) enum CloseReason {
 }
 
 /// What a connection is doing.
-pub(super) struct Activity {
+pub(super) struct ConnectionActivity {
     /// How long the connection may be idle.
     idle: Duration,
     /// How long its client may read nothing.
     unread: Duration,
-    state: Mutex<State>,
+    state: Mutex<BodyState>,
     close: Notify,
 }
 
-struct State {
+struct BodyState {
     /// Requests whose answers are not fully written.
     requests: usize,
     /// Whether there was ever a request.
@@ -56,12 +56,18 @@ struct State {
     taken: u64,
 }
 
-impl Activity {
+impl ConnectionActivity {
     /// For a connection that may be idle this long.
     pub(super) fn new(idle: Duration) -> Arc<Self> {
         let idle_since = Instant::now();
-        let state =
-            State { requests: 0, has_asked: false, idle_since, stalled_since: None, stalled: Duration::ZERO, taken: 0 };
+        let state = BodyState {
+            requests: 0,
+            has_asked: false,
+            idle_since,
+            stalled_since: None,
+            stalled: Duration::ZERO,
+            taken: 0,
+        };
         Arc::new(Self { idle, unread: MAX_UNREAD_TIME, state: Mutex::new(state), close: Notify::new() })
     }
 
@@ -70,7 +76,7 @@ impl Activity {
         self.idle
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BodyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +142,7 @@ impl Activity {
 }
 
 /// A request that is under way.
-pub(super) struct UnderWay(Arc<Activity>);
+pub(super) struct UnderWay(Arc<ConnectionActivity>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -149,12 +155,12 @@ impl Drop for UnderWay {
 }
 
 /// The body of an answer: its request is under way until the body is written or dropped.
-pub(super) struct Answer {
+pub(super) struct TrackedBody {
     pub(super) body: Body,
     pub(super) _under_way: UnderWay,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -177,7 +183,7 @@ impl HttpBody for Answer {
 /// A socket that records whether its client reads.
 pub(super) struct TrackedSocket<S> {
     pub(super) socket: S,
-    pub(super) activity: Arc<Activity>,
+    pub(super) activity: Arc<ConnectionActivity>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for TrackedSocket<S> {
@@ -229,9 +235,9 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
     const SOON: Duration = Duration::from_secs(10);
 
-    fn activity(idle: Duration, unread: Duration) -> Arc<Activity> {
-        let made = Arc::into_inner(Activity::new(idle)).unwrap();
-        Arc::new(Activity { unread, ..made })
+    fn activity(idle: Duration, unread: Duration) -> Arc<ConnectionActivity> {
+        let made = Arc::into_inner(ConnectionActivity::new(idle)).unwrap();
+        Arc::new(ConnectionActivity { unread, ..made })
     }
 
     #[tokio::test]

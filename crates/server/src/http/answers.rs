@@ -1,9 +1,9 @@
 //! Answers as data.
 
-use crate::engine::{Promise, RowsQuery, Service, StreamInfo};
+use crate::engine::{GuaranteeStatement, RowsQuery, Service, StreamInfo};
 use evertally_declare::error::Result;
 use evertally_declare::steps::Instant;
-use evertally_declare::stream::{Band, Stream};
+use evertally_declare::stream::{Coverage, Stream};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::rows::ReleaseRow;
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
@@ -62,7 +62,7 @@ pub(super) struct Description {
     integral: bool,
     /// Whether rows have views next to the released values: `view_value`, `view_lower`, `view_upper`.
     has_views: bool,
-    guarantee: Guarantee,
+    guarantee: GuaranteeAnswer,
     mechanism: String,
     plan_digest: String,
     /// The largest standard error of a released value; `null` if it grows without bound.
@@ -77,7 +77,7 @@ pub(super) struct Description {
 
 /// The privacy guarantee.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Guarantee {
+pub(super) struct GuaranteeAnswer {
     words: String,
     epsilon: Option<f64>,
     delta: Option<f64>,
@@ -126,10 +126,10 @@ impl Description {
             measure_column: stream.measures.as_ref().map(|bundle| bundle.column().to_owned()),
             measures: stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels()),
             confidence: stream.confidence,
-            band: if stream.band == Band::Simultaneous { "simultaneous" } else { "pointwise" }.to_owned(),
+            band: if stream.band == Coverage::Simultaneous { "simultaneous" } else { "pointwise" }.to_owned(),
             integral: stream.is_integral(),
             has_views: !stream.views.is_empty(),
-            guarantee: Guarantee::of(info),
+            guarantee: GuaranteeAnswer::of(info),
             mechanism: stream.plan.mechanism().name().brief().to_string(),
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             max_std_error: info.max_std_error(),
@@ -140,9 +140,9 @@ impl Description {
     }
 }
 
-impl Guarantee {
+impl GuaranteeAnswer {
     fn of(info: &StreamInfo) -> Self {
-        let Promise { words, epsilon, delta, rho, selection_delta } = info.promise();
+        let GuaranteeStatement { words, epsilon, delta, rho, selection_delta } = info.promise();
         Self { words, epsilon, delta, rho, selection_delta }
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn errors(stream: &Stream) -> ErrorFacts {
 /// `view_value`, `view_lower`, `view_upper` if there are views.
 #[derive(Serialize, ToSchema)]
 #[schema(value_type = Object)]
-pub(super) struct Row(pub(super) Map<String, Value>);
+pub(super) struct RowAnswer(pub(super) Map<String, Value>);
 
 /// Rows of some publications.
 #[derive(Serialize, ToSchema)]
@@ -166,7 +166,7 @@ pub(super) struct Releases {
     pub(super) to: u64,
     /// The number of publications shown.
     pub(super) published: u64,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<RowAnswer>,
 }
 
 /// Rows as JSON, exactly as in the table, with the ends of their steps.

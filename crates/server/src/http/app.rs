@@ -1,8 +1,8 @@
 //! The state that every request needs: the streams, the tokens, and the caller.
 
 use super::hub::Hub;
-use super::limits::Limits;
-use super::problem::Problem;
+use super::limits::AddressLimits;
+use super::problem::ProblemAnswer;
 use super::threads::{Threads, Work};
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
@@ -37,7 +37,7 @@ pub struct App {
     troubles: Vec<Arc<Mutex<Option<String>>>>,
     /// Whether the disk had free space, and when that was checked.
     room: Mutex<Option<(Instant, bool)>>,
-    pub(super) limits: Limits,
+    pub(super) limits: AddressLimits,
     pub(super) threads: Threads,
     pub(super) hub: Arc<Hub>,
     pub(super) started: (jiff::Timestamp, Instant),
@@ -87,7 +87,7 @@ impl App {
     pub fn new(service: Arc<Service>, setting: AppSetting) -> Arc<Self> {
         let AppSetting { tokens, folder, limits: config, steps, is_sealed, backups, troubles } = setting;
         let hub = Hub::new(&service, config.watchers);
-        let limits = Limits::new(config.requests_per_second);
+        let limits = AddressLimits::new(config.requests_per_second);
         let started = (jiff::Timestamp::now(), Instant::now());
         let room = Mutex::default();
         Arc::new(Self {
@@ -137,7 +137,7 @@ impl App {
     }
 
     /// Refuses events while the disk is almost full: the remaining space is kept for publications.
-    pub(super) fn require_free_disk(&self) -> Result<(), Problem> {
+    pub(super) fn require_free_disk(&self) -> Result<(), ProblemAnswer> {
         if self.has_free_disk() {
             return Ok(());
         }
@@ -148,9 +148,9 @@ impl App {
     }
 
     /// A stream that the caller may read. Missing and unreadable streams look the same to the caller.
-    pub(super) fn readable(&self, name: &str, caller: &Caller) -> Result<Arc<StreamInfo>, Problem> {
+    pub(super) fn readable(&self, name: &str, caller: &Caller) -> Result<Arc<StreamInfo>, ProblemAnswer> {
         let info = self.service.stream(name).filter(|info| caller.reads(info));
-        info.ok_or_else(Problem::no_stream)
+        info.ok_or_else(ProblemAnswer::no_stream)
     }
 
     /// The streams that the caller may read.
@@ -165,28 +165,28 @@ impl Caller {
     }
 
     /// Refuses callers who may not write to a stream.
-    pub(super) fn writes(&self, stream: &str) -> Result<(), Problem> {
+    pub(super) fn writes(&self, stream: &str) -> Result<(), ProblemAnswer> {
         match &self.role {
             Some(role) if role.writes(stream) => Ok(()),
-            Some(_) => Err(Problem::forbidden()),
-            None => Err(Problem::unauthorized()),
+            Some(_) => Err(ProblemAnswer::forbidden()),
+            None => Err(ProblemAnswer::unauthorized()),
         }
     }
 
     /// Refuses callers who may not operate the service.
-    pub(super) fn operates(&self) -> Result<(), Problem> {
+    pub(super) fn operates(&self) -> Result<(), ProblemAnswer> {
         match &self.role {
             Some(role) if role.operates() => Ok(()),
-            Some(_) => Err(Problem::forbidden()),
-            None => Err(Problem::unauthorized()),
+            Some(_) => Err(ProblemAnswer::forbidden()),
+            None => Err(ProblemAnswer::unauthorized()),
         }
     }
 }
 
 impl FromRequestParts<Arc<App>> for Caller {
-    type Rejection = Problem;
+    type Rejection = ProblemAnswer;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ProblemAnswer> {
         let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
         let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { role: None }) };
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
@@ -199,12 +199,12 @@ impl FromRequestParts<Arc<App>> for Caller {
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {
                 let problem =
-                    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-wrong-tokens", "Too many wrong tokens");
+                    ProblemAnswer::new(StatusCode::TOO_MANY_REQUESTS, "too-many-wrong-tokens", "Too many wrong tokens");
                 Err(problem.because("tokens from your address were wrong too often; wait a minute").retry_after(60))
             }
             None => {
                 app.limits.failed(peer);
-                Err(Problem::unauthorized())
+                Err(ProblemAnswer::unauthorized())
             }
         }
     }

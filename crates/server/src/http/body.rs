@@ -1,13 +1,13 @@
 //! The body of a batch as bytes for a parser, within limits of memory, time and size.
 
 use super::body_fault::{Coding, Exceeded};
-use super::problem::Problem;
+use super::problem::ProblemAnswer;
 use crate::engine::{Decoding, Share};
 use axum::body::{Body, BodyDataStream};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use tokio_util::io::{StreamReader, SyncIoBridge};
 const WINDOW_LOG: u32 = 23;
 
 /// The limits of a body, and its expected digest.
-pub(super) struct Expected {
+pub(super) struct BodyLimits {
     pub(super) coding: Coding,
     pub(super) bytes: u64,
     pub(super) decoded: u64,
@@ -28,22 +28,22 @@ pub(super) struct Expected {
 
 /// An incoming body, for a thread that may block.
 pub(super) struct Incoming {
-    raw: Limited<SyncIoBridge<StreamReader<Chunks, Bytes>>>,
-    expected: Expected,
+    raw: LimitedReader<SyncIoBridge<StreamReader<Chunks, Bytes>>>,
+    expected: BodyLimits,
 }
 
 impl Incoming {
     /// Must be called inside the runtime; nothing is read yet.
-    pub(super) fn new(body: Body, expected: Expected) -> Self {
+    pub(super) fn new(body: Body, expected: BodyLimits) -> Self {
         let inner = SyncIoBridge::new(StreamReader::new(Chunks(body.into_data_stream())));
-        Self { raw: Limited::new(inner, expected.bytes, Exceeded::Bytes(expected.bytes)), expected }
+        Self { raw: LimitedReader::new(inner, expected.bytes, Exceeded::Bytes(expected.bytes)), expected }
     }
 
     /// Its decoded bytes. Must be called in a thread that may block: decoders read when they are created.
     ///
     /// # Errors
     /// If a decoder cannot be created, or has no memory.
-    pub(super) fn open(self, decoding: &Decoding) -> Result<Box<dyn Read + Send>, Problem> {
+    pub(super) fn open(self, decoding: &Decoding) -> Result<Box<dyn Read + Send>, ProblemAnswer> {
         let Self { raw, expected } = self;
         let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
         let exceeded = Exceeded::Decoded(expected.decoded);
@@ -52,7 +52,7 @@ impl Incoming {
             Coding::None => Box::new(raw),
             Coding::Gzip => {
                 let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
-                Box::new(Limited::new(decoded(Box::new(inner), None), expected.decoded, exceeded))
+                Box::new(LimitedReader::new(decoded(Box::new(inner), None), expected.decoded, exceeded))
             }
             Coding::Zstd => {
                 let mut raw = raw;
@@ -60,7 +60,7 @@ impl Incoming {
                     Ok(window) => window,
                     Err(busy) => {
                         // Many clients read the answer only after they have sent everything.
-                        io::copy(&mut raw, &mut io::sink()).map_err(|e| Problem::of(&Error::from(e)))?;
+                        io::copy(&mut raw, &mut io::sink()).map_err(|e| ProblemAnswer::of(&PipelineError::from(e)))?;
                         return Err(busy.into());
                     }
                 };
@@ -68,8 +68,8 @@ impl Incoming {
                     inner.window_log_max(WINDOW_LOG)?;
                     Ok(inner)
                 });
-                let inner = inner.map_err(|e| Problem::of(&Error::from(e)))?;
-                Box::new(Limited::new(decoded(Box::new(inner), Some(window)), expected.decoded, exceeded))
+                let inner = inner.map_err(|e| ProblemAnswer::of(&PipelineError::from(e)))?;
+                Box::new(LimitedReader::new(decoded(Box::new(inner), Some(window)), expected.decoded, exceeded))
             }
         })
     }
@@ -112,20 +112,20 @@ impl Stream for Chunks {
 }
 
 /// A reader with a limit of bytes.
-struct Limited<R> {
+struct LimitedReader<R> {
     inner: R,
     left: u64,
     most: u64,
     exceeded: Exceeded,
 }
 
-impl<R> Limited<R> {
+impl<R> LimitedReader<R> {
     fn new(inner: R, most: u64, exceeded: Exceeded) -> Self {
         Self { inner, left: most, most, exceeded }
     }
 }
 
-impl<R: Read> Read for Limited<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let Some(left) = self.left.checked_sub(count as u64) else {
@@ -160,9 +160,9 @@ impl<R: Read> Read for Checked<R> {
 }
 
 /// The SHA-256 in a `Content-Digest` header (RFC 9530); `None` if it names no known algorithm.
-pub(super) fn sha256_of(header: &str) -> Result<Option<[u8; 32]>, Problem> {
+pub(super) fn sha256_of(header: &str) -> Result<Option<[u8; 32]>, ProblemAnswer> {
     let Some(code) = header.split(',').find_map(|part| part.trim().strip_prefix("sha-256=:")) else { return Ok(None) };
     let digest =
         code.strip_suffix(':').and_then(|code| STANDARD.decode(code).ok()).and_then(|bytes| bytes.try_into().ok());
-    digest.map(Some).ok_or_else(|| Problem::bad("Content-Digest has no SHA-256: write sha-256=:BASE64:"))
+    digest.map(Some).ok_or_else(|| ProblemAnswer::bad("Content-Digest has no SHA-256: write sha-256=:BASE64:"))
 }

@@ -4,7 +4,7 @@
 //! request, the oldest, otherwise the one that has been idle longest. Therefore connections that send nothing keep
 //! nobody out. If all are busy, the new one is closed.
 
-use super::activity::Activity;
+use super::activity::ConnectionActivity;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -23,26 +23,26 @@ const NO_LIMIT: ConnectionLimits = ConnectionLimits { all: usize::MAX, of_addres
 /// The connections of a listener.
 pub(super) struct Connections {
     most: ConnectionLimits,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnection>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnection {
     all: HashMap<u64, Connection>,
     next: u64,
-    order: Order,
-    of_address: HashMap<IpAddr, Order>,
-    of_network: HashMap<IpAddr, Order>,
+    order: ConnectionCount,
+    of_address: HashMap<IpAddr, ConnectionCount>,
+    of_network: HashMap<IpAddr, ConnectionCount>,
 }
 
 struct Connection {
     peer: IpAddr,
-    activity: Arc<Activity>,
+    activity: Arc<ConnectionActivity>,
 }
 
 /// The number of connections of some kind, and those that had sent no request when last checked, oldest first.
 #[derive(Default)]
-struct Order {
+struct ConnectionCount {
     count: usize,
     silent: VecDeque<u64>,
 }
@@ -58,28 +58,32 @@ impl Connections {
         Arc::new(Self { most, open: Mutex::default() })
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnection> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a connection, and closes another if there is no room; `None` if all are busy. The second value tells
     /// whether another is closed.
-    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, activity: &Arc<Activity>) -> Option<(ConnectionGuard, bool)> {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        peer: IpAddr,
+        activity: &Arc<ConnectionActivity>,
+    ) -> Option<(ConnectionGuard, bool)> {
         let (mut open, mut closes) = (self.open(), false);
         let network = network_of(peer);
         // A proxy on this machine carries everybody's connections.
         let ConnectionLimits { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { self.most };
         let of_network = if peer.is_ipv6() { of_network } else { usize::MAX };
         while open.of_address.get(&peer).map_or(0, |own| own.count) >= of_address {
-            open.make_room(&|other| other == peer, Open::of_address(peer))?;
+            open.make_room(&|other| other == peer, OpenConnection::of_address(peer))?;
             closes = true;
         }
         while open.of_network.get(&network).map_or(0, |own| own.count) >= of_network {
-            open.make_room(&|other| network_of(other) == network, Open::of_network(network))?;
+            open.make_room(&|other| network_of(other) == network, OpenConnection::of_network(network))?;
             closes = true;
         }
         while open.all.len() >= self.most.all {
-            open.make_room(&|_| true, Open::of_all)?;
+            open.make_room(&|_| true, OpenConnection::of_all)?;
             closes = true;
         }
         let number = open.add(peer, Arc::clone(activity));
@@ -92,20 +96,20 @@ impl Connections {
     }
 }
 
-impl Open {
-    fn of_all(&mut self) -> Option<&mut Order> {
+impl OpenConnection {
+    fn of_all(&mut self) -> Option<&mut ConnectionCount> {
         Some(&mut self.order)
     }
 
-    fn of_address(peer: IpAddr) -> impl Fn(&mut Self) -> Option<&mut Order> {
+    fn of_address(peer: IpAddr) -> impl Fn(&mut Self) -> Option<&mut ConnectionCount> {
         move |open| open.of_address.get_mut(&peer)
     }
 
-    fn of_network(network: IpAddr) -> impl Fn(&mut Self) -> Option<&mut Order> {
+    fn of_network(network: IpAddr) -> impl Fn(&mut Self) -> Option<&mut ConnectionCount> {
         move |open| open.of_network.get_mut(&network)
     }
 
-    fn add(&mut self, peer: IpAddr, activity: Arc<Activity>) -> u64 {
+    fn add(&mut self, peer: IpAddr, activity: Arc<ConnectionActivity>) -> u64 {
         let number = self.next;
         self.next += 1;
         self.all.insert(number, Connection { peer, activity });
@@ -130,7 +134,7 @@ impl Open {
     fn make_room(
         &mut self,
         is_kind: &dyn Fn(IpAddr) -> bool,
-        order: impl Fn(&mut Self) -> Option<&mut Order>,
+        order: impl Fn(&mut Self) -> Option<&mut ConnectionCount>,
     ) -> Option<()> {
         let mut chosen = None;
         while let Some(number) = order(&mut *self).and_then(|order| order.silent.pop_front()) {
@@ -165,7 +169,7 @@ impl Connection {
     }
 }
 
-fn less<K: Eq + Hash>(orders: &mut HashMap<K, Order>, key: K) {
+fn less<K: Eq + Hash>(orders: &mut HashMap<K, ConnectionCount>, key: K) {
     if let Some(order) = orders.get_mut(&key) {
         order.count -= 1;
         if order.count == 0 {
@@ -211,23 +215,23 @@ mod tests {
     async fn those_that_are_silent_make_room_and_those_that_are_busy_do_not() {
         let connections = connections(3, 3, 3);
         let peer = IpAddr::from([10, 0, 0, 1]);
-        let activities: Vec<_> = (0..3).map(|_| Activity::new(IDLE)).collect();
+        let activities: Vec<_> = (0..3).map(|_| ConnectionActivity::new(IDLE)).collect();
         let entered: Vec<_> = activities.iter().map(|own| connections.enter(peer, own).unwrap()).collect();
         assert!(entered.iter().all(|(_, closes)| !closes) && connections.count() == 3);
         // The first sends a request, and is idle again; the second is busy; the third never sent one.
         drop(activities[0].begin());
         let busy = activities[1].begin();
-        let fourth = Activity::new(IDLE);
+        let fourth = ConnectionActivity::new(IDLE);
         let (kept, closes) = connections.enter(peer, &fourth).unwrap();
         assert!(closes && connections.count() == 3);
         tokio::time::timeout(std::time::Duration::from_secs(5), activities[2].is_over()).await.expect("the silent one");
         let also_busy = fourth.begin();
-        let fifth = Activity::new(IDLE);
+        let fifth = ConnectionActivity::new(IDLE);
         let (_fifth, closes) = connections.enter(peer, &fifth).unwrap();
         assert!(closes);
         tokio::time::timeout(std::time::Duration::from_secs(5), activities[0].is_over()).await.expect("the idle one");
         let busy_too = fifth.begin();
-        assert!(connections.enter(peer, &Activity::new(IDLE)).is_none(), "all are busy");
+        assert!(connections.enter(peer, &ConnectionActivity::new(IDLE)).is_none(), "all are busy");
         drop((busy, also_busy, busy_too, kept, entered));
         assert_eq!(connections.count(), 1);
     }
@@ -236,7 +240,7 @@ mod tests {
     fn one_network_of_version_6_is_limited_as_a_whole() {
         let connections = connections(100, 2, 4);
         let busy = |peer| {
-            let activity = Activity::new(IDLE);
+            let activity = ConnectionActivity::new(IDLE);
             let entered = connections.enter(peer, &activity)?;
             Some((activity.begin(), entered))
         };

@@ -18,13 +18,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 const MAX_TRACKED_ADDRESSES: usize = 100_000;
 
 /// The limits of all addresses.
-pub(super) struct Limits {
+pub(super) struct AddressLimits {
     requests: DefaultKeyedRateLimiter<IpAddr>,
     /// For each address, the start of its minute and its wrong tokens since.
     wrong: Mutex<HashMap<IpAddr, (Instant, u32)>>,
 }
 
-impl Limits {
+impl AddressLimits {
     pub(super) fn new(a_second: u32) -> Self {
         let a_second = NonZero::new(a_second).unwrap_or(NonZero::<u32>::MIN);
         let burst = a_second.saturating_mul(NonZero::new(4).expect("not 0"));

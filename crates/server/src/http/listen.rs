@@ -1,6 +1,6 @@
 //! Listeners: they accept connections, each within its limits.
 
-use super::activity::{Activity, Answer, CloseReason, TrackedSocket};
+use super::activity::{CloseReason, ConnectionActivity, TrackedBody, TrackedSocket};
 use super::app::{App, Peer, Side};
 use super::connections::{ConnectionLimits, Connections};
 use super::pace::Paced;
@@ -34,7 +34,7 @@ const HEADER_BYTES: usize = 64 << 10;
 const HEADERS: usize = 64;
 
 /// A listener that is bound to its address, but accepts no connections yet.
-pub struct Bound {
+pub struct BoundListener {
     listener: TcpListener,
     tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::CertificateReloader>)>,
     side: Side,
@@ -48,7 +48,7 @@ pub struct Serving {
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-impl Bound {
+impl BoundListener {
     /// Binds a listener.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Bound {
 impl Serving {
     /// Begins to accept connections. `descriptors` is the number of descriptors for clients, shared equally by the
     /// listeners.
-    pub fn start(app: &Arc<App>, listeners: Vec<Bound>, descriptors: usize) -> Self {
+    pub fn start(app: &Arc<App>, listeners: Vec<BoundListener>, descriptors: usize) -> Self {
         let (stop, stopping) = watch::channel(false);
         let room = descriptors / listeners.len().max(1);
         let mut tasks = Vec::new();
@@ -124,7 +124,7 @@ fn most(limits: &LimitsConfig, side: Side, room: usize) -> ConnectionLimits {
     }
 }
 
-async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::Receiver<bool>) {
+async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: watch::Receiver<bool>) {
     let router = routes::router(&app, bound.side, bound.tls.is_some(), openapi::text);
     let connections = Connections::new(most(&app.config, bound.side, room));
     let tls = bound.tls.map(|(tls, _)| tls);
@@ -140,7 +140,7 @@ async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::R
             continue;
         };
         let peer = peer.ip().to_canonical();
-        let activity = Activity::new(idle);
+        let activity = ConnectionActivity::new(idle);
         let Some((entered, closes)) = connections.enter(peer, &activity) else { continue };
         let (router, tls, stopping) = (router.clone(), tls.clone(), stopping.clone());
         tokio::spawn(async move {
@@ -162,7 +162,7 @@ async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::R
 async fn handle_connection(
     socket: TcpStream,
     peer: IpAddr,
-    activity: &Arc<Activity>,
+    activity: &Arc<ConnectionActivity>,
     router: Router,
     tls: Option<tokio_rustls::TlsAcceptor>,
     mut stopping: watch::Receiver<bool>,
@@ -187,7 +187,7 @@ async fn handle_connection(
 async fn answer(
     socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: IpAddr,
-    activity: &Arc<Activity>,
+    activity: &Arc<ConnectionActivity>,
     router: Router,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -197,7 +197,7 @@ async fn answer(
         let mut request = Paced::of(request, &begun).map(Body::new);
         request.extensions_mut().insert(Peer(peer));
         let answered = router.clone().oneshot(request);
-        async move { answered.await.map(|answer| answer.map(|body| Answer { body, _under_way: under_way })) }
+        async move { answered.await.map(|answer| answer.map(|body| TrackedBody { body, _under_way: under_way })) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder

@@ -1,7 +1,7 @@
 //! A minimum rate for the bodies of requests: a client that stops in the middle, or sends a byte from time to time,
 //! would hold a connection and a thread for nothing.
 
-use super::activity::{Activity, MIN_BYTES_PER_SEC};
+use super::activity::{ConnectionActivity, MIN_BYTES_PER_SEC};
 use super::body_fault::Exceeded;
 use axum::BoxError;
 use axum::http::Request;
@@ -36,7 +36,7 @@ pub(super) struct Paced {
 /// A body that has not ended.
 struct Rest {
     body: Incoming,
-    activity: Arc<Activity>,
+    activity: Arc<ConnectionActivity>,
     /// When the body was first requested, and when it is too late for its next bytes.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     bytes: u64,
@@ -44,7 +44,7 @@ struct Rest {
 
 impl Paced {
     /// The body of a request.
-    pub(super) fn of(request: Request<Incoming>, activity: &Arc<Activity>) -> Request<Self> {
+    pub(super) fn of(request: Request<Incoming>, activity: &Arc<ConnectionActivity>) -> Request<Self> {
         let comes_anyway = !request.headers().contains_key(EXPECT);
         request.map(|body| {
             let rest = Rest { body, activity: Arc::clone(activity), waiting: None, bytes: 0 };

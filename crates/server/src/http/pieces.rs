@@ -38,7 +38,7 @@ pub(super) enum RowFormat {
 }
 
 /// The rest of an answer.
-pub(super) struct Pieces {
+pub(super) struct AnswerPieces {
     info: Arc<StreamInfo>,
     query: RowsQuery,
     format: RowFormat,
@@ -51,7 +51,7 @@ pub(super) struct Pieces {
     arrow: Option<StreamWriter<Vec<u8>>>,
 }
 
-impl Pieces {
+impl AnswerPieces {
     /// The answer to a query for `lines` lines of each publication.
     pub(super) fn new(info: Arc<StreamInfo>, query: RowsQuery, lines: u64, format: RowFormat) -> Self {
         let (first, last) = (*query.publications.start(), *query.publications.end());
@@ -158,25 +158,25 @@ impl Pieces {
     }
 }
 
-type Made = Pin<Box<dyn Future<Output = (Option<Box<Pieces>>, Result<Vec<u8>, BoxError>)> + Send>>;
+type Made = Pin<Box<dyn Future<Output = (Option<Box<AnswerPieces>>, Result<Vec<u8>, BoxError>)> + Send>>;
 
 /// Pieces as the body of an answer.
 pub(super) struct PiecewiseBody {
     app: Arc<App>,
-    state: State,
+    state: PieceState,
 }
 
-enum State {
-    Made(Vec<u8>, Box<Pieces>),
-    Waiting(Box<Pieces>),
+enum PieceState {
+    Made(Vec<u8>, Box<AnswerPieces>),
+    Waiting(Box<AnswerPieces>),
     Making(Made),
     Over,
 }
 
 impl PiecewiseBody {
     /// The first piece, and the remaining ones.
-    pub(super) fn new(app: Arc<App>, first: Vec<u8>, pieces: Pieces) -> Self {
-        Self { app, state: State::Made(first, Box::new(pieces)) }
+    pub(super) fn new(app: Arc<App>, first: Vec<u8>, pieces: AnswerPieces) -> Self {
+        Self { app, state: PieceState::Made(first, Box::new(pieces)) }
     }
 }
 
@@ -189,16 +189,16 @@ impl Body for PiecewiseBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Poll::Ready(None),
-                State::Made(piece, pieces) => {
-                    self.state = State::Waiting(pieces);
+            match std::mem::replace(&mut self.state, PieceState::Over) {
+                PieceState::Over => return Poll::Ready(None),
+                PieceState::Made(piece, pieces) => {
+                    self.state = PieceState::Waiting(pieces);
                     return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
                 }
-                State::Waiting(pieces) if pieces.is_over() => return Poll::Ready(None),
-                State::Waiting(mut pieces) => {
+                PieceState::Waiting(pieces) if pieces.is_over() => return Poll::Ready(None),
+                PieceState::Waiting(mut pieces) => {
                     let app = Arc::clone(&self.app);
-                    self.state = State::Making(Box::pin(async move {
+                    self.state = PieceState::Making(Box::pin(async move {
                         let made = in_thread(&app, Work::Rows, move |app| {
                             let piece = pieces.next(app);
                             Ok((pieces, piece))
@@ -209,12 +209,12 @@ impl Body for PiecewiseBody {
                         }
                     }));
                 }
-                State::Making(mut made) => match made.as_mut().poll(context) {
+                PieceState::Making(mut made) => match made.as_mut().poll(context) {
                     Poll::Pending => {
-                        self.state = State::Making(made);
+                        self.state = PieceState::Making(made);
                         return Poll::Pending;
                     }
-                    Poll::Ready((Some(pieces), Ok(piece))) => self.state = State::Made(piece, pieces),
+                    Poll::Ready((Some(pieces), Ok(piece))) => self.state = PieceState::Made(piece, pieces),
                     Poll::Ready((_, Err(error))) => return Poll::Ready(Some(Err(error))),
                     Poll::Ready((None, Ok(_))) => return Poll::Ready(None),
                 },

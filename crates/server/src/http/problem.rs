@@ -5,7 +5,7 @@ use crate::engine::{Refusal, RowProblem};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use evertally_declare::error::{Error, InputError, Unreadable};
+use evertally_declare::error::{InputError, PipelineError, Unreadable};
 use evertally_declare::problem::Wording;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -56,13 +56,13 @@ pub(super) struct RowError {
 
 /// A problem as an answer.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(super) struct ProblemAnswer {
     status: StatusCode,
     document: Box<Document>,
     retry_after: Option<u32>,
 }
 
-impl Problem {
+impl ProblemAnswer {
     pub(super) fn new(status: StatusCode, word: &str, title: &str) -> Self {
         let kind = format!("urn:evertally:problem:{word}");
         let document = Document {
@@ -115,7 +115,7 @@ impl Problem {
     }
 
     /// From an error: the caller sees the details of errors that they can correct; other errors are only logged.
-    pub(super) fn of(error: &Error) -> Self {
+    pub(super) fn of(error: &PipelineError) -> Self {
         if let Some(limit) = error.io().and_then(Exceeded::of) {
             return limit.into();
         }
@@ -135,13 +135,13 @@ impl Problem {
 }
 
 /// The problem of a batch that exceeds its memory: the limit is the operator's setting, not part of the text.
-fn too_much(error: &Error) -> String {
+fn too_much(error: &PipelineError) -> String {
     let input = error.input().map(|input| format!("{}: {}", input.file(), input.problem().worded(Wording::Json)));
     let what = input.unwrap_or_else(|| error.worded(Wording::Json));
     format!("{what}; send it in parts, or with smaller pages and record batches")
 }
 
-impl From<Exceeded> for Problem {
+impl From<Exceeded> for ProblemAnswer {
     fn from(limit: Exceeded) -> Self {
         match limit {
             Exceeded::Bytes(_) | Exceeded::Decoded(_) => Self::too_large(limit.to_string()),
@@ -152,7 +152,7 @@ impl From<Exceeded> for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
+impl From<Refusal> for ProblemAnswer {
     fn from(refusal: Refusal) -> Self {
         let detail = refusal.to_string();
         match refusal {
@@ -192,13 +192,13 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<Error> for Problem {
-    fn from(error: Error) -> Self {
+impl From<PipelineError> for ProblemAnswer {
+    fn from(error: PipelineError) -> Self {
         Self::of(&error)
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ProblemAnswer {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&*self.document).expect("a document is plain data");
         let mut response = (self.status, body).into_response();

@@ -12,7 +12,7 @@ pub(super) mod watch;
 
 use super::app::{App, Peer, Side};
 use super::page;
-use super::problem::Problem;
+use super::problem::ProblemAnswer;
 use super::threads::Work;
 use super::work::waiting;
 use axum::extract::{MatchedPath, Path, Request, State};
@@ -63,9 +63,9 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
     let router = router.layer(CompressionLayer::new()).route("/v1/streams/{stream}/watch", get(watch::watch));
     let app_of = Arc::clone(app);
     router
-        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here") })
+        .fallback(|| async { ProblemAnswer::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here") })
         .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed")
+            ProblemAnswer::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed")
                 .because("this path supports other methods; the listener for reading supports only GET")
         })
         .layer(Extension(side))
@@ -79,7 +79,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
 async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
     if !app.limits.admits(peer) {
-        return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests")
+        return ProblemAnswer::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests")
             .because("your address sends too many requests; wait a second, or ask the operator for a higher limit")
             .retry_after(1)
             .into_response();
@@ -117,13 +117,14 @@ async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
     response
 }
 
-async fn document(State(app): State<Arc<App>>, text: fn() -> &'static str) -> Result<Response, Problem> {
+async fn document(State(app): State<Arc<App>>, text: fn() -> &'static str) -> Result<Response, ProblemAnswer> {
     waiting(&app, Work::Quick, move |_| Ok(([(CONTENT_TYPE, "application/json")], text()))).await
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    page::asset(&name, &headers)
-        .unwrap_or_else(|| Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here").into_response())
+    page::asset(&name, &headers).unwrap_or_else(|| {
+        ProblemAnswer::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here").into_response()
+    })
 }
 
 /// Whether the service is up: `ok`.

@@ -3,7 +3,7 @@
 //! Every kind of work has its own number of threads, so that none takes the threads of another: many clients that send
 //! slowly do not stop readers, and a slow report does not stop writers. A request waits for its turn without a thread.
 
-use super::problem::Problem;
+use super::problem::ProblemAnswer;
 use axum::http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -68,15 +68,15 @@ impl Threads {
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: Work,
-        what: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
+        what: impl FnOnce() -> Result<T, ProblemAnswer> + Send + 'static,
+    ) -> Result<T, ProblemAnswer> {
         let permit = Arc::clone(self.of(work)).acquire_owned().await.expect("the semaphore is never closed");
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             what()
         });
         done.await.unwrap_or_else(|_| {
-            Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here"))
+            Err(ProblemAnswer::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here"))
         })
     }
 }

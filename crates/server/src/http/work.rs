@@ -1,7 +1,7 @@
 //! Runs the work of a request in a thread that may block.
 
 use super::app::App;
-use super::problem::Problem;
+use super::problem::ProblemAnswer;
 use super::threads::Work;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub(super) async fn waiting<T: IntoResponse>(
     app: &Arc<App>,
     work: Work,
-    what: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
-) -> Result<Response, Problem> {
+    what: impl FnOnce(&App) -> Result<T, ProblemAnswer> + Send + 'static,
+) -> Result<Response, ProblemAnswer> {
     in_thread(app, work, move |app| what(app).map(IntoResponse::into_response)).await
 }
 
@@ -20,8 +20,8 @@ pub(super) async fn waiting<T: IntoResponse>(
 pub(super) async fn in_thread<T: Send + 'static>(
     app: &Arc<App>,
     work: Work,
-    what: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
+    what: impl FnOnce(&App) -> Result<T, ProblemAnswer> + Send + 'static,
+) -> Result<T, ProblemAnswer> {
     let shared = Arc::clone(app);
     app.threads.run(work, move || what(&shared)).await
 }

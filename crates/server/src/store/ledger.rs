@@ -2,7 +2,7 @@
 
 use super::{LEDGER, Store, stored};
 use evertally_declare::error::Result;
-use evertally_ledger::ledger::Store as LedgerStore;
+use evertally_ledger::ledger::LedgerStore;
 use std::io::Read;
 
 /// The name of the ledger; names of its parts have a prefix.

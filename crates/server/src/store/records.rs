@@ -17,7 +17,7 @@ pub struct StreamRecord {
     /// The data source whose budget it spends.
     pub source: Option<String>,
     /// Who closes its steps.
-    pub closing: Closing,
+    pub closing: ClosedBy,
     /// When it was opened, in microseconds since 1970.
     pub opened_at: i64,
     /// Whether it is open or retired.
@@ -27,7 +27,7 @@ pub struct StreamRecord {
 /// Who closes the steps of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Closing {
+pub enum ClosedBy {
     /// The clock: a step is closed `grace` microseconds after its end, and shown `delay` microseconds after that.
     Schedule {
         /// How long a step stays open after its end.
@@ -41,7 +41,7 @@ pub enum Closing {
     Sums,
 }
 
-impl Closing {
+impl ClosedBy {
     /// The declared word.
     pub fn word(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The steps of a released table, and intervals between them.
 
-use super::rows::Rows;
+use super::rows::HistoryVisitor;
 use evertally::plan::Plan;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::{Columns, Event};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// The steps that occur in a table.
-pub(super) struct Steps {
+pub(super) struct TableSteps {
     /// The start of each step, as a time and as written in the table.
     starts: BTreeMap<u64, (Instant, String)>,
     /// The end of the last step, if the plan defines it.
@@ -19,9 +19,9 @@ pub(super) struct Steps {
     zone: Zone,
 }
 
-impl Steps {
+impl TableSteps {
     /// Collected in one pass over all rows.
-    pub(super) fn read(rows: &Rows<'_>, plan: &Plan) -> Result<Self> {
+    pub(super) fn read(rows: &HistoryVisitor<'_>, plan: &Plan) -> Result<Self> {
         let meaning = plan.request().meaning();
         let zone = meaning.get("time-zone").and_then(|name| name.parse().ok()).unwrap_or_else(Zone::utc);
         let mut parser = TimeParser::new(TimeFormat::Auto, zone.clone());

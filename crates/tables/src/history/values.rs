@@ -1,6 +1,6 @@
 //! The released values of some steps, by group, and their noise.
 
-use super::rows::Rows;
+use super::rows::HistoryVisitor;
 use super::steps::step_of;
 use evertally::plan::{Combination, Plan};
 use evertally_declare::error::{Result, usage};
@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 const TOLERANCE: f64 = 1e-5;
 
 /// Released values at the requested steps.
-pub(super) struct Values {
+pub(super) struct StepValues {
     groups: Vec<Vec<String>>,
     /// The factor of the errors of each group.
     scales: Vec<f64>,
@@ -22,9 +22,14 @@ pub(super) struct Values {
     horizon: u64,
 }
 
-impl Values {
+impl StepValues {
     /// Collected in one pass over all rows.
-    pub(super) fn read(rows: &Rows<'_>, plan: &Plan, columns: &[String], steps: BTreeSet<u64>) -> Result<Self> {
+    pub(super) fn read(
+        rows: &HistoryVisitor<'_>,
+        plan: &Plan,
+        columns: &[String],
+        steps: BTreeSet<u64>,
+    ) -> Result<Self> {
         let names = ["step", "value", "std_error"].into_iter().map(str::to_owned).chain(columns.iter().cloned());
         let all = Columns { time: "time".into(), labels: names.collect(), ..Columns::default() };
         let mut found =

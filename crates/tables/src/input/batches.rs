@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use super::header;
 use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::pass::{BATCH_ROWS, Pass, text_field};
-use evertally_declare::error::{Error, InputError, Place, Result, Unreadable};
+use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;
 
@@ -81,14 +81,14 @@ pub(super) struct RowBatch {
 
 impl RowBatch {
     /// Passes on the rows.
-    pub(super) fn visit<E: From<Error>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
-        let columns = Columns::of(&self.batch, pass.layout.names(), file).map_err(Error::from)?;
+    pub(super) fn visit<E: From<PipelineError>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
+        let columns = BatchColumns::of(&self.batch, pass.layout.names(), file).map_err(PipelineError::from)?;
         let has_long_cells = columns.0.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
-            let cells = Row { columns: &columns.0, index, missing: pass.missing };
+            let cells = BatchRow { columns: &columns.0, index, missing: pass.missing };
             let place = Place::Row(self.before + index as u64 + 1);
             if has_long_cells {
-                refuse_long_cells(file, place, pass.layout, &cells).map_err(Error::from)?;
+                refuse_long_cells(file, place, pass.layout, &cells).map_err(PipelineError::from)?;
             }
             pass.emit(file, place, &cells)?;
         }
@@ -97,10 +97,10 @@ impl RowBatch {
 }
 
 /// The wanted columns of a batch, in the order of the layout.
-struct Columns(Vec<Column>);
+struct BatchColumns(Vec<Column>);
 
-impl Columns {
-    fn of(batch: &RecordBatch, names: &[String], file: &str) -> Result<Columns, InputError> {
+impl BatchColumns {
+    fn of(batch: &RecordBatch, names: &[String], file: &str) -> Result<BatchColumns, InputError> {
         let schema = batch.schema_ref();
         let column = |name: &String| {
             let (place, field) = schema.column_with_name(name).expect("located in the same schema");
@@ -114,7 +114,7 @@ impl Columns {
             };
             read.map_err(|problem| InputError::of_file(file, problem).in_column(name.clone()))
         };
-        names.iter().map(column).collect::<Result<_, _>>().map(Columns)
+        names.iter().map(column).collect::<Result<_, _>>().map(BatchColumns)
     }
 }
 
@@ -267,13 +267,13 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
 }
 
 /// One row of a batch.
-struct Row<'r> {
+struct BatchRow<'r> {
     columns: &'r [Column],
     index: usize,
     missing: &'r [String],
 }
 
-impl Cells for Row<'_> {
+impl Cells for BatchRow<'_> {
     #[inline]
     fn cell(&self, slot: usize) -> Field<'_> {
         self.columns[slot].field(self.index, self.missing)
@@ -291,7 +291,7 @@ fn widened(value: f32) -> f64 {
 /// The cells of a batch as texts, one list per row.
 #[cfg(test)]
 pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
-    let columns = Columns::of(batch, names, "f").unwrap();
+    let columns = BatchColumns::of(batch, names, "f").unwrap();
     let row = |index| columns.0.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
     (0..batch.num_rows()).map(row).collect()
 }

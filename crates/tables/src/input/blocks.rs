@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 /// Some whole records of a stream.
 #[derive(Default)]
-pub(super) struct Block {
+pub(super) struct RecordBlock {
     data: Vec<u8>,
     start: usize,
     end: usize,
@@ -19,7 +19,7 @@ pub(super) struct Block {
     pub(super) longest: usize,
 }
 
-impl Block {
+impl RecordBlock {
     /// The records.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.data[self.start..self.end]
@@ -38,7 +38,7 @@ impl Block {
 }
 
 /// A stream, and the beginning of its next record.
-pub(super) struct Blocks<R> {
+pub(super) struct BlockReader<R> {
     inner: R,
     begun: Vec<u8>,
     next_line: u64,
@@ -47,11 +47,11 @@ pub(super) struct Blocks<R> {
     at_end: bool,
 }
 
-impl<R: Read> Blocks<R> {
+impl<R: Read> BlockReader<R> {
     /// A stream with these options.
     pub(super) fn new(inner: R, options: &ReadOptions) -> Self {
         let (block_bytes, longest) = (options.block_bytes.max(1), max_record_bytes(options.memory));
-        Blocks { inner, begun: Vec::new(), next_line: 1, block_bytes, longest, at_end: false }
+        BlockReader { inner, begun: Vec::new(), next_line: 1, block_bytes, longest, at_end: false }
     }
 
     /// Fills a block with the result of one read call, or of more if that ends no record; false at the end of the
@@ -59,9 +59,9 @@ impl<R: Read> Blocks<R> {
     ///
     /// `whole` returns the number of bytes at the front that are whole records. It returns all bytes if a record is
     /// broken: the reader of that record reports the error, and the rest does not matter.
-    pub(super) fn next(&mut self, block: &mut Block, whole: impl Fn(&[u8]) -> usize) -> io::Result<bool> {
+    pub(super) fn next(&mut self, block: &mut RecordBlock, whole: impl Fn(&[u8]) -> usize) -> io::Result<bool> {
         let mut filled = self.begun.len();
-        let Block { data, start, .. } = block;
+        let RecordBlock { data, start, .. } = block;
         *start = 0;
         if data.len() < filled + self.block_bytes {
             data.resize(filled + self.block_bytes, 0);
@@ -98,7 +98,7 @@ impl<R: Read> Blocks<R> {
         Ok(self.give(block, end))
     }
 
-    fn give(&mut self, block: &mut Block, end: usize) -> bool {
+    fn give(&mut self, block: &mut RecordBlock, end: usize) -> bool {
         block.end = end;
         block.first_line = self.next_line;
         block.longest = self.longest;

@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::blocks::{Block, count_lines, whole_lines, without_end};
+use super::blocks::{RecordBlock, count_lines, whole_lines, without_end};
 use super::header;
 use super::limits::{MAX_CELL_BYTES, MOST_COLUMNS, mebibytes, refuse_long_cells};
 use super::pass::{Pass, text_field};
-use evertally_declare::error::{Error, InputError, Place, Result};
+use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::problem::Sentence;
 
@@ -25,7 +25,7 @@ pub(super) struct CsvFile {
 
 /// Buffers for one record.
 #[derive(Default)]
-pub(super) struct Cut {
+pub(super) struct RecordBuffers {
     /// The ranges of the record's cells in its text.
     fields: Vec<(u32, u32)>,
     /// The number of further cells that are not kept: more than any valid row has.
@@ -34,7 +34,7 @@ pub(super) struct Cut {
     unquoted: Vec<u8>,
 }
 
-impl Cut {
+impl RecordBuffers {
     #[inline]
     fn clear(&mut self) {
         self.fields.clear();
@@ -58,9 +58,9 @@ impl Cut {
 
 impl CsvFile {
     /// Takes the header from the first block that has a record; `None` if this one holds only blank lines.
-    pub(super) fn open(name: &str, block: &mut Block, delimiter: u8, wanted: &[String]) -> Result<Option<Self>> {
-        let mut cut = Cut::default();
-        let mut records = Records::new(name, block, delimiter, &mut cut);
+    pub(super) fn open(name: &str, block: &mut RecordBlock, delimiter: u8, wanted: &[String]) -> Result<Option<Self>> {
+        let mut cut = RecordBuffers::default();
+        let mut records = CsvRecords::new(name, block, delimiter, &mut cut);
         if !records.advance()? {
             return Ok(None);
         }
@@ -84,7 +84,7 @@ impl CsvFile {
         InputError::of_file(name, "the file is empty: it contains only blank lines")
     }
 
-    /// The number of bytes at the front that are whole records, as [`Blocks::next`](super::blocks::Blocks::next)
+    /// The number of bytes at the front that are whole records, as [`Blocks::next`](super::blocks::BlockReader::next)
     /// expects it.
     pub(super) fn whole_records(data: &[u8], delimiter: u8) -> usize {
         let mut at = 0;
@@ -107,7 +107,12 @@ impl CsvFile {
     }
 
     /// Passes on the rows of a block.
-    pub(super) fn visit<E: From<Error>>(&self, block: &Block, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
+    pub(super) fn visit<E: From<PipelineError>>(
+        &self,
+        block: &RecordBlock,
+        cut: &mut RecordBuffers,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
         match std::str::from_utf8(block.bytes()) {
             Ok(text) if memchr::memchr(b'"', block.bytes()).is_none() => {
                 self.visit_plain(text, block.first_line, cut, pass)
@@ -117,11 +122,11 @@ impl CsvFile {
     }
 
     /// Passes on the rows of a text without quotes.
-    fn visit_plain<E: From<Error>>(
+    fn visit_plain<E: From<PipelineError>>(
         &self,
         text: &str,
         mut line: u64,
-        cut: &mut Cut,
+        cut: &mut RecordBuffers,
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
         let bytes = text.as_bytes();
@@ -147,24 +152,35 @@ impl CsvFile {
     }
 
     /// Passes on the rows of a block one by one, and reports the first broken one.
-    fn visit_each<E: From<Error>>(&self, block: &Block, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
-        let mut records = Records::new(&self.name, block, self.delimiter, cut);
-        while records.advance().map_err(Error::from)? {
-            let text = records.text().map_err(Error::from)?;
+    fn visit_each<E: From<PipelineError>>(
+        &self,
+        block: &RecordBlock,
+        cut: &mut RecordBuffers,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        let mut records = CsvRecords::new(&self.name, block, self.delimiter, cut);
+        while records.advance().map_err(PipelineError::from)? {
+            let text = records.text().map_err(PipelineError::from)?;
             self.emit(text, records.line, records.cut, pass)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn emit<E: From<Error>>(&self, text: &str, line: u64, cut: &Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
+    fn emit<E: From<PipelineError>>(
+        &self,
+        text: &str,
+        line: u64,
+        cut: &RecordBuffers,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
         let fields = &cut.fields[..];
         if fields.len() != self.width {
-            return Err(Error::from(ragged(&self.name, line, cut.count(), self.width)).into());
+            return Err(PipelineError::from(ragged(&self.name, line, cut.count(), self.width)).into());
         }
-        let row = Row { text, fields, slots: &self.slots, missing: pass.missing };
+        let row = CsvRow { text, fields, slots: &self.slots, missing: pass.missing };
         if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES {
-            refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(Error::from)?;
+            refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(PipelineError::from)?;
         }
         pass.emit(&self.name, Place::Line(line), &row)
     }
@@ -181,14 +197,14 @@ fn ragged(file: &str, line: u64, found: usize, width: usize) -> InputError {
 }
 
 /// One row: ranges into a text.
-struct Row<'r> {
+struct CsvRow<'r> {
     text: &'r str,
     fields: &'r [(u32, u32)],
     slots: &'r [usize],
     missing: &'r [String],
 }
 
-impl Cells for Row<'_> {
+impl Cells for CsvRow<'_> {
     #[inline]
     fn cell(&self, slot: usize) -> Field<'_> {
         text_field(&self.text[range(&self.fields[self.slots[slot]])], self.missing)
@@ -201,12 +217,12 @@ fn range(field: &(u32, u32)) -> Range<usize> {
 }
 
 /// The records of a block, one at a time.
-struct Records<'b> {
+struct CsvRecords<'b> {
     file: &'b str,
     bytes: &'b [u8],
     is_last: bool,
     delimiter: u8,
-    cut: &'b mut Cut,
+    cut: &'b mut RecordBuffers,
     /// Start of the next record.
     at: usize,
     /// The range of the current record's text, unless it has quotes.
@@ -218,11 +234,11 @@ struct Records<'b> {
     next_line: u64,
 }
 
-impl<'b> Records<'b> {
-    fn new(file: &'b str, block: &'b Block, delimiter: u8, cut: &'b mut Cut) -> Self {
+impl<'b> CsvRecords<'b> {
+    fn new(file: &'b str, block: &'b RecordBlock, delimiter: u8, cut: &'b mut RecordBuffers) -> Self {
         let (bytes, is_last, line) = (block.bytes(), block.is_last, block.first_line);
         let longest = mebibytes(block.longest as u64);
-        Records { file, bytes, is_last, delimiter, cut, longest, at: 0, plain: None, line, next_line: line }
+        CsvRecords { file, bytes, is_last, delimiter, cut, longest, at: 0, plain: None, line, next_line: line }
     }
 
     /// Moves to the next record that is not blank; false at the end.
@@ -293,7 +309,7 @@ impl<'b> Records<'b> {
 
 /// Splits a line without quotes at its delimiters.
 #[inline]
-fn split(line: &[u8], delimiter: u8, cut: &mut Cut) {
+fn split(line: &[u8], delimiter: u8, cut: &mut RecordBuffers) {
     cut.clear();
     let mut start = 0;
     for end in memchr::memchr_iter(delimiter, line) {
@@ -317,7 +333,7 @@ impl Unquote for () {
     fn end_cell(&mut self) {}
 }
 
-impl Unquote for Cut {
+impl Unquote for RecordBuffers {
     fn text(&mut self, piece: &[u8]) {
         self.unquoted.extend_from_slice(piece);
     }

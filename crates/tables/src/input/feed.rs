@@ -17,14 +17,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evertally_declare::error::{Error, Result, failure, refuse_if};
-use evertally_declare::event::{Event, Layout};
-use evertally_publish::session::{Accumulator, Batch, Labels, Placer, PushResult, Session};
+use evertally_declare::error::{PipelineError, Result, failure, refuse_if};
+use evertally_declare::event::{ColumnLayout, Event};
+use evertally_publish::session::{Accumulator, Batch, LabelAssigner, Placer, PushResult, Session};
 
-use super::csv::Cut;
+use super::csv::RecordBuffers;
 use super::json::Findings;
 use super::pass::Pass;
-use super::pieces::{Piece, Pieces};
+use super::pieces::{InputPieces, Piece};
 use super::{Events, Summary};
 
 /// The interval at which the caller's thread checks the cancellation flag.
@@ -37,7 +37,7 @@ struct WorkItem<L> {
     findings: Findings,
     rows: u64,
     /// An error after the rows of the batch.
-    error: Option<Error>,
+    error: Option<PipelineError>,
     /// No parcels follow.
     is_last: bool,
 }
@@ -51,7 +51,7 @@ impl<L> Default for WorkItem<L> {
 
 impl<L> WorkItem<L> {
     /// Fills it with the next piece.
-    fn fill(&mut self, pieces: &mut Pieces<'_>) {
+    fn fill(&mut self, pieces: &mut InputPieces<'_>) {
         let next = pieces.next(&mut self.piece);
         self.is_last = !matches!(next, Ok(true));
         self.error = next.err();
@@ -64,7 +64,7 @@ impl Events<'_> {
     ///
     /// # Errors
     /// The first error of reading, [`Session::push`] or `due` in the order of the events; or the cancellation.
-    pub fn feed<T: Accumulator, E: From<Error>>(
+    pub fn feed<T: Accumulator, E: From<PipelineError>>(
         self,
         session: &mut Session<T>,
         due: &mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
@@ -73,12 +73,12 @@ impl Events<'_> {
         let (missing, progress) = (&pieces.options.missing[..], pieces.progress);
         let stopped = AtomicBool::new(false);
         let threads = pieces.options.thread_count();
-        let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: Cut::default() };
+        let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: RecordBuffers::default() };
         let placer = session.placer();
         let mut taker =
             Collector { session, due, rows: rows(cancelled), findings: Findings::default(), read: Summary::default() };
         if threads == 1 {
-            let mut worker = Worker { placer, rows: rows(cancelled) };
+            let mut worker = PlacingWorker { placer, rows: rows(cancelled) };
             let mut parcel = WorkItem::default();
             while !parcel.is_last {
                 parcel.fill(&mut pieces);
@@ -86,8 +86,8 @@ impl Events<'_> {
                 taker.take(&mut parcel)?;
             }
         } else {
-            let pieces = Pieces { stopped: &stopped, ..pieces };
-            let workers = (0..threads).map(|_| Worker { placer: placer.clone(), rows: rows(&stopped) });
+            let pieces = InputPieces { stopped: &stopped, ..pieces };
+            let workers = (0..threads).map(|_| PlacingWorker { placer: placer.clone(), rows: rows(&stopped) });
             let room = MemoryLimit::new(pieces.options.memory / 2);
             in_threads(pieces, workers, &stopped, &room, &mut |parcel| taker.take(parcel), cancelled)?;
         }
@@ -97,9 +97,9 @@ impl Events<'_> {
 }
 
 /// Distributes the pieces to worker threads, and collects the results in order.
-fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
-    pieces: Pieces<'_>,
-    workers: impl Iterator<Item = Worker<'w, S>>,
+fn in_threads<'w, S: LabelAssigner + 'w, E: From<PipelineError>>(
+    pieces: InputPieces<'_>,
+    workers: impl Iterator<Item = PlacingWorker<'w, S>>,
     stopped: &AtomicBool,
     room: &MemoryLimit,
     take: &mut dyn FnMut(&mut WorkItem<S::Label>) -> Result<(), E>,
@@ -141,7 +141,7 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
 
 /// Reads the pieces, and distributes them in turn.
 fn distribute<L>(
-    mut pieces: Pieces<'_>,
+    mut pieces: InputPieces<'_>,
     to_workers: &[SyncSender<WorkItem<L>>],
     used: &Receiver<WorkItem<L>>,
     (room, stopped): (&MemoryLimit, &AtomicBool),
@@ -224,15 +224,15 @@ impl Drop for StopOnDrop<'_> {
 
 /// How a thread reads the rows of pieces.
 struct RowsOf<'r> {
-    layout: &'r Layout,
+    layout: &'r ColumnLayout,
     missing: &'r [String],
     stopped: &'r AtomicBool,
-    cut: Cut,
+    cut: RecordBuffers,
 }
 
 impl RowsOf<'_> {
     /// Calls `visit` for every row, and counts them.
-    fn visit<E: From<Error>>(
+    fn visit<E: From<PipelineError>>(
         &mut self,
         piece: &Piece,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
@@ -244,12 +244,12 @@ impl RowsOf<'_> {
 }
 
 /// The state of a thread that places events.
-struct Worker<'w, S> {
+struct PlacingWorker<'w, S> {
     placer: Placer<S>,
     rows: RowsOf<'w>,
 }
 
-impl<S: Labels> Worker<'_, S> {
+impl<S: LabelAssigner> PlacingWorker<'_, S> {
     /// Places the events of a parcel; the mark of each is its number in the piece, from 0.
     fn place(&mut self, parcel: &mut WorkItem<S::Label>) {
         let WorkItem { piece, batch, findings, rows, error, is_last } = parcel;
@@ -283,7 +283,7 @@ struct Collector<'t, T: Accumulator, E> {
     read: Summary,
 }
 
-impl<T: Accumulator, E: From<Error>> Collector<'_, T, E> {
+impl<T: Accumulator, E: From<PipelineError>> Collector<'_, T, E> {
     fn take(&mut self, parcel: &mut WorkItem<T::Label>) -> Result<(), E> {
         loop {
             match self.session.push_placed(&mut parcel.batch)? {

@@ -57,7 +57,7 @@ impl<R: Read> Frames<R> {
             return Err(impossible());
         } else {
             let described = self.exactly(u64::from(length))?;
-            let Body { bytes: body, dictionary } = parse_body(&described).ok_or_else(impossible)?;
+            let FrameBody { bytes: body, dictionary } = parse_body(&described).ok_or_else(impossible)?;
             if let Some((id, is_addition)) = dictionary {
                 let kept = self.dictionaries.entry(id).or_default();
                 *kept = body.saturating_add(if is_addition { *kept } else { 0 });
@@ -96,7 +96,7 @@ impl<R: Read> Read for Frames<R> {
 }
 
 /// The part of a message after its metadata.
-struct Body {
+struct FrameBody {
     bytes: u64,
     /// The id of the dictionary, and whether the batch adds to it.
     dictionary: Option<(i64, bool)>,
@@ -113,7 +113,7 @@ pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
 }
 
 /// The body of a message; `None` if its metadata are impossible.
-fn parse_body(described: &[u8]) -> Option<Body> {
+fn parse_body(described: &[u8]) -> Option<FrameBody> {
     let message = message_of(described)?;
     let bytes = u64::try_from(message.bodyLength()).ok()?;
     let mut dictionary = None;
@@ -132,7 +132,7 @@ fn parse_body(described: &[u8]) -> Option<Body> {
         None => 0,
     };
     // Every row has a time, of at least one bit.
-    (u64::try_from(rows).ok()? <= 8 * bytes.max(1)).then_some(Body { bytes, dictionary })
+    (u64::try_from(rows).ok()? <= 8 * bytes.max(1)).then_some(FrameBody { bytes, dictionary })
 }
 
 /// A reader would take an end inside a message for the end of the stream.

@@ -6,12 +6,12 @@ use std::ops::Range;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::blocks::{Block, without_end};
+use super::blocks::{RecordBlock, without_end};
 use super::header;
 use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
 use super::options::InputFormat;
 use super::pass::{Pass, text_field};
-use evertally_declare::error::{Error, InputError, Place, Result};
+use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;
 
@@ -56,7 +56,11 @@ impl JsonFile {
     }
 
     /// Passes on the objects of a block, and returns their findings.
-    pub(super) fn visit<E: From<Error>>(&self, block: &Block, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
+    pub(super) fn visit<E: From<PipelineError>>(
+        &self,
+        block: &RecordBlock,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<Findings, E> {
         let mut object = Object::new(&self.wanted);
         let mut rest = block.bytes();
         let mut number = block.first_line;
@@ -65,7 +69,7 @@ impl JsonFile {
             let line = without_end(&rest[..len]);
             let error = |problem: &str| {
                 let error = InputError::of_file(&*self.name, problem.to_owned()).at(Place::Line(number));
-                Error::from(error)
+                PipelineError::from(error)
             };
             if !rest[..len].ends_with(b"\n") && !block.is_last {
                 let longest = mebibytes(block.longest as u64);
@@ -74,10 +78,11 @@ impl JsonFile {
             if !line.trim_ascii().is_empty() {
                 let line = std::str::from_utf8(line)
                     .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                object.parse(line).map_err(|fault| Error::from(fault.into_error(&self.name, number)))?;
-                let row = Row { line, object: &object, missing: pass.missing };
+                object.parse(line).map_err(|fault| PipelineError::from(fault.into_error(&self.name, number)))?;
+                let row = JsonRow { line, object: &object, missing: pass.missing };
                 if line.len() > MAX_CELL_BYTES {
-                    refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row).map_err(Error::from)?;
+                    refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row)
+                        .map_err(PipelineError::from)?;
                 }
                 pass.emit(&self.name, Place::Line(number), &row)?;
             }
@@ -106,25 +111,25 @@ impl JsonFile {
 }
 
 /// One row: the line and what the object found in it.
-struct Row<'r> {
+struct JsonRow<'r> {
     line: &'r str,
     object: &'r Object<'r>,
     missing: &'r [String],
 }
 
-impl Cells for Row<'_> {
+impl Cells for JsonRow<'_> {
     fn cell(&self, slot: usize) -> Field<'_> {
         match &self.object.slots[slot] {
-            Slot::Absent | Slot::Null => Field::Missing,
-            Slot::Text(range) => text_field(&self.line[range.clone()], self.missing),
-            Slot::Unescaped => text_field(&self.object.unescaped[slot], self.missing),
+            ValueLocation::Absent | ValueLocation::Null => Field::Missing,
+            ValueLocation::Text(range) => text_field(&self.line[range.clone()], self.missing),
+            ValueLocation::Unescaped => text_field(&self.object.unescaped[slot], self.missing),
         }
     }
 }
 
 /// The location of a wanted key's value.
 #[derive(Clone, PartialEq)]
-enum Slot {
+enum ValueLocation {
     Absent,
     Null,
     /// A range of the line: a string without escapes, or a number, true or false as written.
@@ -136,7 +141,7 @@ enum Slot {
 /// The wanted values of one object at a time.
 struct Object<'n> {
     names: &'n [String],
-    slots: Vec<Slot>,
+    slots: Vec<ValueLocation>,
     unescaped: Vec<String>,
     findings: Findings,
     fault: Option<Fault>,
@@ -163,7 +168,7 @@ impl<'n> Object<'n> {
         let count = names.len();
         Object {
             names,
-            slots: vec![Slot::Absent; count],
+            slots: vec![ValueLocation::Absent; count],
             unescaped: vec![String::new(); count],
             findings: Findings { seen: vec![false; count], first_keys: None },
             fault: None,
@@ -171,7 +176,7 @@ impl<'n> Object<'n> {
     }
 
     fn parse(&mut self, line: &str) -> Result<(), Fault> {
-        self.slots.fill(Slot::Absent);
+        self.slots.fill(ValueLocation::Absent);
         let mut parser = serde_json::Deserializer::from_str(line);
         let mut keys = self.findings.first_keys.is_none().then(Vec::new);
         let outcome = ObjectSeed { object: self, line, keys: &mut keys }.deserialize(&mut parser);
@@ -185,7 +190,7 @@ impl<'n> Object<'n> {
 
     fn keep(&mut self, slot: usize, line: &str, raw: &RawValue) -> Result<(), Fault> {
         let fault = |problem: String| Fault { column: Some(self.names[slot].clone()), problem };
-        if self.slots[slot] != Slot::Absent {
+        if self.slots[slot] != ValueLocation::Absent {
             return Err(fault("the object has this key twice; keep one of them".into()));
         }
         self.findings.seen[slot] = true;
@@ -193,7 +198,7 @@ impl<'n> Object<'n> {
         // The raw value is a slice of the line, so the difference of their start addresses is its offset.
         let start = text.as_ptr() as usize - line.as_ptr() as usize;
         self.slots[slot] = match text.as_bytes()[0] {
-            b'n' => Slot::Null,
+            b'n' => ValueLocation::Null,
             b'{' | b'[' => {
                 let problem = format!("{} is a nested value; write a text, a number or null", quoted(text));
                 return Err(fault(problem));
@@ -201,10 +206,10 @@ impl<'n> Object<'n> {
             b'"' if text.contains('\\') => {
                 self.unescaped[slot] =
                     serde_json::from_str(text).map_err(|_| fault(format!("{} has an invalid escape", quoted(text))))?;
-                Slot::Unescaped
+                ValueLocation::Unescaped
             }
-            b'"' => Slot::Text(start + 1..start + text.len() - 1),
-            _ => Slot::Text(start..start + text.len()),
+            b'"' => ValueLocation::Text(start + 1..start + text.len() - 1),
+            _ => ValueLocation::Text(start..start + text.len()),
         };
         Ok(())
     }

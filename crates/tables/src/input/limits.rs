@@ -2,7 +2,7 @@
 //! them.
 
 use evertally_declare::error::{InputError, Place};
-use evertally_declare::event::{Cells, Field, Layout};
+use evertally_declare::event::{Cells, ColumnLayout, Field};
 
 /// The maximum size of one cell in bytes: of a name, a time or a number.
 pub const MAX_CELL_BYTES: usize = 64 << 10;
@@ -26,7 +26,7 @@ pub(super) fn max_record_bytes(memory: u64) -> usize {
 pub(super) fn refuse_long_cells(
     file: &str,
     place: Place,
-    layout: &Layout,
+    layout: &ColumnLayout,
     cells: &dyn Cells,
 ) -> Result<(), InputError> {
     for (slot, name) in layout.names().iter().enumerate() {

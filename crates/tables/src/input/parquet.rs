@@ -38,7 +38,7 @@ use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{InputError, Place, Result, Unreadable};
 use evertally_declare::problem::sentence;
 use excess::TooLarge;
-use pages::{ColumnPages, Pages, Source};
+use pages::{ColumnPages, PageSource, Pages};
 
 /// Row groups are read together until they have this many rows, so that small row groups do not produce small batches.
 const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
@@ -46,7 +46,7 @@ const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
 /// The rows of one file.
 pub(super) struct ParquetRows {
     file: String,
-    source: Arc<Source>,
+    source: Arc<PageSource>,
     /// The wanted columns, and their positions among all.
     columns: BTreeSet<usize>,
     levels: FieldLevels,
@@ -154,7 +154,7 @@ impl ParquetRows {
 
 /// Row groups that are read together.
 struct Stripe {
-    source: Arc<Source>,
+    source: Arc<PageSource>,
     groups: Range<usize>,
 }
 
@@ -263,7 +263,7 @@ impl RowGroups for Stripe {
 }
 
 /// Reads the footer, after its memory use has been estimated.
-fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Fields)> {
+fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(PageSource, Fields)> {
     let bytes = file.metadata()?.len();
     let end = bytes.checked_sub(8).ok_or_else(|| pages::damaged("it is too short"))?;
     let tail = file.get_bytes(end, 8)?;
@@ -286,7 +286,7 @@ fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Field
     drop(footer);
     check_arrow_schema(&metadata)?;
     let schema = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new())?.schema().clone();
-    Ok((Source { file, bytes, metadata, memory: memory / 2 }, schema.fields().clone()))
+    Ok((PageSource { file, bytes, metadata, memory: memory / 2 }, schema.fields().clone()))
 }
 
 /// Refuses an Arrow schema in the metadata that would take much more memory than it has bytes.
@@ -305,7 +305,7 @@ fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
 }
 
 /// How to read the wanted columns.
-struct Views {
+struct ColumnViews {
     /// All columns; the wanted ones have types that avoid copies.
     fields: Fields,
     /// The wanted leaves of the schema.
@@ -314,7 +314,7 @@ struct Views {
     unchecked: Vec<usize>,
 }
 
-fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTreeSet<usize>) -> Result<Views> {
+fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTreeSet<usize>) -> Result<ColumnViews> {
     let descriptor = metadata.file_metadata().schema_descr();
     let mut fields: Vec<Arc<Field>> = schema.iter().cloned().collect();
     let mut unchecked = Vec::new();
@@ -343,7 +343,7 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
     }
     let is_wanted = |leaf: &usize| columns.contains(&descriptor.get_column_root_idx(*leaf));
     let leaves = (0..descriptor.num_columns()).filter(is_wanted).collect();
-    Ok(Views { fields: fields.into(), leaves, unchecked })
+    Ok(ColumnViews { fields: fields.into(), leaves, unchecked })
 }
 
 /// Whether a type can be read as cells.

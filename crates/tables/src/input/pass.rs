@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use evertally_declare::error::{Error, Place, Result, refuse_if};
-use evertally_declare::event::{Cells, Event, Field, Layout, Position};
+use evertally_declare::error::{PipelineError, Place, Result, refuse_if};
+use evertally_declare::event::{Cells, ColumnLayout, Event, Field, Position};
 
 /// Rows passed on at once.
 pub(super) const BATCH_ROWS: usize = 16 * 1024;
@@ -13,18 +13,18 @@ pub(super) const ROWS_PER_CHECK: u64 = 4096;
 
 /// State shared by all readers while they pass on the rows of a piece.
 pub(super) struct Pass<'p, E> {
-    pub(super) layout: &'p Layout,
+    pub(super) layout: &'p ColumnLayout,
     pub(super) missing: &'p [String],
     pub(super) cancelled: &'p AtomicBool,
     pub(super) visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     pub(super) rows: u64,
 }
 
-impl<E: From<Error>> Pass<'_, E> {
+impl<E: From<PipelineError>> Pass<'_, E> {
     #[inline]
     pub(super) fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> Result<(), E> {
         if self.rows.is_multiple_of(ROWS_PER_CHECK) {
-            refuse_if(self.cancelled).map_err(|error| E::from(Error::from(error)))?;
+            refuse_if(self.cancelled).map_err(|error| E::from(PipelineError::from(error)))?;
         }
         self.rows += 1;
         (self.visit)(&Event::new(Position { file, place }, cells, self.layout))

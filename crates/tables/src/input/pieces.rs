@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{Error, Result, read_error};
+use evertally_declare::error::{PipelineError, Result, read_error};
 
 use super::batches::{RowBatch, TABLE_NAME, TableRows};
-use super::blocks::{Block, Blocks, whole_lines};
-use super::csv::{CsvFile, Cut};
+use super::blocks::{BlockReader, RecordBlock, whole_lines};
+use super::csv::{CsvFile, RecordBuffers};
 use super::json::{Findings, JsonFile};
 use super::options::ReadOptions;
 use super::parquet::ParquetRows;
@@ -20,26 +20,26 @@ use super::source::{self, Opened};
 use crate::progress::Progress;
 
 /// The properties of a file before its rows.
-pub(super) enum File {
+pub(super) enum InputFile {
     Csv(CsvFile),
     JsonLines(JsonFile),
     /// A Parquet file or a table in memory, with this name.
     Rows(String),
 }
 
-impl File {
+impl InputFile {
     /// The errors found by all pieces together.
     pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
-        if let File::JsonLines(file) = self { file.finish(findings) } else { Ok(()) }
+        if let InputFile::JsonLines(file) = self { file.finish(findings) } else { Ok(()) }
     }
 }
 
 /// Some rows of a file, or its end. Its buffers are reused for the next piece.
 #[derive(Default)]
 pub(super) struct Piece {
-    pub(super) file: Option<Arc<File>>,
+    pub(super) file: Option<Arc<InputFile>>,
     content: Content,
-    block: Block,
+    block: RecordBlock,
 }
 
 #[derive(Default)]
@@ -64,23 +64,27 @@ impl Piece {
 
     /// Frees the memory of its text.
     pub(super) fn drop_buffer(&mut self) {
-        self.block = Block::default();
+        self.block = RecordBlock::default();
     }
 
     /// Passes on its rows, and returns their findings.
-    pub(super) fn visit<E: From<Error>>(&self, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
+    pub(super) fn visit<E: From<PipelineError>>(
+        &self,
+        cut: &mut RecordBuffers,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<Findings, E> {
         let nothing = |()| Findings::default();
         match (self.file.as_deref(), &self.content) {
-            (Some(File::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
-            (Some(File::JsonLines(file)), Content::Lines) => file.visit(&self.block, pass),
-            (Some(File::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
+            (Some(InputFile::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
+            (Some(InputFile::JsonLines(file)), Content::Lines) => file.visit(&self.block, pass),
+            (Some(InputFile::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
             _ => Ok(Findings::default()),
         }
     }
 }
 
 /// The remaining part of some files, or of a table in memory.
-pub(super) struct Pieces<'o> {
+pub(super) struct InputPieces<'o> {
     pub(super) wanted: Vec<String>,
     pub(super) options: &'o ReadOptions,
     pub(super) progress: &'o dyn Progress,
@@ -93,11 +97,11 @@ pub(super) struct Pieces<'o> {
 
 /// A file that is being read.
 pub(super) struct Open<'o> {
-    file: Arc<File>,
-    rows: Rows<'o>,
+    file: Arc<InputFile>,
+    rows: PieceRows<'o>,
 }
 
-enum Rows<'o> {
+enum PieceRows<'o> {
     Text(Text<'o>),
     Parquet(ParquetRows),
     Table(TableRows<'o>),
@@ -105,16 +109,16 @@ enum Rows<'o> {
 
 /// The blocks of a text.
 struct Text<'o> {
-    blocks: Blocks<Box<dyn Read + Send + 'o>>,
+    blocks: BlockReader<Box<dyn Read + Send + 'o>>,
     /// The rest of the block in which the header was found.
-    first: Option<Block>,
+    first: Option<RecordBlock>,
 }
 
 impl<'o> Open<'o> {
     /// A table in memory.
     pub(super) fn table(table: &'o mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
-        let rows = Rows::Table(TableRows::open(table, wanted)?);
-        Ok(Open { file: Arc::new(File::Rows(TABLE_NAME.into())), rows })
+        let rows = PieceRows::Table(TableRows::open(table, wanted)?);
+        Ok(Open { file: Arc::new(InputFile::Rows(TABLE_NAME.into())), rows })
     }
 
     /// Starts with an opened input and its name.
@@ -122,13 +126,13 @@ impl<'o> Open<'o> {
         Ok(match opened {
             Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
             Opened::JsonLines(reader) => {
-                let blocks = Blocks::new(reader, options);
-                let file = Arc::new(File::JsonLines(JsonFile::new(name, wanted, options.format)));
-                Open { file, rows: Rows::Text(Text { blocks, first: None }) }
+                let blocks = BlockReader::new(reader, options);
+                let file = Arc::new(InputFile::JsonLines(JsonFile::new(name, wanted, options.format)));
+                Open { file, rows: PieceRows::Text(Text { blocks, first: None }) }
             }
             Opened::Parquet(file) => {
-                let rows = Rows::Parquet(ParquetRows::open(name, file, options, wanted)?);
-                Open { file: Arc::new(File::Rows(name.to_owned())), rows }
+                let rows = PieceRows::Parquet(ParquetRows::open(name, file, options, wanted)?);
+                Open { file: Arc::new(InputFile::Rows(name.to_owned())), rows }
             }
         })
     }
@@ -140,29 +144,29 @@ impl<'o> Open<'o> {
         options: &ReadOptions,
         wanted: &[String],
     ) -> Result<Self> {
-        let mut blocks = Blocks::new(reader, options);
-        let mut block = Block::default();
+        let mut blocks = BlockReader::new(reader, options);
+        let mut block = RecordBlock::default();
         loop {
             let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
             if !blocks.next(&mut block, whole).map_err(|e| read_error(name, e))? {
                 return Err(CsvFile::empty(name).into());
             }
             if let Some(file) = CsvFile::open(name, &mut block, options.delimiter, wanted)? {
-                let rows = Rows::Text(Text { blocks, first: Some(block) });
-                return Ok(Open { file: Arc::new(File::Csv(file)), rows });
+                let rows = PieceRows::Text(Text { blocks, first: Some(block) });
+                return Ok(Open { file: Arc::new(InputFile::Csv(file)), rows });
             }
         }
     }
 
     fn next(&mut self, piece: &mut Piece, options: &ReadOptions, progress: &dyn Progress) -> Result<()> {
         let rows = match &mut self.rows {
-            Rows::Text(text) => {
+            PieceRows::Text(text) => {
                 let more = text.next(&self.file, options, &mut piece.block)?;
                 piece.content = if more { Content::Lines } else { Content::End };
                 return Ok(());
             }
-            Rows::Parquet(rows) => rows.next(progress)?,
-            Rows::Table(rows) => rows.next()?,
+            PieceRows::Parquet(rows) => rows.next(progress)?,
+            PieceRows::Table(rows) => rows.next()?,
         };
         piece.content = rows.map_or(Content::End, Content::Rows);
         Ok(())
@@ -170,24 +174,24 @@ impl<'o> Open<'o> {
 }
 
 impl Text<'_> {
-    fn next(&mut self, file: &File, options: &ReadOptions, block: &mut Block) -> Result<bool> {
+    fn next(&mut self, file: &InputFile, options: &ReadOptions, block: &mut RecordBlock) -> Result<bool> {
         if let Some(first) = self.first.take() {
             *block = first;
             return Ok(true);
         }
         let (name, next) = match file {
-            File::Csv(file) => {
+            InputFile::Csv(file) => {
                 let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
                 (file.name(), self.blocks.next(block, whole))
             }
-            File::JsonLines(file) => (file.name(), self.blocks.next(block, whole_lines)),
-            File::Rows(_) => unreachable!("rows are not text"),
+            InputFile::JsonLines(file) => (file.name(), self.blocks.next(block, whole_lines)),
+            InputFile::Rows(_) => unreachable!("rows are not text"),
         };
         next.map_err(|e| read_error(name, e))
     }
 }
 
-impl<'o> Pieces<'o> {
+impl<'o> InputPieces<'o> {
     /// Reads the next piece; false if there are none left.
     pub(super) fn next(&mut self, piece: &mut Piece) -> Result<bool> {
         let Some(mut open) = mem::take(&mut self.open).map_or_else(|| self.open_next(), |open| Ok(Some(open)))? else {

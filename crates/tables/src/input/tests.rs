@@ -89,7 +89,7 @@ impl Fixture {
 
     pub(super) fn error_of(&self, path: &Path) -> String {
         let error = self.read(&[path.to_owned()]).unwrap_err();
-        let error = error.downcast::<Error>().expect("an error of the input");
+        let error = error.downcast::<PipelineError>().expect("an error of the input");
         assert!(error.input().is_some(), "{error:?}");
         error.to_string().replace(&format!("{}/", self.folder.path().display()), "")
     }
@@ -107,5 +107,5 @@ pub(super) fn zst(data: &[u8]) -> Vec<u8> {
 
 /// Whether an error means that the run was cancelled.
 pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Error>().is_some_and(Error::is_cancelled)
+    error.downcast_ref::<PipelineError>().is_some_and(PipelineError::is_cancelled)
 }

@@ -9,7 +9,7 @@
 use super::publication::check_stdout;
 use super::{OutputError, OutputFormat, is_stream};
 use evertally::noise::StreamName;
-use evertally_declare::error::{Error, Result};
+use evertally_declare::error::{PipelineError, Result};
 use evertally_ledger::disk::{Access, Disk, append_durably, folder_of, replace};
 use evertally_ledger::ledger::{Ledger, Pending, TableMark};
 use std::io::Write;
@@ -20,7 +20,7 @@ const TAIL: u64 = 4096;
 
 /// The destination of the rows of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AppendTarget {
     /// Standard output or a device.
     Stream(PathBuf),
     /// Appended to an existing table.
@@ -38,7 +38,7 @@ pub enum Target {
     Part(PathBuf),
 }
 
-impl Target {
+impl AppendTarget {
     /// The destination of the rows of a run. The stream's rows were last appended to `mark`; with `is_whole`, this run
     /// starts without earlier rows. The table has rows of `steps` steps. A table that is rewritten after other rows may
     /// have `rewritten` bytes.
@@ -77,7 +77,7 @@ impl Target {
                  copy, and releasing other data with the same noise would reveal exact differences. Look for the newer \
                  ledger; if this file belongs to something else, move it away"
             );
-            Error::from(OutputError::new(out, problem))
+            PipelineError::from(OutputError::new(out, problem))
         };
         if let (true, Some(mark), Some(bytes)) = (is_whole, mark, disk.len(&path)?)
             && bytes > mark.bytes
@@ -181,7 +181,7 @@ pub fn deliver(disk: &dyn Disk, ledger: &mut Ledger, name: &StreamName) -> Resul
 /// Writes one output; false if it was complete already.
 fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
     let path = Path::new(&pending.target);
-    let io_error = |e| Error::from(OutputError::from_io(path, &e));
+    let io_error = |e| PipelineError::from(OutputError::from_io(path, &e));
     if is_stream(path) {
         write_stream(path, contents).map_err(io_error)?;
         return Ok(true);
@@ -209,7 +209,7 @@ fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
     let changed = || {
         let problem = "it was changed before the recorded rows of the last run could be appended; restore it, or write \
                        the whole table again with --rebuild";
-        Error::from(OutputError::new(path, problem))
+        PipelineError::from(OutputError::new(path, problem))
     };
     if disk.len(path).map_err(io_error)?.is_none_or(|bytes| bytes < behind) {
         return Err(changed());
@@ -294,12 +294,13 @@ mod tests {
     fn rows_are_appended_once_and_only_to_their_table() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("t.csv");
-        let find =
-            |mark: Option<&TableMark>, whole| Target::find(&RealDisk, &path, OutputFormat::Csv, mark, whole, 0, None);
+        let find = |mark: Option<&TableMark>, whole| {
+            AppendTarget::find(&RealDisk, &path, OutputFormat::Csv, mark, whole, 0, None)
+        };
         let target = find(None, true).unwrap();
-        assert_eq!(target, Target::Alone(path.clone()));
+        assert_eq!(target, AppendTarget::Alone(path.clone()));
         let mark = target.mark_after(7, b"time\n1\n").unwrap();
-        let pending = |target: &Target| {
+        let pending = |target: &AppendTarget| {
             let (target, behind) = target.place(1, 1).unwrap();
             Pending { part: String::new(), target, behind, private: false }
         };
@@ -332,7 +333,7 @@ mod tests {
     fn a_part_replaces_those_it_covers() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().canonicalize().unwrap().join("t.parquet");
-        let target = Target::find(&RealDisk, &table, OutputFormat::Parquet, None, false, 0, None).unwrap();
+        let target = AppendTarget::find(&RealDisk, &table, OutputFormat::Parquet, None, false, 0, None).unwrap();
         for (first, last) in [(1, 3), (4, 9), (10, 12), (1, 9)] {
             let (target, behind) = target.place(first, last).unwrap();
             write(&RealDisk, &Pending { part: String::new(), target, behind, private: false }, b"rows").unwrap();

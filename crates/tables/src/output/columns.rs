@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::spec::{TableSpec, VIEW};
 use evertally_declare::error::{Result, failure};
-use evertally_publish::rows::{Amount, ReleaseRow};
+use evertally_publish::rows::{ReleaseRow, ReleasedValue};
 
 /// Name of the column with the ends of the steps.
 pub(super) const END: &str = "end";
@@ -33,21 +33,21 @@ fn schema(spec: &TableSpec) -> SchemaRef {
 /// Rows collected column by column.
 pub struct TableColumns {
     schema: SchemaRef,
-    time: Times,
+    time: TimeColumn,
     groups: Vec<StringBuilder>,
     step: UInt64Builder,
-    value: Values,
+    value: ValueColumn,
     figures: [Float64Builder; 3],
-    view: Option<(Values, [Float64Builder; 2])>,
+    view: Option<(ValueColumn, [Float64Builder; 2])>,
 }
 
-enum Times {
+enum TimeColumn {
     Text(StringBuilder),
     /// Beginnings and ends.
     Instants([TimestampMicrosecondBuilder; 2]),
 }
 
-enum Values {
+enum ValueColumn {
     Whole(Int64Builder),
     Real(Float64Builder),
 }
@@ -58,14 +58,16 @@ impl TableColumns {
         TableColumns {
             schema: schema(spec),
             time: match spec.zone() {
-                None => Times::Text(StringBuilder::new()),
-                Some(zone) => Times::Instants([(); 2].map(|()| TimestampMicrosecondBuilder::new().with_timezone(zone))),
+                None => TimeColumn::Text(StringBuilder::new()),
+                Some(zone) => {
+                    TimeColumn::Instants([(); 2].map(|()| TimestampMicrosecondBuilder::new().with_timezone(zone)))
+                }
             },
             groups: spec.groups().iter().map(|_| StringBuilder::new()).collect(),
             step: UInt64Builder::new(),
-            value: Values::new(spec.is_integral()),
+            value: ValueColumn::new(spec.is_integral()),
             figures: Default::default(),
-            view: spec.views().map(|whole| (Values::new(whole), Default::default())),
+            view: spec.views().map(|whole| (ValueColumn::new(whole), Default::default())),
         }
     }
 
@@ -82,8 +84,8 @@ impl TableColumns {
         assert_eq!(row.groups.len(), self.groups.len(), "one text per group column");
         self.value.push(row.value)?;
         match &mut self.time {
-            Times::Text(column) => column.append_value(row.time),
-            Times::Instants([starts, ends]) => {
+            TimeColumn::Text(column) => column.append_value(row.time),
+            TimeColumn::Instants([starts, ends]) => {
                 starts.append_value(row.span.0.micros());
                 ends.append_value(row.span.1.micros());
             }
@@ -107,8 +109,8 @@ impl TableColumns {
     /// The rows that were added since the last call.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         let (time, end): (ArrayRef, Option<ArrayRef>) = match &mut self.time {
-            Times::Text(column) => (Arc::new(column.finish()), None),
-            Times::Instants([starts, ends]) => (Arc::new(starts.finish()), Some(Arc::new(ends.finish()))),
+            TimeColumn::Text(column) => (Arc::new(column.finish()), None),
+            TimeColumn::Instants([starts, ends]) => (Arc::new(starts.finish()), Some(Arc::new(ends.finish()))),
         };
         let mut arrays: Vec<ArrayRef> = vec![time];
         arrays.extend(self.groups.iter_mut().map(|g| Arc::new(g.finish()) as ArrayRef));
@@ -125,7 +127,7 @@ impl TableColumns {
     }
 }
 
-impl Values {
+impl ValueColumn {
     fn new(whole: bool) -> Self {
         if whole { Self::Whole(Int64Builder::new()) } else { Self::Real(Float64Builder::new()) }
     }
@@ -137,9 +139,9 @@ impl Values {
         }
     }
 
-    fn push(&mut self, value: Amount<'_>) -> Result<()> {
+    fn push(&mut self, value: ReleasedValue<'_>) -> Result<()> {
         match self {
-            Values::Whole(column) => {
+            ValueColumn::Whole(column) => {
                 column.append_value(value.text.parse().map_err(|e: std::num::ParseIntError| {
                     failure(format_args!(
                         "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines: {e}",
@@ -148,7 +150,7 @@ impl Values {
                 })?);
             }
             // Missing if the column allows that; in other columns every value is a number.
-            Values::Real(column) => column.append_option(Some(value.number).filter(|number| !number.is_nan())),
+            ValueColumn::Real(column) => column.append_option(Some(value.number).filter(|number| !number.is_nan())),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 use super::columns::{END, TableColumns};
 use super::publication::plain_io_error;
 use super::spec::TableSpec;
-use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
 
 /// Rows collected into one batch.
@@ -65,7 +65,7 @@ impl<W: Write + Send> ParquetTable<W> {
     }
 }
 
-fn parquet_error(error: ParquetError) -> Error {
+fn parquet_error(error: ParquetError) -> PipelineError {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(cause) => plain_io_error(*cause),

@@ -1,6 +1,6 @@
 //! All outputs of a run appear together and complete, or not at all.
 //!
-//! Until [`Publication::commit`], every output is an unnamed file, which nobody can open and which vanishes when the
+//! Until [`RunOutputs::commit`], every output is an unnamed file, which nobody can open and which vanishes when the
 //! program ends, for any reason. The commit copies each file next to its target, syncs all of them to disk, and only
 //! then renames them; a publication that is dropped instead leaves nothing.
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use evertally_ledger::protected::protection_of;
 use tempfile::NamedTempFile;
 
@@ -78,10 +78,10 @@ impl fmt::Display for OutputError {
 
 impl std::error::Error for OutputError {}
 
-impl From<OutputError> for Error {
+impl From<OutputError> for PipelineError {
     fn from(error: OutputError) -> Self {
         let is_usage = error.is_usage();
-        Error::other(error, is_usage)
+        PipelineError::other(error, is_usage)
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) fn check_stdout(path: &Path) -> Result<(), OutputError> {
 }
 
 /// An error of a writer for display: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
-pub(super) fn plain_io_error(error: io::Error) -> Error {
+pub(super) fn plain_io_error(error: io::Error) -> PipelineError {
     match error.downcast::<OutputError>() {
         Ok(output) => output.into(),
         Err(error) => error.into(),
@@ -142,14 +142,14 @@ pub(super) fn plain_io_error(error: io::Error) -> Error {
 
 /// The outputs of one run.
 #[derive(Debug)]
-pub struct Publication {
+pub struct RunOutputs {
     inputs: Vec<PathBuf>,
     overwrite: bool,
-    outputs: Vec<Output>,
+    outputs: Vec<StagedOutput>,
 }
 
 #[derive(Debug)]
-struct Output {
+struct StagedOutput {
     /// The path as given.
     path: PathBuf,
     target: Target,
@@ -177,11 +177,11 @@ enum Target {
     Stream,
 }
 
-impl Publication {
+impl RunOutputs {
     /// A publication that never writes to one of `inputs`, nor to [files that belong to a
     /// key](evertally_ledger::protected), and replaces other existing files only with `overwrite`.
     pub fn new(inputs: &[PathBuf], overwrite: bool) -> Self {
-        Publication { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
+        RunOutputs { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
     }
 
     /// Starts an output: a file, or standard output if `path` is `-`.
@@ -205,7 +205,7 @@ impl Publication {
         };
         let handle = spool.try_clone().map_err(|e| OutputError::from_io(path, &e))?;
         let finished = Arc::new(AtomicBool::new(false));
-        self.outputs.push(Output { path: path.to_owned(), target, spool, finished: finished.clone() });
+        self.outputs.push(StagedOutput { path: path.to_owned(), target, spool, finished: finished.clone() });
         Ok(OutputFile { path: path.to_owned(), writer: BufWriter::with_capacity(64 * 1024, handle), finished })
     }
 
@@ -245,7 +245,8 @@ impl Publication {
     }
 
     fn refuse_clash(&self, path: &Path, target: &Path) -> Result<(), OutputError> {
-        let same_output = |o: &&Output| matches!(&o.target, Target::File { target: other, .. } if other == target);
+        let same_output =
+            |o: &&StagedOutput| matches!(&o.target, Target::File { target: other, .. } if other == target);
         if let Some(other) = self.outputs.iter().find(same_output) {
             let problem = format!("another output ({}) goes to the same file; use two files", other.path.display());
             return Err(OutputError::new(path, problem));

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::publication::plain_io_error;
 use super::spec::{TableSpec, VIEW};
-use evertally_declare::error::{Error, Result, failure};
+use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_publish::rows::ReleaseRow;
 
 /// A double as its shortest exact decimal text; nothing if it is not finite.
@@ -73,7 +73,7 @@ impl<W: Write> CsvTable<W> {
     }
 }
 
-fn csv_error(error: csv::Error) -> Error {
+fn csv_error(error: csv::Error) -> PipelineError {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => plain_io_error(error),
         other => failure(format_args!("the table cannot be written as CSV ({other:?})")),

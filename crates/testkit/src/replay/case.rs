@@ -7,7 +7,7 @@ mod wide_terms;
 use super::pipeline::{Declared, Run};
 use super::rows::Row;
 use evertally::plan::Plan;
-use evertally_declare::declaration::Groups;
+use evertally_declare::declaration::DeclaredGroups;
 use evertally_declare::steps::Periods;
 use evertally_declare::stream::{Late, Refusable};
 use proptest::prelude::*;
@@ -244,11 +244,11 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
         groups: None,
     });
     let mut runs: Vec<Run> = if in_one { vec![last] } else { each.chain([last]).collect() };
-    if let (true, true, Some(Groups::Tuples(tuples))) = (terms.wide.joins, continues, &declaration.groups)
+    if let (true, true, Some(DeclaredGroups::Tuples(tuples))) = (terms.wide.joins, continues, &declaration.groups)
         && runs.len() > 1
         && tuples.len() > 1
     {
-        runs[0].groups = Some(Groups::Tuples(tuples[..tuples.len() - 1].to_vec()));
+        runs[0].groups = Some(DeclaredGroups::Tuples(tuples[..tuples.len() - 1].to_vec()));
         declaration.unknown_group = declaration.rest.is_none().then_some(Refusable::Skip);
     }
     if terms.wide.is_wide {

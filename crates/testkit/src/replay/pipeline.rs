@@ -2,10 +2,10 @@
 
 use super::rows::{FileFormat, Row, write_file};
 use evertally::noise::{GuardedKey, SecretKey, TestSeed};
-use evertally_declare::declaration::{Declaration, Groups, TableFormat};
-use evertally_declare::error::{Error, failure, usage};
-use evertally_ledger::ledger::{Ledger, MemoryStore, Store};
-use evertally_publish::report::{Released, Report};
+use evertally_declare::declaration::{Declaration, DeclaredGroups, TableFormat};
+use evertally_declare::error::{PipelineError, failure, usage};
+use evertally_ledger::ledger::{Ledger, LedgerStore, MemoryStore};
+use evertally_publish::report::{ReleaseKind, Report};
 use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
@@ -36,7 +36,7 @@ pub struct Run {
     /// The run publishes the steps that end by this time; all steps for `None`.
     pub through: Option<String>,
     /// The declared groups of this run, if others join later.
-    pub groups: Option<Groups>,
+    pub groups: Option<DeclaredGroups>,
 }
 
 /// The output of a run.
@@ -130,7 +130,7 @@ fn one_run(
     paths: &[PathBuf],
     key: &SecretKey,
     ledger: &mut Ledger,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, PipelineError> {
     let (settings, _) = declaration.resolve()?.begun(ledger)?;
     let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
     let mut session = match ledger.state(&stream.name)? {
@@ -152,14 +152,14 @@ fn one_run(
     };
     let options = ReadOptions { format: Some(InputFormat::from(word)), ..ReadOptions::default() };
     let running = AtomicBool::new(false);
-    let mut take = |session: &mut Session<RunningSums>| -> Result<(), Error> {
+    let mut take = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
         while let Some(mut step) = session.next_step()? {
             step.for_each_row(|_, row| table.write(row))?;
         }
         Ok(())
     };
     let mut events = Events::of_files(paths, &stream.columns, &options, &(), &running)?;
-    while events.next_batch::<Error>(&mut |event| {
+    while events.next_batch::<PipelineError>(&mut |event| {
         session.push(event)?;
         take(&mut session)
     })? {}
@@ -170,7 +170,7 @@ fn one_run(
     } else {
         session.record(ledger)?;
     }
-    let released = groups.map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
+    let released = groups.map_or(ReleaseKind::Sum, |groups| ReleaseKind::Groups(groups.facts()));
     let report = Report::new(&stream, key, released);
     let files = BTreeMap::from([
         ("plan.toml".to_owned(), toml::to_string_pretty(&stream.plan).map_err(failure)?),

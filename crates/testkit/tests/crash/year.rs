@@ -3,14 +3,14 @@
 use super::{Image, TracedDisk, open};
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally_declare::declaration::Declaration;
-use evertally_declare::error::{Error, Result};
+use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::disk::Disk;
-use evertally_ledger::ledger::{Absent, Ledger, Output};
+use evertally_ledger::ledger::{Absent, Ledger, OutputBytes};
 use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, ReadOptions};
-use evertally_tables::output::{OutputFormat, TableSpec, TableWriter, Target, deliver};
+use evertally_tables::output::{AppendTarget, OutputFormat, TableSpec, TableWriter, deliver};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,7 +71,8 @@ impl Year {
             None => Session::of_sums(stream.clone(), None, &open.key, &open.ledger)?.that_goes_on(),
         };
         let mark = open.ledger.table(name).cloned();
-        let target = Target::find(&**disk, &table, OutputFormat::Csv, mark.as_ref(), published == 0, published, None)?;
+        let target =
+            AppendTarget::find(&**disk, &table, OutputFormat::Csv, mark.as_ref(), published == 0, published, None)?;
         let spec = TableSpec::new(Vec::new(), true).unwrap();
         let make = if target.is_behind() { TableWriter::behind } else { TableWriter::new };
         let mut rows = make(OutputFormat::Csv, &spec, Vec::new())?;
@@ -84,7 +85,7 @@ impl Year {
         let files: Vec<PathBuf> = (published + 1..=day).map(|day| self.file(day)).collect();
         let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
         let mut events = Events::of_files(&files, &stream.columns, &options, &(), &running)?;
-        while events.next_batch::<Error>(&mut |event| {
+        while events.next_batch::<PipelineError>(&mut |event| {
             session.push(event)?;
             take(&mut session)
         })? {}
@@ -94,7 +95,7 @@ impl Year {
         let (path, behind) = target.place(published + 1, day)?;
         let table = target.mark_after(rows.len() as u64, &rows);
         let mut contents = Cursor::new(rows);
-        let output = Output { target: path, behind, private: false, contents: &mut contents };
+        let output = OutputBytes { target: path, behind, private: false, contents: &mut contents };
         session
             .record_continued(&mut open.ledger, RunRecord { outputs: vec![output], table, ..RunRecord::default() })?;
         deliver(&**disk, &mut open.ledger, name)?;

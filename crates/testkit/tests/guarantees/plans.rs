@@ -90,8 +90,8 @@ pub(crate) fn for_each<S: Strategy>(seed: u8, cases: usize, strategy: &S, mut ch
     }
 }
 
-/// The largest squared distance that changes make, in standard deviations of Gaussian noise: `Σ_g (A d_g)ᵀ (L Lᵀ)⁺ (A d_g)`
-/// over the variance.
+/// The largest squared distance that changes make, in standard deviations of Gaussian noise: `Σ_g (A d_g)ᵀ (L Lᵀ)⁺ (A
+/// d_g)` over the variance.
 pub(crate) fn squared_distance(plan: &Plan, changes: &[Vec<i64>]) -> f64 {
     let dense = plan.mechanism().dense();
     let (rows, nodes) = dense.l.shape();

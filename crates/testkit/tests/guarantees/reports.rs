@@ -8,7 +8,7 @@ use evertally::plan::NoiseKind;
 use evertally_declare::declaration::Declaration;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{CarriedSum, Follows};
-use evertally_publish::report::{Released, Report};
+use evertally_publish::report::{ReleaseKind, Report};
 use num_rational::BigRational;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -122,7 +122,7 @@ fn reports_promise_no_more_than_the_noise_keeps() {
     let (mut checked, mut rows, mut several) = (0, 0, 0);
     for_each(8, 220, &asked(), |asked| {
         let Some(stream) = asked.stream() else { return };
-        let report = Report::with_key_id(&stream, "key".to_owned(), Released::Sum);
+        let report = Report::with_key_id(&stream, "key".to_owned(), ReleaseKind::Sum);
         let json = serde_json::to_value(&report).unwrap();
         let text = report.markdown();
         let streams = asked.streams_of_a_unit();
@@ -266,7 +266,7 @@ fn several_streams_spend_the_exact_sum() {
                 budget: (budget, None),
                 before,
             };
-            let report = Report::with_key_id(&asked.stream().unwrap(), String::new(), Released::Sum);
+            let report = Report::with_key_id(&asked.stream().unwrap(), String::new(), ReleaseKind::Sum);
             let printed = figure(&serde_json::to_value(&report).unwrap()["guarantee"][name]);
             let truth: BigRational = terms(term, before + 1);
             assert_eq!(printed, near(&truth), "{budget}, {before} streams before");

@@ -37,7 +37,7 @@ impl Counting {
                 return;
             }
             let declaration = DECLARATION.to_owned();
-            let opening = Opening { declaration, public: true, source: None, closing: Closing::Sums };
+            let opening = Opening { declaration, public: true, source: None, closing: ClosedBy::Sums };
             if let Err(error) = self.history.core.as_mut().unwrap().open_stream(Core::plan(opening).unwrap()) {
                 assert!(is_of_the_disk(&error.to_string()), "{error}");
                 self.history.crash();
@@ -179,7 +179,7 @@ impl Counting {
             }
             let mut closed = session.close_open().unwrap();
             let of_step = rows.entry(step).or_default();
-            closed.for_each_row(|_, row| Ok::<(), Error>(of_step.push(format!("{row:?}")))).unwrap();
+            closed.for_each_row(|_, row| Ok::<(), PipelineError>(of_step.push(format!("{row:?}")))).unwrap();
         }
         rows
     }

@@ -2,15 +2,15 @@
 
 use super::Response;
 use evertally::{Error, Result};
-use evertally_kernels::transform::{Factor, Transform};
+use evertally_kernels::transform::{ComplexFactor, LaneTransform};
 use evertally_kernels::{InstructionSet, Real};
 
 /// The response, cut into parts and transformed: shared by all workers. `4 n` words for `n` coefficients.
-pub(crate) struct Filter<F> {
-    pub(super) transform: Transform<F>,
+pub(crate) struct ResponseFilter<F> {
+    pub(super) transform: LaneTransform<F>,
     horizon: u64,
     /// Spectrum `i` carries the innovations of a block to the noise `i` blocks later.
-    spectra: Vec<Vec<Factor<F>>>,
+    spectra: Vec<Vec<ComplexFactor<F>>>,
     /// One for each step, if steps are scaled.
     pub(super) scales: Option<Vec<F>>,
 }
@@ -31,7 +31,7 @@ fn block_steps(coefficients: usize) -> usize {
     ((2.0 * root) as usize).next_power_of_two().clamp(MIN_BLOCK, MAX_BLOCK)
 }
 
-impl<F: Real> Filter<F> {
+impl<F: Real> ResponseFilter<F> {
     /// `O(n log n)` time.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl<F: Real> Filter<F> {
         // fits: the horizon is at most 2^62, and there are no more parts than coefficients in memory and one.
         let parts = ((series.len() + block - 2) / block + 1).min(usize::try_from(blocks).unwrap_or(usize::MAX));
         Ok(Self {
-            transform: Transform::new(2 * block),
+            transform: LaneTransform::new(2 * block),
             horizon: response.horizon(),
             spectra: spectra(series, block, parts, instructions),
             scales: response.scales().map(|scales| scales.iter().map(|d| F::of(*d)).collect()),
@@ -78,7 +78,7 @@ impl<F: Real> Filter<F> {
         self.spectra.len()
     }
 
-    pub(super) fn spectrum(&self, part: usize) -> &[Factor<F>] {
+    pub(super) fn spectrum(&self, part: usize) -> &[ComplexFactor<F>] {
         &self.spectra[part]
     }
 }
@@ -87,9 +87,14 @@ impl<F: Real> Filter<F> {
 ///
 /// Innovation `l` of a block reaches the noise `p` of the `i`-th block after it through coefficient `i B + p - l`, and
 /// `p - l` runs over `(-B, B)`: on a circle of `2 B` places every difference has its own.
-fn spectra<F: Real>(series: &[f64], block: usize, parts: usize, instructions: InstructionSet) -> Vec<Vec<Factor<F>>> {
+fn spectra<F: Real>(
+    series: &[f64],
+    block: usize,
+    parts: usize,
+    instructions: InstructionSet,
+) -> Vec<Vec<ComplexFactor<F>>> {
     let points = 2 * block;
-    let transform = Transform::<f64>::new(points);
+    let transform = LaneTransform::<f64>::new(points);
     let lanes = f64::LANES;
     let coefficient = |part: usize, place: usize| {
         let ahead = if place < block { Some(part * block + place) } else { (part * block + place).checked_sub(points) };

@@ -46,7 +46,7 @@ fn direct(response: &Response, coordinate: u64) -> Vec<f64> {
 
 /// All rows, concatenated.
 fn all<F: Real>(
-    filter: &Arc<Filter<F>>,
+    filter: &Arc<ResponseFilter<F>>,
     range: Range<u64>,
     at_once: u64,
     instructions: InstructionSet,
@@ -63,8 +63,8 @@ fn row<F: Real>(blocks: &mut Blocks<F>, step: u64, range: &Range<u64>, threads: 
     row
 }
 
-fn filter<F: Real>(response: &Response) -> Arc<Filter<F>> {
-    Arc::new(Filter::new(response, InstructionSet::best()).unwrap())
+fn filter<F: Real>(response: &Response) -> Arc<ResponseFilter<F>> {
+    Arc::new(ResponseFilter::new(response, InstructionSet::best()).unwrap())
 }
 
 fn error_of<F: Real + Into<f64>>(response: &Response, range: Range<u64>) -> f64 {
@@ -142,7 +142,7 @@ fn settings_change_nothing<F: Real>() {
         let all_of_it = all(&filter, 0..600, 1, InstructionSet::PORTABLE, 1);
         let expected = bytes(&all_of_it);
         for instructions in InstructionSet::available() {
-            let filter = Arc::new(Filter::<F>::new(&response, instructions).unwrap());
+            let filter = Arc::new(ResponseFilter::<F>::new(&response, instructions).unwrap());
             assert!(bytes(&all(&filter, 0..600, 1, instructions, 1)) == expected, "{instructions:?}");
         }
         for (at_once, threads) in [(64, 2), (100, 1), (200, 3), (1 << 40, 2)] {
@@ -202,7 +202,7 @@ fn passes_are_as_long_as_memory_lets_them() {
 
 #[test]
 fn what_cannot_be_computed_is_refused() {
-    let too_large = |response| Filter::<f64>::new(&response, InstructionSet::best()).is_err();
+    let too_large = |response| ResponseFilter::<f64>::new(&response, InstructionSet::best()).is_err();
     assert!(too_large(Response::new(vec![1e30; 3], None)));
     assert!(too_large(Response::new(vec![1e15; 3], Some(vec![1e15; 3]))));
     assert!(too_large(Response::new(vec![1.0, f64::NAN, 2.0], None)));

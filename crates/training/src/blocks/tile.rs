@@ -2,7 +2,7 @@
 
 use super::aligned::Aligned;
 use super::draw::Draw;
-use super::filter::Filter;
+use super::filter::ResponseFilter;
 use evertally_kernels::transform::multiply_add;
 use evertally_kernels::{InstructionSet, Real};
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(super) struct Scratch<F> {
 }
 
 impl<F: Real> Scratch<F> {
-    pub(super) fn new(filter: &Filter<F>, blocks: usize) -> Self {
+    pub(super) fn new(filter: &ResponseFilter<F>, blocks: usize) -> Self {
         let series = 8 * filter.transform.numbers();
         Self {
             draws: Aligned::new(filter.block() * width::<F>()),
@@ -71,7 +71,7 @@ impl<F: Real> Tile<F> {
     /// Computes the noise of some neighbouring blocks.
     pub(super) fn compute(
         &mut self,
-        filter: &Filter<F>,
+        filter: &ResponseFilter<F>,
         blocks: Range<u64>,
         draw: &Draw<F>,
         instructions: InstructionSet,
@@ -101,7 +101,7 @@ impl<F: Real> Tile<F> {
     }
 
     /// Innovations of the steps of a block; there are none beyond the horizon.
-    fn draw_block(&self, filter: &Filter<F>, block: u64, draw: &Draw<F>, scratch: &mut Scratch<F>) {
+    fn draw_block(&self, filter: &ResponseFilter<F>, block: u64, draw: &Draw<F>, scratch: &mut Scratch<F>) {
         let start = block * filter.block() as u64;
         let rows = scratch.draws.as_mut_slice().chunks_exact_mut(self.width).take(filter.block());
         for (step, row) in (start..).zip(rows) {
@@ -113,7 +113,13 @@ impl<F: Real> Tile<F> {
         }
     }
 
-    fn transform_draws(&self, filter: &Filter<F>, slot: usize, instructions: InstructionSet, scratch: &mut Scratch<F>) {
+    fn transform_draws(
+        &self,
+        filter: &ResponseFilter<F>,
+        slot: usize,
+        instructions: InstructionSet,
+        scratch: &mut Scratch<F>,
+    ) {
         let numbers = filter.transform.numbers();
         for g in 0..self.width / group::<F>() {
             let spectrum = &mut scratch.spectra.as_mut_slice()[(g * TOGETHER + slot) * numbers..][..numbers];
@@ -132,7 +138,7 @@ impl<F: Real> Tile<F> {
     /// all sums are updated.
     fn add_batch(
         &self,
-        filter: &Filter<F>,
+        filter: &ResponseFilter<F>,
         batch: Range<u64>,
         blocks: &Range<u64>,
         instructions: InstructionSet,
@@ -165,7 +171,7 @@ impl<F: Real> Tile<F> {
 
     /// Scales the rows, if steps are scaled. `start` is the step of the first row; rows beyond the horizon are
     /// skipped.
-    fn scale(&mut self, filter: &Filter<F>, start: u64, instructions: InstructionSet) {
+    fn scale(&mut self, filter: &ResponseFilter<F>, start: u64, instructions: InstructionSet) {
         let Some(scales) = &filter.scales else { return };
         for (row, scale) in self.rows.as_mut_slice().chunks_exact_mut(self.width).zip(&scales[start as usize..]) {
             F::scale(instructions, row, *scale);

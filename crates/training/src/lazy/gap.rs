@@ -88,14 +88,14 @@ fn rotate_in(triangle: &mut [Vec<f64>], mut row: Vec<f64>) {
 }
 
 /// The weights of a gap in a vector's number type, without the zeros.
-pub(super) struct Weights<F> {
+pub(super) struct GapWeights<F> {
     /// By result.
     pub(super) carry: Vec<Vec<F>>,
     /// By fresh variable, from its own index on; empty if all are 0.
     pub(super) fresh: Vec<Vec<F>>,
 }
 
-impl<F: Real> From<&Gap> for Weights<F> {
+impl<F: Real> From<&Gap> for GapWeights<F> {
     fn from(gap: &Gap) -> Self {
         let results = gap.carry.len();
         let largest: Vec<f64> = (0..results)

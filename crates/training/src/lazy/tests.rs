@@ -1,12 +1,12 @@
 //! Noise drawn late compared with noise drawn step by step: the covariance of everything that is seen.
 
-use super::gap::{Weights, gaps};
+use super::gap::{GapWeights, gaps};
 use super::{RowNoise, advance};
 use crate::recurrence::Recurrence;
 use crate::schedule::schedule;
 use crate::tests::{key, mechanisms, name, scheme};
 use crate::{InstructionSet, Memory, Series, Tuning};
-use evertally::mechanism::{Blt, Columns, EpochBands, Mechanism, Objective, Participation};
+use evertally::mechanism::{Blt, ColumnScaling, EpochBands, Mechanism, Objective, Participation};
 use evertally::noise::Node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn drawn_late(recurrence: &Recurrence, rates: &[f64], ends: &[u64]) -> Vec<Vec<f
             out.fill(0.0);
             out[number * variables + variable] = 1.0;
         };
-        let weights = Weights::<f64>::from(&gap);
+        let weights = GapWeights::<f64>::from(&gap);
         advance(InstructionSet::PORTABLE, &weights, &kept, (width, &mut vec![0.0; width]), &draw, &mut results);
         seen.push(results.split_off(recurrence.width() * width));
         (kept, before) = (results, *end);
@@ -116,7 +116,7 @@ fn long_gaps_lose_no_digits() {
     let rates = vec![1.0; horizon as usize];
     let mut all: Vec<Arc<dyn Mechanism>> = vec![];
     for buffers in [2, 4] {
-        all.push(Arc::new(Blt::optimised(horizon, Columns::Normalized, buffers, Objective::Max).unwrap()));
+        all.push(Arc::new(Blt::optimised(horizon, ColumnScaling::Normalized, buffers, Objective::Max).unwrap()));
     }
     let runs = Participation::new(4, 500).unwrap();
     all.push(Arc::new(EpochBands::new(horizon, 16, runs, Objective::Max).unwrap()));
@@ -133,7 +133,7 @@ fn noise(mechanism: Arc<dyn Mechanism>, shape: (u64, u64), threads: usize) -> Ro
 }
 
 fn blt(horizon: u64) -> Arc<dyn Mechanism> {
-    Arc::new(Blt::optimised(horizon, Columns::Normalized, 3, Objective::Max).unwrap())
+    Arc::new(Blt::optimised(horizon, ColumnScaling::Normalized, 3, Objective::Max).unwrap())
 }
 
 /// Real variables: rows, coordinates and calls are independent, with the variance of the law. Two-sided normal bounds

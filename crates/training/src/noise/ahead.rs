@@ -11,13 +11,14 @@
 //!
 //! - If a state holds no buffers (trees, independent noise), they are rebuilt from the key. They run ahead.
 //! - If all writes follow from one vector (increments of BLTs and bands), [that vector](Apart) waits.
-//! - Otherwise the program is run once without its [writes](Pass), and again with them: everything is drawn twice.
+//! - Otherwise the program is run once without its [writes](ProgramPass), and again with them: everything is drawn
+//!   twice.
 
 use super::VectorNoise;
 use super::waiting::{BufferState, Waiting};
 use crate::Real;
 use crate::buffer::Buffer;
-use crate::execute::{Emit, Pass};
+use crate::execute::{Emit, ProgramPass};
 use crate::program::Op;
 use crate::schedule::Apart;
 
@@ -77,7 +78,7 @@ impl<F: Real> VectorNoise<F> {
         let before = if self.stand == BufferState::Behind { waiting.owed(slot) } else { vec![] };
         vector.push(Op::Store(slot));
         self.buffers.push(std::mem::take(&mut waiting.vector));
-        self.run(&[Pass { ops: &before, writes: true }, Pass { ops: &vector, writes: true }], None);
+        self.run(&[ProgramPass { ops: &before, writes: true }, ProgramPass { ops: &vector, writes: true }], None);
         waiting.vector = self.buffers.pop().expect("put there");
         (waiting.given, waiting.owed, waiting.apart) = (given, owed, true);
     }
@@ -87,8 +88,8 @@ impl<F: Real> VectorNoise<F> {
         let before = if self.stand == BufferState::Behind { std::mem::take(&mut waiting.owed) } else { vec![] };
         waiting.owed.clear();
         self.schedule.program(self.step + 1, &mut waiting.owed);
-        let next = Pass { ops: &waiting.owed, writes: !self.keeps() };
-        self.run(&[Pass { ops: &before, writes: true }, next], Some((&mut waiting.vector, Emit::Set)));
+        let next = ProgramPass { ops: &waiting.owed, writes: !self.keeps() };
+        self.run(&[ProgramPass { ops: &before, writes: true }, next], Some((&mut waiting.vector, Emit::Set)));
     }
 
     /// Returns the waiting noise; false if there is none.
@@ -99,7 +100,7 @@ impl<F: Real> VectorNoise<F> {
         let mut waiting = self.waiting.take().expect("noise that waits");
         let program: Vec<Op> = [Op::Load(0)].into_iter().chain(waiting.given.iter().cloned()).collect();
         let mut vector = [std::mem::take(&mut waiting.vector)];
-        self.run_on(&mut vector, &[Pass { ops: &program, writes: true }], Some((out, emit)));
+        self.run_on(&mut vector, &[ProgramPass { ops: &program, writes: true }], Some((out, emit)));
         [waiting.vector] = vector;
         self.stand = if self.keeps() { BufferState::Behind } else { BufferState::Settled };
         self.waiting = Some(waiting);
@@ -113,7 +114,7 @@ impl<F: Real> VectorNoise<F> {
             let mut waiting = self.waiting.take().expect("a waiting vector");
             let owed = waiting.owed(self.buffers.len());
             self.buffers.push(std::mem::take(&mut waiting.vector));
-            self.run(&[Pass { ops: &owed, writes: true }], None);
+            self.run(&[ProgramPass { ops: &owed, writes: true }], None);
             waiting.vector = self.buffers.pop().expect("put there");
             (self.waiting, self.stand) = (Some(waiting), BufferState::Settled);
         }
@@ -125,7 +126,7 @@ impl<F: Real> VectorNoise<F> {
         let mut buffers = self.buffers.clone();
         let slot = buffers.len();
         buffers.push(waiting.vector.clone());
-        self.run_on(&mut buffers, &[Pass { ops: &waiting.owed(slot), writes: true }], None);
+        self.run_on(&mut buffers, &[ProgramPass { ops: &waiting.owed(slot), writes: true }], None);
         buffers.pop();
         Some(buffers)
     }

@@ -8,7 +8,7 @@
 //! Cost of all steps together: `O(T log T)` for trees, `O(T d²)` for a BLT with `d` buffers, `O(T)` for noise on each
 //! step, `O(T²)` for the square roots.
 
-use super::{Optimizer, Step};
+use super::{Optimizer, OptimizerStep};
 use evertally::mechanism::{BufferSteps, MAX_BUFFERS, Mechanism, Streaming};
 use evertally::noise::Node;
 use evertally::{Error, Result};
@@ -79,7 +79,7 @@ impl Iterates {
     }
 
     /// The variance of the parameters after a step.
-    fn advance(&mut self, step: Step, increment: Increment) -> f64 {
+    fn advance(&mut self, step: OptimizerStep, increment: Increment) -> f64 {
         let [mm, mu, uu] = self.own;
         let next = self.momentum * self.momentum * mm + 2.0 * self.momentum * increment.with_momentum;
         let next = next + increment.variance;
@@ -100,19 +100,19 @@ struct Echo {
 
 impl Echo {
     /// After a step in whose increment the variable has this covariance.
-    fn advance(&mut self, momentum: f64, step: Step, with_increment: f64) {
+    fn advance(&mut self, momentum: f64, step: OptimizerStep, with_increment: f64) {
         self.with_momentum = momentum * self.with_momentum + with_increment;
         self.with_parameters = step.kept * self.with_parameters + step.rate * self.with_momentum;
     }
 }
 
 /// Sums along paths: a node enters and leaves once, and a node that has left is never in an increment again.
-fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64> {
+fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerStep]) -> Vec<f64> {
     let mut iterates = Iterates::new(momentum);
     // Nodes of the last path, with their weights.
     let mut live: Vec<(Node, f64, Echo)> = vec![];
     let mut path: Vec<(Node, f64)> = vec![];
-    let mut of_step = |(number, step): (usize, &Step)| {
+    let mut of_step = |(number, step): (usize, &OptimizerStep)| {
         path.clear();
         mechanism.visit_row(number as u64 + 1, &mut |node, weight| path.push((node, weight)));
         let weight = |node: Node| path.iter().find(|(other, _)| *other == node).map_or(0.0, |(_, weight)| *weight);
@@ -141,8 +141,8 @@ fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> V
 }
 
 /// `u = z - Σ ω_i B_i`, `B_i ← θ_i B_i + u`, and the increment is `D u`.
-fn buffer_variances(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec<f64> {
-    let mut covariances = Buffers::new(buffers);
+fn buffer_variances(buffers: &BufferSteps, momentum: f64, steps: &[OptimizerStep]) -> Vec<f64> {
+    let mut covariances = BufferCovariances::new(buffers);
     let (mut iterates, mut variances) = (Iterates::new(momentum), Vec::with_capacity(steps.len()));
     let mut segments = buffers.segments.iter().peekable();
     for (number, step) in (1..).zip(steps) {
@@ -156,38 +156,38 @@ fn buffer_variances(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec
 }
 
 /// One number per buffer; those beyond the number of buffers are and stay 0.
-type Row = [f64; MAX_BUFFERS];
+type BufferValues = [f64; MAX_BUFFERS];
 
 /// The covariances of the buffers of a BLT: with one another, with momentum and with the parameters.
-struct Buffers {
+struct BufferCovariances {
     count: usize,
     /// `θ_i` and `ω_i`.
-    kept: Row,
-    echoes: Row,
-    between: [Row; MAX_BUFFERS],
-    with_momentum: Row,
-    with_parameters: Row,
+    kept: BufferValues,
+    echoes: BufferValues,
+    between: [BufferValues; MAX_BUFFERS],
+    with_momentum: BufferValues,
+    with_parameters: BufferValues,
 }
 
-impl Buffers {
+impl BufferCovariances {
     fn new(buffers: &BufferSteps) -> Self {
-        let (mut kept, mut echoes) = (Row::default(), Row::default());
+        let (mut kept, mut echoes) = (BufferValues::default(), BufferValues::default());
         kept.iter_mut().zip(&buffers.gaps).for_each(|(kept, gap)| *kept = 1.0 - gap);
         echoes.iter_mut().zip(&buffers.echoes).for_each(|(own, echo)| *own = *echo);
-        let between = [Row::default(); MAX_BUFFERS];
-        let (with_momentum, with_parameters) = (Row::default(), Row::default());
+        let between = [BufferValues::default(); MAX_BUFFERS];
+        let (with_momentum, with_parameters) = (BufferValues::default(), BufferValues::default());
         Self { count: buffers.gaps.len(), kept, echoes, between, with_momentum, with_parameters }
     }
 
     /// `-Σ ω_i x_i`: the covariance of `u` with the variable that has these covariances with the buffers.
     #[inline]
-    fn echoed(&self, with: &Row) -> f64 {
+    fn echoed(&self, with: &BufferValues) -> f64 {
         -self.echoes[..self.count].iter().zip(with).map(|(echo, x)| echo * x).sum::<f64>()
     }
 
     /// The variance of the parameters after a step whose increment is `scale · u`.
-    fn advance(&mut self, iterates: &mut Iterates, step: Step, scale: f64) -> f64 {
-        let mut with = Row::default();
+    fn advance(&mut self, iterates: &mut Iterates, step: OptimizerStep, scale: f64) -> f64 {
+        let mut with = BufferValues::default();
         for (with, row) in with.iter_mut().zip(&self.between[..self.count]) {
             *with = self.echoed(row);
         }
@@ -226,7 +226,7 @@ fn convolution_variances(
     increments: &[f64],
     scales: Option<&[f64]>,
     momentum: f64,
-    steps: &[Step],
+    steps: &[OptimizerStep],
 ) -> Result<Vec<f64>> {
     let entry = |t: usize, j: usize| increments.get(t - j).map_or(0.0, |r| r * scales.map_or(1.0, |scales| scales[t]));
     if scales.is_none() && steps.iter().all(|step| *step == steps[0]) {
@@ -240,7 +240,7 @@ fn convolution_variances(
     }
     check(mechanism, MAX_CONVOLUTION_STEPS)?;
     let mut echoes: Vec<Echo> = Vec::with_capacity(steps.len());
-    let variance = |(t, step): (usize, &Step)| {
+    let variance = |(t, step): (usize, &OptimizerStep)| {
         echoes.push(Echo::default());
         let mut sum = 0.0;
         for (j, echo) in echoes.iter_mut().enumerate() {
@@ -253,7 +253,7 @@ fn convolution_variances(
 }
 
 /// By the dense twin, column by column.
-fn dense_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Result<Vec<f64>> {
+fn dense_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerStep]) -> Result<Vec<f64>> {
     check(mechanism, MAX_DENSE_STEPS)?;
     let left = mechanism.dense().l;
     let mut variances = vec![0.0; steps.len()];

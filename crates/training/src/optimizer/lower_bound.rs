@@ -7,7 +7,7 @@
 //! skew-circulant: `X_ts = x_(t-s)` for `s ≤ t`, with eigenvalues `e^(i arg w(θ))` at the angles `θ = π(2k+1)/T`, for a
 //! symbol `w` near that of `W`. Over the whole horizon this is a few percent below the nuclear norm.
 
-use super::{Optimizer, Step};
+use super::{Optimizer, OptimizerStep};
 use evertally::Result;
 use evertally::mechanism::Participation;
 
@@ -33,7 +33,7 @@ pub(crate) fn error(horizon: u64, optimizer: &Optimizer, participation: Particip
     Ok(best * (1.0 - 1e-9))
 }
 
-fn stretch_bound(steps: &[Step], momentum: f64, participation: Participation) -> f64 {
+fn stretch_bound(steps: &[OptimizerStep], momentum: f64, participation: Participation) -> f64 {
     let length = steps.len() as f64;
     let apart =
         participation.separation().max((steps.len() as u64).div_ceil(participation.most())).min(steps.len() as u64);
@@ -49,7 +49,7 @@ fn stretch_bound(steps: &[Step], momentum: f64, participation: Participation) ->
 }
 
 /// No more than `‖W‖_*`.
-fn nuclear_norm(steps: &[Step], momentum: f64) -> f64 {
+fn nuclear_norm(steps: &[OptimizerStep], momentum: f64) -> f64 {
     let diagonals = diagonals(steps, momentum);
     let length = steps.len() as f64;
     let kept = steps.iter().map(|step| step.kept).sum::<f64>() / length;
@@ -63,7 +63,7 @@ fn nuclear_norm(steps: &[Step], momentum: f64) -> f64 {
 }
 
 /// `Σ_t W_(t, t-d)` for every `d`.
-fn diagonals(steps: &[Step], momentum: f64) -> Vec<f64> {
+fn diagonals(steps: &[OptimizerStep], momentum: f64) -> Vec<f64> {
     let mut sums = vec![0.0; steps.len()];
     for first in 0..steps.len() {
         let (mut m, mut u) = (1.0, 0.0);

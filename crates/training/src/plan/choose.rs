@@ -8,7 +8,7 @@ use crate::Sampling;
 use crate::optimizer::{Optimizer, error};
 use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use evertally::mechanism::{
-    Blt, BufferChoice, Columns, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Sharpness,
+    Blt, BufferChoice, ColumnScaling, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Sharpness,
     Vectors, check_steps, epoch_bands, streaming_names,
 };
 use evertally::plan::ranked;
@@ -299,8 +299,8 @@ fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechani
         );
     }
     let columns = match name {
-        MechanismName::Blt(BufferChoice::Best) => Some(Columns::Plain),
-        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => Some(Columns::Normalized),
+        MechanismName::Blt(BufferChoice::Best) => Some(ColumnScaling::Plain),
+        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => Some(ColumnScaling::Normalized),
         _ => None,
     };
     let (Some(columns), Some(optimizer)) = (columns, &request.optimizer) else {

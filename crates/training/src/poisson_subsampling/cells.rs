@@ -12,7 +12,7 @@ const FRACTION: i64 = 64;
 
 /// Masses at multiples of a grid step, each pair of which has exactly the loss it names.
 #[derive(Clone, Debug)]
-pub(super) struct Cells {
+pub(super) struct LossCells {
     /// A grid place may occur twice.
     pub(super) points: Vec<(i64, f64)>,
     /// The probability of an infinite loss, rounded up.
@@ -135,7 +135,7 @@ impl Laws {
     }
 }
 
-impl Cells {
+impl LossCells {
     /// The cells of an event.
     pub(super) fn new(event: &SampledGaussian, direction: Direction, cut: Cut) -> Self {
         if event.noise < MIN_NOISE {

@@ -1,9 +1,9 @@
 //! Many sampled releases: the hockey-stick divergence of a composition at one ε, never below the truth.
 
-use super::cells::Cells;
+use super::cells::LossCells;
 use super::event::{Direction, SampledGaussian};
-use super::saddle::Plan;
-use evertally::number::fourier::{Transform, mirrored};
+use super::saddle::SaddleGrid;
+use evertally::number::fourier::{FourierTransform, mirrored};
 
 /// The unit of rounding.
 const UNIT: f64 = f64::EPSILON / 2.0;
@@ -13,20 +13,20 @@ const MIN_LOG_SIZE: f64 = -60.0;
 /// The buffers that successive computations share.
 #[derive(Default)]
 pub(super) struct Workspace {
-    transform: Option<Transform>,
+    transform: Option<FourierTransform>,
 }
 
 impl Workspace {
-    fn transform(&mut self, points: usize) -> &Transform {
+    fn transform(&mut self, points: usize) -> &FourierTransform {
         if self.transform.as_ref().is_none_or(|own| own.points() != points) {
-            self.transform = Some(Transform::new(points));
+            self.transform = Some(FourierTransform::new(points));
         }
         self.transform.as_ref().expect("was set")
     }
 }
 
 /// The transform of a composition, frequency by frequency.
-struct Spectrum {
+struct LossSpectrum {
     /// A bound of the logarithm of the size.
     logs: Vec<f64>,
     angles: Vec<f64>,
@@ -36,7 +36,7 @@ struct Spectrum {
     rounding: f64,
 }
 
-impl Spectrum {
+impl LossSpectrum {
     fn new(points: usize, events: usize) -> Self {
         let errors = vec![1e-13 * (1.0 + events as f64); points];
         Self {
@@ -51,7 +51,7 @@ impl Spectrum {
     /// `|z^k - z̃^k| ≤ k e (|z̃|+e)^(k-1)`; `z̃^k` is then given the size `(|z̃|+e)^k`, which adds the same error
     /// again.
     fn multiply(&mut self, transformed: &[[f64; 2]], sum: f64, times: f64) {
-        let error = sum * Transform::STAGE * f64::from(transformed.len().ilog2()) * (1.0 + 1e-9);
+        let error = sum * FourierTransform::STAGE * f64::from(transformed.len().ilog2()) * (1.0 + 1e-9);
         for (place, [re, im]) in transformed.iter().enumerate() {
             if mirrored(place) < place {
                 continue;
@@ -70,7 +70,7 @@ impl Spectrum {
 
     /// The inverse transform, not divided by the number of points, and a bound of the Euclidean norm of its errors once
     /// divided.
-    fn back(&self, transform: &Transform, data: &mut [[f64; 2]]) -> f64 {
+    fn back(&self, transform: &FourierTransform, data: &mut [[f64; 2]]) -> f64 {
         let (mut norm, mut wrong) = (0.0, 0.0);
         for place in 0..data.len() {
             let other = mirrored(place);
@@ -93,7 +93,7 @@ impl Spectrum {
             wrong += 2.0 * error * error;
         }
         transform.backward(data);
-        let stages = Transform::STAGE * f64::from(data.len().ilog2());
+        let stages = FourierTransform::STAGE * f64::from(data.len().ilog2());
         (wrong.sqrt() + stages * norm.sqrt()) / (data.len() as f64).sqrt() * (1.0 + 1e-6)
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn divergence(
     (enough, wanted): (f64, f64),
     space: &mut Workspace,
 ) -> f64 {
-    let mut plan = Plan::new(events, direction, epsilon, enough, libm::log(wanted));
+    let mut plan = SaddleGrid::new(events, direction, epsilon, enough, libm::log(wanted));
     let mut best = 1.0f64;
     for _ in 0..4 {
         let (bound, waste) = bounded(events, direction, epsilon, enough, &plan, space);
@@ -128,7 +128,7 @@ pub(super) fn divergence(
         if best <= enough || !gained || waste <= RETRY_EXCESS * bound && log >= plan.log_delta - RETRY_SHORTFALL {
             break;
         }
-        plan = Plan::new(events, direction, epsilon, enough, log - 2.0);
+        plan = SaddleGrid::new(events, direction, epsilon, enough, log - 2.0);
     }
     // Smaller values are not distinguished from 0.
     best.max(f64::MIN_POSITIVE)
@@ -140,11 +140,11 @@ fn bounded(
     direction: Direction,
     epsilon: f64,
     enough: f64,
-    plan: &Plan,
+    plan: &SaddleGrid,
     space: &mut Workspace,
 ) -> (f64, f64) {
     let (step, lambda) = (plan.cut.step, plan.lambda);
-    let cells: Vec<Cells> = events.iter().map(|event| Cells::new(event, direction, plan.cut)).collect();
+    let cells: Vec<LossCells> = events.iter().map(|event| LossCells::new(event, direction, plan.cut)).collect();
     let times = || events.iter().map(|event| event.times as f64);
     let finite: f64 = cells.iter().zip(times()).map(|(own, times)| times * libm::log1p(-own.infinity.min(1.0))).sum();
     let infinity = -libm::expm1(finite * (1.0 + 8.0 * UNIT)) * (1.0 + 8.0 * UNIT);
@@ -161,7 +161,7 @@ fn bounded(
     }
 
     let end = plan.first + plan.points as i64;
-    let highest = |own: &Cells| own.points.iter().map(|point| point.0).max().unwrap_or(0) as f64;
+    let highest = |own: &LossCells| own.points.iter().map(|point| point.0).max().unwrap_or(0) as f64;
     let most: f64 = cells.iter().zip(times()).map(|(own, times)| highest(own) * times).sum();
     let beyond = if most + 1e-9 * most.abs() + 1.0 < end as f64 {
         0.0
@@ -187,11 +187,17 @@ struct Window {
 
 /// Composes the tilted laws by Fourier transforms. Mass outside the window wraps around to its other end, and so only
 /// adds.
-fn tilted(cells: &[Cells], logs: &[f64], events: &[SampledGaussian], plan: &Plan, space: &mut Workspace) -> Window {
+fn tilted(
+    cells: &[LossCells],
+    logs: &[f64],
+    events: &[SampledGaussian],
+    plan: &SaddleGrid,
+    space: &mut Workspace,
+) -> Window {
     let (step, lambda, points) = (plan.cut.step, plan.lambda, plan.points);
     let transform = space.transform(points);
     let mut data = vec![[0.0; 2]; points];
-    let mut spectrum = Spectrum::new(points, events.len());
+    let mut spectrum = LossSpectrum::new(points, events.len());
     for ((own, log), event) in cells.iter().zip(logs).zip(events) {
         data.fill([0.0; 2]);
         let mut sum = 0.0;
@@ -211,7 +217,7 @@ fn tilted(cells: &[Cells], logs: &[f64], events: &[SampledGaussian], plan: &Plan
 
 impl Window {
     /// `Σ p_l (1 - e^(ε-l))₊` over the window, with `p_l` the tilted mass times `e^(K - λl)`, and a bound of its error.
-    fn divergence(&self, epsilon: f64, value: f64, plan: &Plan) -> (f64, f64) {
+    fn divergence(&self, epsilon: f64, value: f64, plan: &SaddleGrid) -> (f64, f64) {
         let (step, lambda, points) = (plan.cut.step, plan.lambda, plan.points as i64);
         let end = plan.first + points;
         let start = ((epsilon / step).floor() as i64).max(plan.first);

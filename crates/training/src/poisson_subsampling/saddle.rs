@@ -101,7 +101,7 @@ fn saddle(laws: &[Coarse], epsilon: f64) -> (f64, f64) {
 
 /// The parameters of a δ computation: grid, tilt and window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct SaddleGrid {
     pub(super) cut: Cut,
     pub(super) lambda: f64,
     /// An estimate of ln δ.
@@ -130,7 +130,7 @@ pub(super) fn rough_log_delta(events: &[SampledGaussian], epsilon: f64) -> f64 {
     saddle(&laws, epsilon).1
 }
 
-impl Plan {
+impl SaddleGrid {
     /// For this ε, and a δ that is not much below `enough`, nor above `e^most`.
     pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
         let least = libm::log(enough.max(1e-300)) - 5.0;

@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 1e-9;
 const MAX_EPSILON: f64 = 1e6;
 
 /// A decreasing function of the logarithm of a number, above 0 if too little is protected.
-struct Search<F> {
+struct SubsamplingSearch<F> {
     excess: F,
     /// The largest point seen that does not fit.
     low: Option<(f64, f64)>,
@@ -22,7 +22,7 @@ struct Search<F> {
     high: Option<(f64, f64)>,
 }
 
-impl<F: FnMut(f64) -> f64> Search<F> {
+impl<F: FnMut(f64) -> f64> SubsamplingSearch<F> {
     /// The smallest point that fits, from a guess and the slope there, by secants that aim slightly above the root.
     fn least(&mut self, guess: f64, slope: f64, range: (f64, f64)) -> Option<f64> {
         let (mut at, mut slope) = (guess, slope.min(-1e-3));
@@ -115,7 +115,7 @@ fn least(
     space: &mut Workspace,
 ) -> Option<f64> {
     let told = |at: f64| excess(at, delta, space);
-    let found = Search { excess: told, low: None, high: None }.least(guess, slope, range)?;
+    let found = SubsamplingSearch { excess: told, low: None, high: None }.least(guess, slope, range)?;
     // Bounds differ in some digits by the expected value: one more small step.
     let mut at = found;
     for round in 0..60 {

@@ -1,6 +1,6 @@
 //! The case of an added example; see the header of `privacy/allocated.rs`.
 
-use super::bets::{Bet, Weights};
+use super::bets::{Bet, DrawnWeights};
 use super::chances::{quantile, share_at_most};
 use super::paths::Paths;
 use super::rounds::Law;
@@ -53,8 +53,8 @@ impl<'a> Shifted<'a> {
         self.weights(epsilon, shift, count, &mut paths("added", 0)).upper(bet, bound).min(by_line)
     }
 
-    fn weights(&self, epsilon: f64, shift: f64, count: u64, paths: &mut Paths) -> Weights {
-        let mut weights = Weights::default();
+    fn weights(&self, epsilon: f64, shift: f64, count: u64, paths: &mut Paths) -> DrawnWeights {
+        let mut weights = DrawnWeights::default();
         self.look(shift, count, paths, |log_ratio, middle| {
             let below = epsilon + log_ratio;
             let likelihood = shift * middle + shift * shift * self.variance / 2.0;

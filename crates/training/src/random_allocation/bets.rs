@@ -3,12 +3,12 @@
 
 /// Drawn weights, most of which are 0.
 #[derive(Debug, Default)]
-pub(super) struct Weights {
+pub(super) struct DrawnWeights {
     pub(super) count: u64,
     pub(super) positive: Vec<f64>,
 }
 
-impl Weights {
+impl DrawnWeights {
     pub(super) fn push(&mut self, weight: f64) {
         self.count += 1;
         if weight > 0.0 {

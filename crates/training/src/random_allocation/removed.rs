@@ -1,7 +1,7 @@
 //! The case of a removed example: weights by tuples of bins; see the header of `privacy/allocated.rs`.
 
 use super::RandomAllocation;
-use super::bets::Weights;
+use super::bets::DrawnWeights;
 use super::coins::Coins;
 use super::paths::{LANES, Paths};
 use evertally::number::lanes::dot;
@@ -80,8 +80,8 @@ impl<'a> Tuples<'a> {
         count: u64,
         paths: &mut Paths,
         tuple_coins: &mut Coins,
-    ) -> Weights {
-        let mut weights = Weights::default();
+    ) -> DrawnWeights {
+        let mut weights = DrawnWeights::default();
         let half = 0.5 / (self.noise * self.noise);
         let mut tuple = Tuple::new(self.allocation.bins);
         let mut likelihoods = vec![0.0; self.allocation.bins];

@@ -15,8 +15,8 @@ const COUNTED_BINS: u64 = 1 << 27;
 const PARTS: u64 = 32;
 /// Share of the rounds below the first point.
 const FIRST: f64 = 0.002;
-/// Points of a standard deviation of one round, over the root of the number of rounds: the first over that number, and at
-/// least the second. A sum is then underestimated by up to a thirtieth of its own standard deviation.
+/// Points of a standard deviation of one round, over the root of the number of rounds: the first over that number, and
+/// at least the second. A sum is then underestimated by up to a thirtieth of its own standard deviation.
 const FINENESS: (f64, f64) = (256.0, 16.0);
 /// Number of evenly chosen points that have lines through them.
 const ANCHORS: usize = 24;

@@ -1,6 +1,6 @@
 //! The search for the smallest certified noise and ε.
 
-use super::bets::{Bet, Weights};
+use super::bets::{Bet, DrawnWeights};
 use super::coins::Coins;
 use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
@@ -33,7 +33,7 @@ const CLOSE: f64 = 1e-3;
 const TESTS: u32 = 12;
 
 /// A search for one number: a noise, or ε, larger values of which are easier to certify.
-struct Search<'a> {
+struct AllocationSearch<'a> {
     allocation: &'a RandomAllocation,
     delta: f64,
     seed: [u8; 32],
@@ -45,7 +45,7 @@ struct Search<'a> {
 
 /// The paths of the search.
 #[derive(Clone, Copy)]
-struct Point {
+struct SearchPoint {
     noise: f64,
     epsilon: f64,
 }
@@ -61,7 +61,7 @@ struct Test {
     expected: f64,
 }
 
-impl<'a> Search<'a> {
+impl<'a> AllocationSearch<'a> {
     fn new(allocation: &'a RandomAllocation, delta: Delta, pilots: u64, longer: &[usize]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(allocation.bins as u64).to_le_bytes());
@@ -89,7 +89,7 @@ impl<'a> Search<'a> {
     }
 
     /// The best test of a point. Tuples longer than those with the smallest bound may have less spread.
-    fn test(&self, tuples: &Tuples, point: Point) -> Test {
+    fn test(&self, tuples: &Tuples, point: SearchPoint) -> Test {
         let tightest = tuples.tightest(point.epsilon);
         let room = tuples.longest() - tightest;
         let attempts = in_parts(self.longer.len() as u64, |attempt| {
@@ -117,14 +117,14 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a point probably suffices.
-    fn seems_enough(&self, point: Point) -> bool {
+    fn seems_enough(&self, point: SearchPoint) -> bool {
         // If the noise is so small that numbers overflow, nothing is certified.
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return false };
         self.test(&tuples, point).expected <= self.wanted()
     }
 
     /// A bound of δ at a point, by separate coins.
-    fn certified(&self, point: Point) -> f64 {
+    fn certified(&self, point: SearchPoint) -> f64 {
         let coins = |purpose: &str, part: u64| {
             let numbers = [point.noise, point.epsilon, self.delta, part as f64];
             Coins::new(purpose, &self.seed, if part == 0 { &numbers[..3] } else { &numbers })
@@ -137,7 +137,7 @@ impl<'a> Search<'a> {
             let (mut paths, mut tuple_coins) = (paths("removed", part), coins("tuples", part));
             tuples.weights(test.bins, point.epsilon, test.count.div_ceil(parts), &mut paths, &mut tuple_coins)
         });
-        let weights = Weights::all(weights);
+        let weights = DrawnWeights::all(weights);
         let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));
         if removed > self.wanted() {
             return removed;
@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
     }
 
     /// A number that seems to suffice, between one that suffices and one that does not.
-    fn likely(&self, enough: f64, too_little: f64, close: f64, at: &impl Fn(f64) -> Point) -> f64 {
+    fn likely(&self, enough: f64, too_little: f64, close: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
         let (mut high, mut low) = (enough, too_little);
         while high - low > close * high {
             let middle = (high * low).sqrt();
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
     }
 
     /// Approximately the smallest number that seems to suffice, starting from one that does.
-    fn likely_below(&self, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+    fn likely_below(&self, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
         let mut low = enough * 0.8;
         while low > enough * 1e-6 && self.seems_enough(at(low)) {
             low *= 0.8;
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
     }
 
     /// The same from a nearby number, more precisely.
-    fn likely_near(&self, rough: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+    fn likely_near(&self, rough: f64, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
         let (mut high, mut low) = ((1.0 + 2.0 * ROUGH_TOLERANCE) * rough, (1.0 - 2.0 * ROUGH_TOLERANCE) * rough);
         while high < enough && !self.seems_enough(at(high)) {
             (low, high) = (high, high * (1.0 + 2.0 * ROUGH_TOLERANCE));
@@ -178,7 +178,7 @@ impl<'a> Search<'a> {
     }
 
     /// A certified number, from an estimate of the smallest one, or `enough`.
-    fn certified_near(&self, number: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+    fn certified_near(&self, number: f64, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
         // δ falls by the tenth power of the noise or more, mostly: steps that follow from bounds are a little too long
         // upwards, and too short downwards. If that is not enough, it falls more slowly, and steps grow.
         let step = |bound: f64, power: f64| (libm::log(bound / self.wanted()) / power).clamp(-0.2, 0.2);
@@ -203,17 +203,17 @@ impl<'a> Search<'a> {
 }
 
 /// A certified number, not far above the minimum, starting from one that is known to suffice.
-fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
     let rough = first_look(allocation, delta, enough, at);
-    let mut search = Search::new(allocation, delta, PILOTS, &EXTRA_BINS);
+    let mut search = AllocationSearch::new(allocation, delta, PILOTS, &EXTRA_BINS);
     if let Some(tuples) = Tuples::new(allocation, at(rough).noise) {
         search.longer = vec![search.test(&tuples, at(rough)).more];
     }
     search.certified_near(search.likely_near(rough, enough, at), enough, at)
 }
 
-fn first_look(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
-    Search::new(allocation, delta, ROUGH_PILOTS, &[1]).likely_below(enough, at)
+fn first_look(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
+    AllocationSearch::new(allocation, delta, ROUGH_PILOTS, &[1]).likely_below(enough, at)
 }
 
 pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> Result<f64> {
@@ -224,7 +224,7 @@ pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delt
     if allocation.bins == 1 {
         return Ok(enough);
     }
-    Ok(least(allocation, delta, enough, &|noise: f64| Point { noise, epsilon: epsilon.get() }))
+    Ok(least(allocation, delta, enough, &|noise: f64| SearchPoint { noise, epsilon: epsilon.get() }))
 }
 
 pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> f64 {
@@ -232,7 +232,7 @@ pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delt
     if allocation.bins == 1 {
         return enough;
     }
-    first_look(allocation, delta, enough, &|noise: f64| Point { noise, epsilon: epsilon.get() })
+    first_look(allocation, delta, enough, &|noise: f64| SearchPoint { noise, epsilon: epsilon.get() })
 }
 
 pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -> Result<f64> {
@@ -243,5 +243,5 @@ pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -
     if allocation.bins == 1 || !(1e-9..=1e4).contains(&enough) {
         return Ok(enough);
     }
-    Ok(least(allocation, delta, enough, &|epsilon: f64| Point { noise, epsilon }))
+    Ok(least(allocation, delta, enough, &|epsilon: f64| SearchPoint { noise, epsilon }))
 }

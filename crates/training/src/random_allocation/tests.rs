@@ -1,7 +1,7 @@
 //! The significance level of each statistical comparison is 10⁻⁹. Coins are fixed, so every test always passes or
 //! always fails.
 
-use super::bets::{Bet, Weights};
+use super::bets::{Bet, DrawnWeights};
 use super::coins::Coins;
 use super::paths::Paths;
 use super::removed::Tuples;
@@ -101,7 +101,8 @@ fn weights_have_delta_as_their_mean_and_stay_below_their_bound() {
     }
 }
 
-/// Two bins along one line in each of two rounds, of `1` and `share`: `(removed, added)` by integrating over both lines.
+/// Two bins along one line in each of two rounds, of `1` and `share`: `(removed, added)` by integrating over both
+/// lines.
 fn rounds_on_lines(share: f64, noise: f64, epsilon: f64) -> (f64, f64) {
     let line = |x: f64| {
         let likelihood = |by: f64| (by * x - by * by / 2.0).exp();
@@ -165,7 +166,7 @@ fn bounds_of_means_hold() {
     let (mut missed, mut excess) = (0, 0.0);
     for run in 0..1500 {
         let mut coins = Coins::new("coverage", &[3; 32], &[f64::from(run)]);
-        let mut weights = Weights::default();
+        let mut weights = DrawnWeights::default();
         for _ in 0..count {
             // 1 and 4 in the ratio 4 : 1, with the mean 0.01.
             let place = coins.uniform();
@@ -250,7 +251,7 @@ fn many_bins_with_rows_of_their_own() {
     let cdf = |value: f64| if value <= 0.0 { 0.0 } else { normal_cdf(noise * value.ln() + 0.5 / noise) };
     let mut law: Vec<f64> = (0..cells).map(|i| cdf((i as f64 + 0.5) * step) - cdf((i as f64 - 0.5) * step)).collect();
     for _ in 0..4 {
-        law = evertally::number::fourier::Convolution::new(&law).of(&law);
+        law = evertally::number::fourier::RealConvolution::new(&law).of(&law);
     }
     let place = |i: usize| i as f64 * step / count as f64;
     let removed: f64 = law.iter().enumerate().map(|(i, p)| p * (place(i) - epsilon.exp()).max(0.0)).sum();

@@ -4,13 +4,13 @@
 //! scaling). `banded-inverse-sqrt`: `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. Every
 //! sum begins with the most recent term.
 
-use super::{Apart, Frame, Schedule};
+use super::{Apart, Schedule, ScheduleData};
 use crate::program::{Op, Slot};
 use std::sync::Arc;
 
 /// The recurrence over the last increments.
 pub(super) struct Outputs {
-    pub(super) frame: Frame,
+    pub(super) frame: ScheduleData,
     /// `c_1, c_2, …`
     pub(super) past: Arc<[f64]>,
     /// The factor of every step's increment, if it is not 1. The ring holds increments without it.
@@ -18,7 +18,7 @@ pub(super) struct Outputs {
 }
 
 /// The place of a step (from 1) in a ring of `length` vectors, which follows the running sum, if there is one.
-fn ring(frame: &Frame, step: u64, length: usize) -> Slot {
+fn ring(frame: &ScheduleData, step: u64, length: usize) -> Slot {
     ((step - 1) % length as u64) as usize + usize::from(frame.sums())
 }
 
@@ -73,7 +73,7 @@ impl Schedule for Outputs {
 
 /// The sum over the last innovations.
 pub(super) struct Innovations {
-    pub(super) frame: Frame,
+    pub(super) frame: ScheduleData,
     /// `r_0, r_1, …`
     pub(super) weights: Arc<[f64]>,
 }

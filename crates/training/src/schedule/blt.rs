@@ -1,18 +1,18 @@
 //! BLTs, plain and normalized: one node per step, and the recurrence of the inverse in one pass over its
 //! buffers.
 
-use super::{Apart, Frame, Schedule};
+use super::{Apart, Schedule, ScheduleData};
 use crate::program::Op;
 use evertally::mechanism::BufferSteps;
 use std::sync::Arc;
 
 /// See the [module](self). Slots: the buffers of the BLT, then the running sum.
-pub(super) struct Buffers {
-    pub(super) frame: Frame,
+pub(super) struct BltSchedule {
+    pub(super) frame: ScheduleData,
     pub(super) steps: Arc<BufferSteps>,
 }
 
-impl Schedule for Buffers {
+impl Schedule for BltSchedule {
     fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
         let undo = Op::UndoBuffers { steps: self.steps.clone(), factor: self.steps.scale(step) };
         ops.extend([self.frame.innovation(step, 1.0), undo]);

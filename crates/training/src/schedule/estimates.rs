@@ -9,13 +9,13 @@
 //! at step `t + 2^h`, where its parent closes. The noise of `t` is wanted as the sum of the blocks before that of step
 //! `t + 1` if that one merges nothing, which is if `h > 0`, and stays so until the parent closes.
 
-use super::{Frame, Schedule};
+use super::{Schedule, ScheduleData};
 use crate::program::{Op, Slot};
 use evertally::noise::Node;
 
 /// See the [module](self). Slots: the noise of the last step, if increments are returned; then for every height the sum
 /// through its last left block (not for leaves, whose parents close at once) and that block's estimate.
-pub(super) struct Estimates(pub(super) Frame);
+pub(super) struct Estimates(pub(super) ScheduleData);
 
 impl Estimates {
     fn estimate(&self, height: u32) -> Slot {

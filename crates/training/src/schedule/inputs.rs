@@ -1,10 +1,10 @@
 //! Noise on every input: one node per step, and its running sum in one buffer.
 
-use super::{Frame, Schedule};
+use super::{Schedule, ScheduleData};
 use crate::program::Op;
 
 /// See the [module](self).
-pub(super) struct Inputs(pub(super) Frame);
+pub(super) struct Inputs(pub(super) ScheduleData);
 
 impl Inputs {
     fn has_sum(&self) -> bool {

@@ -14,13 +14,13 @@
 //! that part in one level part at the same place; a binary tree of height `h` holds `h / 2`, because a later path parts
 //! after a 1 only if a 0 follows it.
 
-use super::{Frame, Schedule};
+use super::{Schedule, ScheduleData};
 use crate::program::{Op, Slot};
 use evertally::mechanism::Walk;
 
 /// See the [module](self).
-pub(super) struct Paths {
-    frame: Frame,
+pub(super) struct PathsSchedule {
+    frame: ScheduleData,
     walk: Box<dyn Walk>,
     /// The number of nodes after which each partial sum in the buffers was taken, ascending.
     held: Vec<u32>,
@@ -30,8 +30,8 @@ pub(super) struct Paths {
 const SHARED: usize = 0;
 const LAST: usize = 1;
 
-impl Paths {
-    pub(super) fn new(frame: Frame, walk: Box<dyn Walk>) -> Self {
+impl PathsSchedule {
+    pub(super) fn new(frame: ScheduleData, walk: Box<dyn Walk>) -> Self {
         Self { frame, walk, held: vec![] }
     }
 
@@ -140,7 +140,7 @@ impl Paths {
     }
 }
 
-impl Schedule for Paths {
+impl Schedule for PathsSchedule {
     fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
         if self.frame.keeps() { self.keeping(step, ops) } else { self.recomputing(step, ops) }
     }

@@ -3,19 +3,19 @@
 //! If the noise of running sums is not a convolution, its increments are; they are added up in a buffer, the only
 //! one.
 
-use super::{Frame, Schedule};
+use super::{Schedule, ScheduleData};
 use crate::blocks::Response;
 use crate::program::Op;
 use evertally::mechanism::Convolution;
 
 /// See the [module](self).
-pub(super) struct Rows {
+pub(super) struct RowsSchedule {
     response: Response,
     added_up: bool,
 }
 
-impl Rows {
-    pub(super) fn new(frame: &Frame, steps: Convolution) -> Self {
+impl RowsSchedule {
+    pub(super) fn new(frame: &ScheduleData, steps: Convolution) -> Self {
         let (response, added_up) = match steps.sums {
             Some(sums) if frame.sums() => (Response::new(sums, None), false),
             _ => (Response::new(steps.increments, steps.scales), frame.sums()),
@@ -24,7 +24,7 @@ impl Rows {
     }
 }
 
-impl Schedule for Rows {
+impl Schedule for RowsSchedule {
     fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
         ops.push(Op::Row(step - 1));
         ops.extend(self.added_up.then_some(Op::Accumulate(0)));

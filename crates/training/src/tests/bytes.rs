@@ -3,7 +3,7 @@
 use super::*;
 use crate::execute::name as block;
 use crate::{InstructionSet, Real};
-use evertally::mechanism::Columns;
+use evertally::mechanism::ColumnScaling;
 use evertally::noise::{Node, Purpose, subkey};
 use evertally_kernels::Normals;
 use std::collections::BTreeMap;
@@ -179,7 +179,7 @@ fn bytes_are_frozen() {
             .unwrap(),
         );
     }
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         feed(&mut hasher, Arc::new(Blt::new(23, columns, buffers.parse().unwrap()).unwrap()));
     }
     assert_eq!(hasher.finalize().to_hex()[..32], *"877865fb0bf0c5023021ef99dee3c3b5");

@@ -6,7 +6,7 @@ use crate::InstructionSet;
 use crate::execute::name as block;
 use crate::program::{Op, REGISTERS};
 use crate::schedule::schedule;
-use evertally::mechanism::{Columns, Objective};
+use evertally::mechanism::{ColumnScaling, Objective};
 use evertally::noise::{Purpose, subkey};
 use evertally_kernels::{Normals, Real};
 
@@ -98,7 +98,7 @@ fn single_precision_keeps_its_digits_over_many_steps() {
         Arc::new(SquareRoot::banded_inverse(STEPS, 64).unwrap()),
         Arc::new(SquareRoot::banded_inverse_power(STEPS, 2, "0.9".parse().unwrap()).unwrap()),
     ];
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         tried.push(Arc::new(Blt::optimised(STEPS, columns, 4, Objective::Max).unwrap()));
         tried.push(Arc::new(Blt::new(1 << 40, columns, long.parse().unwrap()).unwrap()));
     }

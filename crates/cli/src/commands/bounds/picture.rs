@@ -1,25 +1,25 @@
 //! Share kept and total error by bound.
 
-use super::{Setup, shown};
+use super::{BoundsSetup, shown};
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::dash::{DASHED, DOTTED, SOLID};
 use evertally_plot::style::ink::{BLACK, BLUE, GREEN, ORANGE, VERMILION};
-use evertally_plot::style::{Look, Marker};
-use evertally_publish::bounds::{Choice, Choices, Estimate};
+use evertally_plot::style::{LineStyle, Marker};
+use evertally_publish::bounds::{BoundChoice, Choices, ContributionEstimate};
 
-pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> String {
+pub(super) fn svg(setup: &BoundsSetup, estimate: &ContributionEstimate, choices: &Choices) -> String {
     let (all, best) = (&choices.in_all, &choices.best);
     let least = best.total();
-    let line = |label: &str, look: Look, of: &dyn Fn(&Choice) -> f64| {
+    let line = |label: &str, look: LineStyle, of: &dyn Fn(&BoundChoice) -> f64| {
         let points = all.iter().map(|choice| (choice.max_events as f64, of(choice)));
         // Tiny errors are left out of the logarithmic axis.
-        Line { label: label.into(), look, points: points.filter(|point| point.1 > least / 50.0).collect() }
+        PanelLine { label: label.into(), look, points: points.filter(|point| point.1 > least / 50.0).collect() }
     };
-    let mark = |at: f64| Line {
+    let mark = |at: f64| PanelLine {
         label: "best".into(),
-        look: Look { width: 3.0, ..Look::new(GREEN, SOLID, Marker::Diamond) },
+        look: LineStyle { width: 3.0, ..LineStyle::new(GREEN, SOLID, Marker::Diamond) },
         points: vec![(best.max_events as f64, at)],
     };
     let x = || {
@@ -29,14 +29,14 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
             "maximum number of events kept per person",
         )
     };
-    let share = |choice: &Choice| 100.0 * choice.share;
+    let share = |choice: &BoundChoice| 100.0 * choice.share;
     let kept = Panel {
         x: x().padded(),
         y: Axis { spacing: Spacing::Linear, range: (0.0, 104.0), caption: "kept events, in %".into() },
         lines: vec![
-            Line {
+            PanelLine {
                 label: "kept".into(),
-                look: Look::new(BLUE, SOLID, Marker::Circle),
+                look: LineStyle::new(BLUE, SOLID, Marker::Circle),
                 points: all.iter().map(|choice| (choice.max_events as f64, share(choice))).collect(),
             },
             mark(share(best)),
@@ -44,9 +44,9 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
         height: 190.0,
     };
     let errors = vec![
-        line("total error", Look::new(BLACK, SOLID, Marker::Circle), &Choice::total),
-        line("missing", Look::new(ORANGE, DASHED, Marker::None), &|choice| choice.missing),
-        line("noise", Look::new(VERMILION, DOTTED, Marker::None), &|choice| choice.noise),
+        line("total error", LineStyle::new(BLACK, SOLID, Marker::Circle), &BoundChoice::total),
+        line("missing", LineStyle::new(ORANGE, DASHED, Marker::None), &|choice| choice.missing),
+        line("noise", LineStyle::new(VERMILION, DOTTED, Marker::None), &|choice| choice.noise),
         mark(least),
     ];
     let heights = errors.iter().flat_map(|line| &line.points).map(|point| point.1);

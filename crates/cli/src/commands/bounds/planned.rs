@@ -8,15 +8,15 @@ use evertally_declare::declaration::{Declaration, Labels, Parameter, Settings, p
 use evertally_declare::error;
 use evertally_declare::steps::{Horizon, StepCalendar};
 use evertally_declare::words::quoted;
-use evertally_publish::bounds::{Candidates, Choices, Estimate, Stretch};
+use evertally_publish::bounds::{Candidates, Choices, ContributionEstimate, Stretch};
 
 /// The planned release, with open bounds.
-pub(super) struct Planned {
+pub(super) struct PlannedRelease {
     declaration: Declaration,
     stretch: Stretch,
 }
 
-impl Planned {
+impl PlannedRelease {
     /// The release as declared, for a look at part of its time or at earlier time.
     pub(super) fn new(declaration: Declaration, settings: &Settings, look: &StepCalendar) -> Self {
         let (horizon, looked) = (settings.calendar.steps() as f64, look.steps() as f64);
@@ -47,7 +47,7 @@ impl Planned {
     }
 
     /// The best bounds according to an estimate.
-    pub(super) fn choices(&self, estimate: &Estimate) -> Result<Choices> {
+    pub(super) fn choices(&self, estimate: &ContributionEstimate) -> Result<Choices> {
         let mut noise_of = |max_events, max_events_per_step| {
             let plan = self.request(max_events, max_events_per_step)?.plan()?;
             Ok(match self.stretch.objective {

@@ -1,16 +1,16 @@
 //! The output of an estimate and its bounds: on the terminal, as JSON and as CSV.
 
-use super::Setup;
+use super::BoundsSetup;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Objective;
 use evertally_declare::words::short;
-use evertally_publish::bounds::{Choice, Choices, Estimate};
+use evertally_publish::bounds::{BoundChoice, Choices, ContributionEstimate};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// The data of the estimate, in words.
-pub(super) fn looked_at(setup: &Setup, estimate: &Estimate) -> String {
+pub(super) fn looked_at(setup: &BoundsSetup, estimate: &ContributionEstimate) -> String {
     let (calendar, person) = (&setup.stretch, person(setup));
     let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
     let (persons, events) = (estimate.persons(), estimate.events());
@@ -25,7 +25,7 @@ pub(super) fn looked_at(setup: &Setup, estimate: &Estimate) -> String {
 }
 
 /// The privacy promise of the estimate, in words.
-pub(super) fn promise(setup: &Setup) -> String {
+pub(super) fn promise(setup: &BoundsSetup) -> String {
     format!(
         "The estimate spends {} for one {} with any number of events, recorded as stream `{}`",
         setup.plan.request().budget(),
@@ -35,16 +35,16 @@ pub(super) fn promise(setup: &Setup) -> String {
 }
 
 /// The flags of a choice.
-pub(super) fn flags(choice: &Choice) -> String {
+pub(super) fn flags(choice: &BoundChoice) -> String {
     let per_step = choice.max_events_per_step.map_or(String::new(), |bound| format!(" --max-events-per-step {bound}"));
     format!("--max-events {}{per_step}", choice.max_events)
 }
 
-fn person(setup: &Setup) -> &str {
+fn person(setup: &BoundsSetup) -> &str {
     setup.settings.columns.person.as_deref().expect("checked by the setup")
 }
 
-pub(super) fn print_table(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Result<()> {
+pub(super) fn print_table(setup: &BoundsSetup, estimate: &ContributionEstimate, choices: &Choices) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "estimated from {}", looked_at(setup, estimate))?;
     writeln!(out, "{}", promise(setup))?;
@@ -84,11 +84,11 @@ fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
 }
 
-fn per_step(choice: &Choice) -> String {
+fn per_step(choice: &BoundChoice) -> String {
     choice.max_events_per_step.map_or("any".to_owned(), |bound| bound.to_string())
 }
 
-fn table(choices: &[Choice]) -> Table {
+fn table(choices: &[BoundChoice]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["max events", "a step", "kept, %", "±", "missing", "noise", "total error"]);
@@ -107,7 +107,7 @@ fn table(choices: &[Choice]) -> Table {
     table
 }
 
-fn value(choice: &Choice) -> Value {
+fn value(choice: &BoundChoice) -> Value {
     json!({
         "max_events": choice.max_events,
         "max_events_per_step": choice.max_events_per_step,
@@ -119,12 +119,12 @@ fn value(choice: &Choice) -> Value {
     })
 }
 
-pub(super) fn print_json(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Result<()> {
+pub(super) fn print_json(setup: &BoundsSetup, estimate: &ContributionEstimate, choices: &Choices) -> Result<()> {
     let candidates = estimate.candidates();
     let histogram =
         |(bound, counts): (&Option<u64>, &Vec<f64>)| json!({ "left_out_above_in_a_step": bound, "persons": counts });
     let (persons, events) = (estimate.persons(), estimate.events());
-    let values = |choices: &[Choice]| choices.iter().map(value).collect::<Vec<_>>();
+    let values = |choices: &[BoundChoice]| choices.iter().map(value).collect::<Vec<_>>();
     let answer = json!({
         "stream": setup.name,
         "budget": setup.plan.request().budget(),

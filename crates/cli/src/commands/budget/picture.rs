@@ -1,15 +1,15 @@
 //! The budget of a source over time.
 
-use evertally_ledger::source::State;
+use evertally_ledger::source::BudgetState;
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::dash::{DASHED, SOLID};
 use evertally_plot::style::ink::{BLUE, GREY, ORANGE};
-use evertally_plot::style::{Look, Marker};
+use evertally_plot::style::{LineStyle, Marker};
 
 /// The spent and reserved amounts over days, next to the total.
-pub(super) fn svg(state: &State) -> String {
+pub(super) fn svg(state: &BudgetState) -> String {
     let day = |at: jiff::Timestamp| (at.as_second() - state.made.as_second()).max(0) as f64 / 86_400.0;
     let mut costs: Vec<_> = state
         .costs
@@ -28,11 +28,11 @@ pub(super) fn svg(state: &State) -> String {
         points.push((last, points[points.len() - 1].1));
         points
     };
-    let line = |label: &str, look: Look, points| Line { label: label.into(), look, points };
+    let line = |label: &str, look: LineStyle, points| PanelLine { label: label.into(), look, points };
     let lines = vec![
-        line("total", Look::new(GREY, SOLID, Marker::None), vec![(0.0, 100.0), (last, 100.0)]),
-        line("spent and reserved", Look::new(ORANGE, DASHED, Marker::None), staircase(&|_| true)),
-        line("spent", Look::new(BLUE, SOLID, Marker::None), staircase(&|spent| spent)),
+        line("total", LineStyle::new(GREY, SOLID, Marker::None), vec![(0.0, 100.0), (last, 100.0)]),
+        line("spent and reserved", LineStyle::new(ORANGE, DASHED, Marker::None), staircase(&|_| true)),
+        line("spent", LineStyle::new(BLUE, SOLID, Marker::None), staircase(&|spent| spent)),
     ];
     let currency = if state.cap.epsilon.is_some() { "ε" } else { "ρ" };
     let x = Axis { spacing: Spacing::Linear, range: (0.0, last), caption: "days since the budget was made".into() };

@@ -4,8 +4,8 @@ use super::picture;
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use evertally::privacy::Budget;
-use evertally_ledger::source::{Approval, Costs, SourceBudget, State};
-use evertally_tables::output::Publication;
+use evertally_ledger::source::{Approval, BudgetState, Costs, SourceBudget};
+use evertally_tables::output::RunOutputs;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) fn run(file: &Path, as_json: bool, plot: Option<&Path>) -> Result<()> {
     let state = SourceBudget::of_file(file)?.state()?;
     if let Some(path) = plot {
-        let mut publication = Publication::new(&[file.to_owned()], true);
+        let mut publication = RunOutputs::new(&[file.to_owned()], true);
         let mut output = publication.add(path)?;
         output.write_all(picture::svg(&state).as_bytes())?;
         output.finish()?;
@@ -25,7 +25,7 @@ pub(super) fn run(file: &Path, as_json: bool, plot: Option<&Path>) -> Result<()>
         writeln!(out)?;
         return Ok(());
     }
-    let State { name, total, made, approval, costs, cap, spent, reserved, left } = &state;
+    let BudgetState { name, total, made, approval, costs, cap, spent, reserved, left } = &state;
     writeln!(out, "`{name}`: {} for one {}, since {made:.0}{}", total.budget, total.protects.brief(), by(approval))?;
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -62,7 +62,7 @@ fn approved(cost: &Costs) -> String {
     [cost.approver.as_deref(), cost.note.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
-fn facts(state: &State) -> Value {
+fn facts(state: &BudgetState) -> Value {
     let rows: Vec<_> = state
         .costs
         .iter()

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 /// The relation between two ledgers.
-enum Verdict {
+enum LedgerRelation {
     Same,
     /// The first is an older copy, with this number of runs.
     FirstOlder(u64),
@@ -38,10 +38,12 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
     let verdict = verdict(&first, &second)?;
     let (a, b) = (a.display(), b.display());
     let (word, sentence) = match verdict {
-        Verdict::Same => ("same", format!("{a} and {b} are the same ledger, with {} recorded runs", first.counter())),
-        Verdict::FirstOlder(runs) => ("older", older(&a, &b, runs, second.counter())),
-        Verdict::SecondOlder(runs) => ("older", older(&b, &a, runs, first.counter())),
-        Verdict::IssuedApart => (
+        LedgerRelation::Same => {
+            ("same", format!("{a} and {b} are the same ledger, with {} recorded runs", first.counter()))
+        }
+        LedgerRelation::FirstOlder(runs) => ("older", older(&a, &b, runs, second.counter())),
+        LedgerRelation::SecondOlder(runs) => ("older", older(&b, &a, runs, first.counter())),
+        LedgerRelation::IssuedApart => (
             "fork",
             format!(
                 "FORK: {a} and {b} are copies of one ledger, and programs have issued noise with each of them that the \
@@ -49,7 +51,7 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
                  streams). Streams that are in both may reveal the difference of their data. Stop using the key"
             ),
         ),
-        Verdict::Fork(common) => ("fork", {
+        LedgerRelation::Fork(common) => ("fork", {
             let next = |ledger: &PublicLedger| {
                 let runs = ledger.runs();
                 let next = runs.into_iter().find(|(_, run)| run.counter > common);
@@ -64,7 +66,7 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
                  and check which streams are in both"
             )
         }),
-        Verdict::TwoOfOneKey => (
+        LedgerRelation::TwoOfOneKey => (
             "fork",
             format!(
                 "FORK: {a} and {b} are two ledgers of one key ({}) with no run in common; neither contains the \
@@ -72,17 +74,19 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
                 first.key_id()
             ),
         ),
-        Verdict::OtherKey => ("other", format!("{a} and {b} belong to different keys; their noise cannot coincide")),
+        LedgerRelation::OtherKey => {
+            ("other", format!("{a} and {b} belong to different keys; their noise cannot coincide"))
+        }
     };
     conclude(word, &sentence, as_json)
 }
 
-fn verdict(first: &PublicLedger, second: &PublicLedger) -> Result<Verdict> {
+fn verdict(first: &PublicLedger, second: &PublicLedger) -> Result<LedgerRelation> {
     if first.key_id() != second.key_id() {
-        return Ok(Verdict::OtherKey);
+        return Ok(LedgerRelation::OtherKey);
     }
     if first.identity() != second.identity() {
-        return Ok(Verdict::TwoOfOneKey);
+        return Ok(LedgerRelation::TwoOfOneKey);
     }
     let shared = first.counter().min(second.counter());
     let agree = |runs: u64| first.head(runs) == second.head(runs);
@@ -93,13 +97,13 @@ fn verdict(first: &PublicLedger, second: &PublicLedger) -> Result<Verdict> {
             let middle = common + (apart - common) / 2;
             if agree(middle) { common = middle } else { apart = middle }
         }
-        return Ok(Verdict::Fork(common));
+        return Ok(LedgerRelation::Fork(common));
     }
     Ok(match first.compare_copies(second)? {
-        Some(Ordering::Less) => Verdict::FirstOlder(shared),
-        Some(Ordering::Equal) => Verdict::Same,
-        Some(Ordering::Greater) => Verdict::SecondOlder(shared),
-        None => Verdict::IssuedApart,
+        Some(Ordering::Less) => LedgerRelation::FirstOlder(shared),
+        Some(Ordering::Equal) => LedgerRelation::Same,
+        Some(Ordering::Greater) => LedgerRelation::SecondOlder(shared),
+        None => LedgerRelation::IssuedApart,
     })
 }
 

@@ -10,13 +10,13 @@ use std::io::Write;
 use std::path::Path;
 
 /// Streams by the unit that they protect.
-type Groups<'a> = BTreeMap<Protects, Vec<&'a PublishedStream>>;
+type StreamsByUnit<'a> = BTreeMap<Protects, Vec<&'a PublishedStream>>;
 
 /// Prints the streams of a ledger and their composition, separately for each privacy unit.
 pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     let ledger = PublicLedger::read(file)?;
     let streams = ledger.streams()?;
-    let mut groups = Groups::new();
+    let mut groups = StreamsByUnit::new();
     for stream in &streams {
         groups.entry(stream.protects.clone()).or_default().push(stream);
     }
@@ -119,7 +119,7 @@ fn dates(stream: &PublishedStream) -> [Option<String>; 2] {
     [stream.runs.first(), stream.runs.last()].map(|run| run.map(|run| format!("{:.0}", run.at)))
 }
 
-fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>, delta: Delta) -> Value {
+fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &StreamsByUnit<'_>, delta: Delta) -> Value {
     let rows: Vec<_> = streams
         .iter()
         .map(|stream| {

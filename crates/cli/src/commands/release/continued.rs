@@ -7,10 +7,10 @@
 //! 3. ledger, session state, files seen and rows are recorded, all or nothing;
 //! 4. rows are appended to the table, and report and picture are written again.
 
-use super::emit::Emitter;
-use super::expected::{Expected, Missing, full};
+use super::emit::RowEmitter;
+use super::expected::{FilePattern, Missing, full};
 use super::facts::print_json;
-use super::setup::Setup;
+use super::setup::ReleaseSetup;
 use super::{announce, confirm, summary, views, write_due};
 use crate::failure::usage;
 use crate::stream::{Files, report_new_key};
@@ -24,12 +24,12 @@ use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::disk::RealDisk;
-use evertally_ledger::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
+use evertally_ledger::ledger::{Joined, Ledger, OpenKey, OutputBytes, Run, SeenFile, TableMark};
 use evertally_ledger::protected::check_output;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{LateEvent, Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, Fingerprints, NewFile, Sorted};
-use evertally_tables::output::{Publication, TableWriter, Target, deliver, files_of};
+use evertally_tables::output::{AppendTarget, RunOutputs, TableWriter, deliver, files_of};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Read, Seek, SeekFrom};
@@ -45,7 +45,7 @@ struct RunSegment {
 }
 
 /// Runs `evertally release --continue`.
-pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
+pub(super) fn run(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
     check(setup, files)?;
     let name = &setup.stream.name;
     if !files.going_on.rebuild {
@@ -76,7 +76,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
         eprintln!("note: the horizon ended at {end} and is completely published; --extend opens the next stream");
     }
     confirm(&stream, files, published)?;
-    let setup = Setup { stream, ..setup.clone() };
+    let setup = ReleaseSetup { stream, ..setup.clone() };
     let mut run = ContinuedRun { setup: &setup, files, cancelled, before, missing };
     run.go(open, sorted)?;
     report_new_key(open, files);
@@ -91,33 +91,33 @@ fn unwritten(cause: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("the release is recorded, but not written: fix this and run again, which writes it first: {cause}")
 }
 
-fn check(setup: &Setup, files: &Files) -> Result<()> {
+fn check(setup: &ReleaseSetup, files: &Files) -> Result<()> {
     views::check(setup)?;
     let outputs = std::iter::once(&files.out).chain(&files.going_on.late_file);
-    outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))
+    Ok(outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))?)
 }
 
 /// The named files, or the files that match the pattern for unpublished steps.
-fn inputs(setup: &Setup, files: &Files, published: u64) -> Result<Vec<PathBuf>> {
+fn inputs(setup: &ReleaseSetup, files: &Files, published: u64) -> Result<Vec<PathBuf>> {
     let named = &files.inputs;
     match &files.going_on.expect {
         Some(pattern) if named.is_empty() => {
             let first = if files.going_on.rebuild { 1 } else { published + 1 };
-            Expected::new(pattern, &setup.stream.calendar)?.files(first, setup.stream.last_step)
+            FilePattern::new(pattern, &setup.stream.calendar)?.files(first, setup.stream.last_step)
         }
         _ => Ok(named.clone()),
     }
 }
 
 /// The last step that can be closed: the files of all steps up to it were read.
-fn last_step(setup: &Setup, files: &Files, ledger: &Ledger, sorted: &Sorted) -> Result<(u64, Option<Missing>)> {
+fn last_step(setup: &ReleaseSetup, files: &Files, ledger: &Ledger, sorted: &Sorted) -> Result<(u64, Option<Missing>)> {
     let (stream, published) = (&setup.stream, ledger.last_published(&setup.stream.name));
     let Some(pattern) = &files.going_on.expect else { return Ok((stream.last_step, None)) };
     let now = sorted.new.iter().map(|file| full(&file.path)).chain(sorted.seen.iter().map(|(path, _)| full(path)));
     let before = setup.names.iter().flat_map(|name| ledger.runs_of(name)).flat_map(|run| &run.files);
     let before = before.map(|file| PathBuf::from(&file.path));
     let read: BTreeSet<PathBuf> = now.chain(before).collect();
-    let missing = Expected::new(pattern, &stream.calendar)?.missing(published + 1, stream.last_step, &read)?;
+    let missing = FilePattern::new(pattern, &stream.calendar)?.missing(published + 1, stream.last_step, &read)?;
     Ok((missing.as_ref().map_or(stream.last_step, |missing| missing.step - 1), missing))
 }
 
@@ -134,7 +134,7 @@ fn announce_files(files: &Files, sorted: &Sorted, missing: Option<&Missing>) {
 }
 
 struct ContinuedRun<'a> {
-    setup: &'a Setup,
+    setup: &'a ReleaseSetup,
     files: &'a Files,
     cancelled: &'a AtomicBool,
     /// The last step that already has rows in the table.
@@ -153,10 +153,10 @@ impl ContinuedRun<'_> {
         let own = open.ledger.table(name).map(|mark| mark.bytes).filter(|_| rebuild && follows);
         let known = if is_whole { open.ledger.table(name).cloned() } else { mark.clone() };
         let steps = self.rows_before();
-        let target = Target::find(&RealDisk, out, format, known.as_ref(), is_whole, steps, own)?;
+        let target = AppendTarget::find(&RealDisk, out, format, known.as_ref(), is_whole, steps, own)?;
         self.protect(&target, &sorted)?;
         views::check_columns(setup, files, &target)?;
-        if rebuild && follows && matches!(target, Target::Alone(_)) {
+        if rebuild && follows && matches!(target, AppendTarget::Alone(_)) {
             let problem =
                 format!("{} is missing, and contains rows of earlier streams; restore it first", out.display());
             return Err(usage(problem));
@@ -164,8 +164,8 @@ impl ContinuedRun<'_> {
         let (mut session, stretches) = self.session(open, &sorted)?;
         views::recall(setup, out, self.rows_before(), &mut session)?;
 
-        let mut publication = Publication::new(&files.protected_paths(), true);
-        let mut emitter = Emitter::new(setup, files, self.table(&target)?);
+        let mut publication = RunOutputs::new(&files.protected_paths(), true);
+        let mut emitter = RowEmitter::new(setup, files, self.table(&target)?);
         if target.is_behind() || !is_whole {
             emitter.recall(setup, &files_of(&RealDisk, &files.out)?)?;
         }
@@ -189,7 +189,7 @@ impl ContinuedRun<'_> {
     }
 
     /// Refuses a table that is an input, or that was not written by this stream.
-    fn protect(&self, target: &Target, sorted: &Sorted) -> Result<()> {
+    fn protect(&self, target: &AppendTarget, sorted: &Sorted) -> Result<()> {
         let out = full(&self.files.out);
         let named = sorted.new.iter().map(|file| &file.path).chain(sorted.seen.iter().map(|(path, _)| path));
         let others = self.files.protected_paths();
@@ -197,7 +197,7 @@ impl ContinuedRun<'_> {
             let problem = format!("{}: this is an input of the run, and inputs are never replaced", out.display());
             return Err(usage(problem));
         }
-        if !self.files.going_on.rebuild && matches!(target, Target::Alone(_)) && out.exists() {
+        if !self.files.going_on.rebuild && matches!(target, AppendTarget::Alone(_)) && out.exists() {
             let problem = format!("{}: the file exists, and this stream did not write it", out.display());
             return Err(usage(format!("{problem}; move it away, or choose another name")));
         }
@@ -220,10 +220,10 @@ impl ContinuedRun<'_> {
     }
 
     /// The writer for this run's rows, which go to a file without a name.
-    fn table(&self, target: &Target) -> Result<TableWriter<BufWriter<File>>> {
+    fn table(&self, target: &AppendTarget) -> Result<TableWriter<BufWriter<File>>> {
         let spool = BufWriter::new(tempfile::tempfile()?);
         let (format, spec) = (self.files.output_format, &self.setup.table);
-        let is_behind = target.is_behind() || (matches!(target, Target::Stream(_)) && self.rows_before() > 0);
+        let is_behind = target.is_behind() || (matches!(target, AppendTarget::Stream(_)) && self.rows_before() > 0);
         Ok(if is_behind { TableWriter::behind(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
     }
 
@@ -254,7 +254,7 @@ impl ContinuedRun<'_> {
     fn read(
         &self,
         session: &mut Session<RunningSums>,
-        emitter: &mut Emitter<BufWriter<File>>,
+        emitter: &mut RowEmitter<BufWriter<File>>,
         key: &SecretKey,
         stretches: Vec<RunSegment>,
     ) -> Result<Vec<LateEvent>> {
@@ -283,7 +283,7 @@ impl ContinuedRun<'_> {
         &self,
         open: &mut OpenKey,
         mut session: Session<RunningSums>,
-        target: &Target,
+        target: &AppendTarget,
         mark: Option<TableMark>,
         rows: &mut File,
         late: &[LateEvent],
@@ -305,7 +305,7 @@ impl ContinuedRun<'_> {
                 )));
             }
             let target = utf8(&std::path::absolute(path)?)?;
-            leaving.outputs.push(Output { target, behind: None, private: true, contents: &mut late_csv });
+            leaving.outputs.push(OutputBytes { target, behind: None, private: true, contents: &mut late_csv });
         }
         leaving.table = mark;
         let is_idle = first > last && leaving.files.is_empty() && leaving.joined.is_none();
@@ -317,14 +317,14 @@ impl ContinuedRun<'_> {
             let (path, behind) = target.place(first, last)?;
             let (bytes, tail) = length_and_tail(rows)?;
             leaving.table = target.mark_after(bytes, &tail);
-            leaving.outputs.push(Output { target: path, behind, private: false, contents: rows });
+            leaving.outputs.push(OutputBytes { target: path, behind, private: false, contents: rows });
         }
         Ok(session.record_continued(&mut open.ledger, leaving)?)
     }
 }
 
 /// The stretches of earlier runs, to be repeated: their files, with the policies and groups of that time.
-fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<RunSegment>> {
+fn known(setup: &ReleaseSetup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<RunSegment>> {
     // Runs before the first one that recorded its files read everything at once, and so does this run.
     let runs = runs.iter().skip_while(|run| run.files.is_empty());
     let stretch = |run: &Run| {

@@ -1,6 +1,6 @@
 //! Which groups the picture shows, and their points.
 
-use super::setup::Setup;
+use super::setup::ReleaseSetup;
 use crate::stream::Files;
 use evertally_declare::groups::GroupTable;
 use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
@@ -9,7 +9,7 @@ use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 const MAX_KEPT_CURVES: usize = 1000;
 
 /// The curves of a picture.
-pub(super) enum Drawing {
+pub(super) enum ReleaseCurves {
     /// No picture is wanted.
     Off,
     /// Curves of groups that are known from the beginning.
@@ -28,8 +28,8 @@ pub(super) enum Drawing {
     },
 }
 
-impl Drawing {
-    pub(super) fn new(setup: &Setup, files: &Files) -> Self {
+impl ReleaseCurves {
+    pub(super) fn new(setup: &ReleaseSetup, files: &Files) -> Self {
         if !files.plot {
             return Self::Off;
         }

@@ -1,21 +1,21 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::drawing::Drawing;
+use super::drawing::ReleaseCurves;
 use super::leaders::Leaders;
-use super::setup::Setup;
+use super::setup::ReleaseSetup;
 use crate::stream::{Files, SideFiles};
 use anyhow::Result;
 use evertally::number::Grid;
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
 use evertally_declare::steps::StepCalendar;
-use evertally_declare::stream::Band;
+use evertally_declare::stream::Coverage;
 use evertally_ledger::ledger::OpenKey;
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
-use evertally_publish::report::{Released, Report};
+use evertally_publish::report::{ReleaseKind, Report};
 use evertally_publish::session::ClosedStep;
 use evertally_tables::input::{ReadOptions, for_each_event};
-use evertally_tables::output::{Publication, TableWriter};
+use evertally_tables::output::{RunOutputs, TableWriter};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -24,9 +24,9 @@ use std::sync::atomic::AtomicBool;
 const MAX_POINTS: u64 = 16_384;
 
 /// Writes rows as steps close, and keeps the points for the picture.
-pub(super) struct Emitter<W: Write + Send> {
+pub(super) struct RowEmitter<W: Write + Send> {
     table: TableWriter<W>,
-    picture: Drawing,
+    picture: ReleaseCurves,
     leaders: Option<Leaders>,
     /// A point is drawn every `stride` rows, and for the last row.
     stride: u64,
@@ -40,9 +40,9 @@ pub(super) struct Emitter<W: Write + Send> {
     grids: Vec<Grid>,
 }
 
-impl<W: Write + Send> Emitter<W> {
+impl<W: Write + Send> RowEmitter<W> {
     /// Rows go to `table`.
-    pub(super) fn new(setup: &Setup, files: &Files, table: TableWriter<W>) -> Self {
+    pub(super) fn new(setup: &ReleaseSetup, files: &Files, table: TableWriter<W>) -> Self {
         let stream = &setup.stream;
         let grid = stream.plan.request().grid();
         let grids = setup.groups.as_ref().map_or_else(|| Ok(vec![grid]), |table| table.grids(grid));
@@ -50,7 +50,7 @@ impl<W: Write + Send> Emitter<W> {
         let groups = setup.group_count();
         Self {
             table,
-            picture: Drawing::new(setup, files),
+            picture: ReleaseCurves::new(setup, files),
             leaders: setup.top.filter(|_| !files.is_table_alone()).map(Leaders::new),
             stride: (setup.steps_before() + stream.last_row()).div_ceil(MAX_POINTS).max(1),
             last_step: setup.steps_before() + stream.last_row(),
@@ -62,7 +62,7 @@ impl<W: Write + Send> Emitter<W> {
     }
 
     /// Adds the rows of a table written by earlier runs to the picture.
-    pub(super) fn recall(&mut self, setup: &Setup, table: &[PathBuf]) -> Result<()> {
+    pub(super) fn recall(&mut self, setup: &ReleaseSetup, table: &[PathBuf]) -> Result<()> {
         if (self.picture.is_off() && self.leaders.is_none()) || table.is_empty() {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl<W: Write + Send> Emitter<W> {
             Columns { time: "time".into(), labels: labels.map(str::to_owned).collect(), ..Columns::default() };
         let options = ReadOptions::default();
         let Self { picture, leaders, stride, last_step, .. } = self;
-        let mut visit = |event: &Event<'_>| -> Result<(), Error> {
+        let mut visit = |event: &Event<'_>| -> Result<(), PipelineError> {
             let texts: Vec<String> = event.labels().map(|label| label.to_string()).collect();
             let (names, figures) = texts.split_at(setup.table.groups().len());
             let figures: Vec<f64> = figures.iter().map(|text| text.parse().unwrap_or(f64::NAN)).collect();
@@ -124,19 +124,19 @@ impl<W: Write + Send> Emitter<W> {
     /// Ends the table and writes all files next to it. Returns the writer of the table.
     pub(super) fn finish(
         self,
-        setup: &Setup,
+        setup: &ReleaseSetup,
         files: &Files,
         open: &OpenKey,
-        publication: &mut Publication,
+        publication: &mut RunOutputs,
     ) -> Result<W> {
         let table = self.table.finish()?;
         if files.is_table_alone() {
             return Ok(table);
         }
         let released = match (&setup.groups, setup.stream.plan.threshold()) {
-            (Some(groups), _) => Released::Groups(groups.facts()),
-            (None, Some(_)) => Released::Discovered,
-            (None, None) => Released::Sum,
+            (Some(groups), _) => ReleaseKind::Groups(groups.facts()),
+            (None, Some(_)) => ReleaseKind::Discovered,
+            (None, None) => ReleaseKind::Sum,
         };
         let place = open.ledger.place_of(&setup.stream.name, setup.stream.last_step);
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
@@ -167,7 +167,7 @@ impl<W: Write + Send> Emitter<W> {
     }
 }
 
-fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usize) -> ReleasePlot {
+fn picture(setup: &ReleaseSetup, report: &Report, curves: Vec<Curve>, total_groups: usize) -> ReleasePlot {
     ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
@@ -179,7 +179,7 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
         ),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
-        at_once: setup.stream.band == Band::Simultaneous,
+        at_once: setup.stream.band == Coverage::Simultaneous,
         curves,
         total_groups,
         group_word: if setup.stream.measures.is_some() { "line" } else { "group" },

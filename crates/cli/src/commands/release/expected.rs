@@ -16,12 +16,12 @@ pub(super) struct Missing {
 }
 
 /// A declared file-name pattern, such as `daily/%Y-%m-%d.csv`.
-pub(super) struct Expected<'a> {
+pub(super) struct FilePattern<'a> {
     pattern: &'a str,
     calendar: &'a StepCalendar,
 }
 
-impl<'a> Expected<'a> {
+impl<'a> FilePattern<'a> {
     /// # Errors
     /// If the pattern is invalid.
     pub(super) fn new(pattern: &'a str, calendar: &'a StepCalendar) -> Result<Self> {

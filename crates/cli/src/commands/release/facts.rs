@@ -1,6 +1,6 @@
 //! The forecast of a run's table, and its JSON summary for programs.
 
-use super::setup::Setup;
+use super::setup::ReleaseSetup;
 use crate::stream::Files;
 use anyhow::Result;
 use evertally_declare::words::short;
@@ -28,7 +28,7 @@ pub(super) struct Forecast {
 
 impl Forecast {
     /// The forecast for the steps that this run publishes.
-    pub(super) fn of(setup: &Setup, files: &Files) -> Self {
+    pub(super) fn of(setup: &ReleaseSetup, files: &Files) -> Self {
         let (stream, groups) = (&setup.stream, setup.group_count() as u64);
         let plan = &stream.plan;
         let texts = setup.groups.iter().flat_map(|groups| groups.tuples()).flatten().map(|text| text.len() + 1);
@@ -92,7 +92,7 @@ fn size(bytes: f64) -> String {
 }
 
 /// Prints a JSON summary of the run, or of the plan.
-pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done: bool) -> Result<()> {
+pub(super) fn print_json(setup: &ReleaseSetup, files: &Files, error: &ErrorFacts, done: bool) -> Result<()> {
     let stream = &setup.stream;
     let (plan, forecast) = (&stream.plan, Forecast::of(setup, files));
     let mut summary = json!({

@@ -18,7 +18,7 @@ use evertally_publish::session::{Leg, Session};
 use evertally_tables::output::TableSpec;
 
 /// The declaration, validated as far as possible without a ledger.
-pub(super) struct Declared {
+pub(super) struct ValidatedDeclaration {
     declaration: Declaration,
     settings: Settings,
     pub(super) files: Files,
@@ -29,7 +29,7 @@ pub(super) struct Declared {
 
 /// Everything that a run needs, validated.
 #[derive(Clone)]
-pub(super) struct Setup {
+pub(super) struct ReleaseSetup {
     pub(super) stream: Stream,
     pub(super) groups: Option<GroupTable>,
     /// The number of groups that are already released, if the stream has begun.
@@ -48,7 +48,7 @@ pub(super) struct Setup {
     pub(super) calendars: Vec<StepCalendar>,
 }
 
-impl Declared {
+impl ValidatedDeclaration {
     /// The declaration from the program's flags and their configuration file.
     pub(super) fn from_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
@@ -78,13 +78,13 @@ impl Declared {
     }
 
     /// The plan of the declaration, for a stream that has not begun.
-    pub(super) fn standalone_setup(&self) -> Result<Setup> {
+    pub(super) fn standalone_setup(&self) -> Result<ReleaseSetup> {
         self.planned(self.settings.clone().of_whole_rows()?, None)
     }
 
     /// The plan under which the stream begins or has begun, through the last step that this run publishes. If the
     /// declaration has consecutive streams, this is the plan of the last one.
-    pub(super) fn under(&self, open: &mut OpenKey) -> Result<Setup> {
+    pub(super) fn under(&self, open: &mut OpenKey) -> Result<ReleaseSetup> {
         if !self.files.going_on.is_wanted {
             return self.at(&open.ledger, self.settings.clone());
         }
@@ -110,7 +110,7 @@ impl Declared {
         Ok(setup)
     }
 
-    fn at(&self, ledger: &Ledger, settings: Settings) -> Result<Setup> {
+    fn at(&self, ledger: &Ledger, settings: Settings) -> Result<ReleaseSetup> {
         let (settings, present) = settings.begun(ledger)?;
         let published = ledger.last_published(&settings.name);
         let now = Instant::from(jiff::Timestamp::now());
@@ -121,7 +121,7 @@ impl Declared {
         self.planned(settings, present)
     }
 
-    fn planned(&self, settings: Settings, present: Option<Present>) -> Result<Setup> {
+    fn planned(&self, settings: Settings, present: Option<Present>) -> Result<ReleaseSetup> {
         let mut bar = Bar::new(settings.request.horizon());
         let groups = match &settings.labels {
             Labels::Groups(table) => Some(table.clone()),
@@ -135,7 +135,7 @@ impl Declared {
         let table = TableSpec::of_stream(&stream).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.rows().clone()]);
-        Ok(Setup {
+        Ok(ReleaseSetup {
             stream,
             groups,
             present,
@@ -150,7 +150,7 @@ impl Declared {
     }
 }
 
-impl Setup {
+impl ReleaseSetup {
     /// The state from which the next stream continues.
     fn followed(mut self, open: &mut OpenKey) -> Result<Follows> {
         let name = self.stream.name.clone();

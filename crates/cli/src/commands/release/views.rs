@@ -1,19 +1,19 @@
 //! Views in continued runs: the values shown by earlier runs are read back from the table.
 
-use super::setup::Setup;
+use super::setup::ReleaseSetup;
 use crate::failure::usage;
 use crate::stream::Files;
 use anyhow::Result;
 use evertally_declare::declaration::Parameter::{Rebuild, View as ViewOf};
 use evertally_declare::declaration::follows_no_stream;
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
 use evertally_declare::problem::sentence;
 use evertally_ledger::disk::RealDisk;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::views::{View, ViewValue};
 use evertally_tables::input::{ReadOptions, for_each_event};
-use evertally_tables::output::{OutputFormat, Target, files_of};
+use evertally_tables::output::{AppendTarget, OutputFormat, files_of};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -21,18 +21,18 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Whether a view of this run depends on values shown before.
-fn looks_back(setup: &Setup) -> bool {
+fn looks_back(setup: &ReleaseSetup) -> bool {
     setup.stream.views.contains(&View::NonDecreasing)
 }
 
 /// Refuses a view that depends on earlier steps across streams: a band holds for the steps of one stream only.
-pub(super) fn check(setup: &Setup) -> Result<()> {
+pub(super) fn check(setup: &ReleaseSetup) -> Result<()> {
     if looks_back(setup) && setup.names.len() > 1 { Err(follows_no_stream().into()) } else { Ok(()) }
 }
 
 /// Refuses rows whose columns differ from those of the table to which they are appended.
-pub(super) fn check_columns(setup: &Setup, files: &Files, target: &Target) -> Result<()> {
-    let Target::Behind { path, .. } = target else { return Ok(()) };
+pub(super) fn check_columns(setup: &ReleaseSetup, files: &Files, target: &AppendTarget) -> Result<()> {
+    let AppendTarget::Behind { path, .. } = target else { return Ok(()) };
     let mut line = String::new();
     BufReader::new(File::open(path)?).read_line(&mut line)?;
     let has_views = match files.output_format {
@@ -60,7 +60,7 @@ pub(super) fn check_columns(setup: &Setup, files: &Files, target: &Target) -> Re
 }
 
 /// Reads the last shown value of every group, if a view looks back and the run does not begin at the first step.
-pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Session<RunningSums>) -> Result<()> {
+pub(super) fn recall(setup: &ReleaseSetup, out: &Path, before: u64, session: &mut Session<RunningSums>) -> Result<()> {
     if !looks_back(setup) || before == 0 {
         return Ok(());
     }
@@ -74,7 +74,7 @@ pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Sessi
     let labels = groups.iter().map(String::as_str).chain(["step", "view_value", "view_lower", "view_upper"]);
     let columns = Columns { time: "time".into(), labels: labels.map(str::to_owned).collect(), ..Columns::default() };
     let mut shown: HashMap<Vec<String>, (u64, ViewValue)> = HashMap::new();
-    let mut visit = |event: &Event<'_>| -> Result<(), Error> {
+    let mut visit = |event: &Event<'_>| -> Result<(), PipelineError> {
         let mut group: Vec<String> = event.labels().map(|label| label.to_string()).collect();
         let figures = group.split_off(groups.len());
         // The table was written by this program.

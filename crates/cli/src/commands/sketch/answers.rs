@@ -1,6 +1,6 @@
 //! The answers of a run, computed as the queried steps close.
 
-use super::querier::{Answer, AnswerError, Querier, QueryResults};
+use super::querier::{AnswerError, ItemAnswer, Querier, QueryResults};
 use super::questions::{QueryKind, Questions};
 use anyhow::Result;
 use evertally::sketch::{Answers as Given, Choice, CountSketch, ErrorLaw, Roster};
@@ -9,18 +9,18 @@ use evertally_publish::session::{ItemCounts, Session};
 use std::sync::atomic::AtomicBool;
 
 /// The answers so far.
-pub(super) struct Answers<'a> {
+pub(super) struct CollectedAnswers<'a> {
     questions: &'a Questions,
     confidence: f64,
     cancelled: &'a AtomicBool,
     /// All items, if all are queried at the same steps.
     all: Option<Roster>,
-    given: Vec<Answer>,
+    given: Vec<ItemAnswer>,
     /// The error of an answer at the last queried step.
     off: AnswerError,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> CollectedAnswers<'a> {
     pub(super) fn new(questions: &'a Questions, confidence: f64, cancelled: &'a AtomicBool) -> Self {
         Self { questions, confidence, cancelled, all: None, given: Vec::new(), off: AnswerError::default() }
     }
@@ -46,7 +46,7 @@ impl<'a> Answers<'a> {
         match &self.questions.asked {
             QueryKind::Each => self.given.extend(asked.iter().zip(&given.values).map(|(&item, &value)| {
                 let (lower, upper) = (value - half_width, value + half_width);
-                Answer { item, step, value, std_error, lower, upper }
+                ItemAnswer { item, step, value, std_error, lower, upper }
             })),
             QueryKind::Heaviest { top, threshold } => {
                 let heaviest = heaviest(&given, *top, *threshold);
@@ -54,7 +54,7 @@ impl<'a> Answers<'a> {
                 self.given.extend(heaviest.places.into_iter().map(|place| {
                     let value = given.values[place];
                     let (lower, upper) = ends(value);
-                    Answer { item: asked[place], step, value, std_error, lower, upper }
+                    ItemAnswer { item: asked[place], step, value, std_error, lower, upper }
                 }));
             }
         }
@@ -62,7 +62,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-impl Querier<ItemCounts> for Answers<'_> {
+impl Querier<ItemCounts> for CollectedAnswers<'_> {
     fn answer_due(&mut self, session: &mut Session<ItemCounts>) -> Result<()> {
         while let Some(sketch) = session.next_step()? {
             refuse_if(self.cancelled)?;

@@ -1,18 +1,18 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
 use super::heavy::tree_of;
-use super::querier::{Answer, AnswerError};
+use super::querier::{AnswerError, ItemAnswer};
 use super::questions::{QueryKind, Questions};
-use super::setup::Setup;
+use super::setup::SketchSetup;
 use crate::stream::SideFiles;
 use anyhow::Result;
 use evertally::number::Grid;
 use evertally::sketch::Table;
 use evertally_ledger::ledger::OpenKey;
-use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
-use evertally_publish::report::{Released, Report, SketchFacts};
-use evertally_publish::rows::{Amount, ReleaseRow, seven_digits};
-use evertally_tables::output::{OutputFile, Publication, TableWriter};
+use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, RankingChart, ReleasePlot, TimeLabels};
+use evertally_publish::report::{ReleaseKind, Report, SketchFacts};
+use evertally_publish::rows::{ReleaseRow, ReleasedValue, seven_digits};
+use evertally_tables::output::{OutputFile, RunOutputs, TableWriter};
 
 /// The maximum number of items in a ranking.
 const MAX_RANKED_ITEMS: usize = 30;
@@ -22,8 +22,8 @@ const MAX_POINTS: usize = 16_384;
 const MAX_EXACT_MULTIPLE: f64 = (1u64 << 53) as f64;
 
 /// Writes the table, and keeps the points for the picture.
-pub(super) struct Emitter<'a> {
-    setup: &'a Setup,
+pub(super) struct AnswerEmitter<'a> {
+    setup: &'a SketchSetup,
     questions: &'a Questions,
     /// The texts of the items, by index.
     names: &'a [Vec<String>],
@@ -51,16 +51,16 @@ struct Drawn {
 }
 
 /// An answer as it is published.
-struct Row {
+struct PublishedAnswer {
     text: String,
     value: f64,
     lower: f64,
     upper: f64,
 }
 
-impl<'a> Emitter<'a> {
+impl<'a> AnswerEmitter<'a> {
     pub(super) fn new(
-        setup: &'a Setup,
+        setup: &'a SketchSetup,
         questions: &'a Questions,
         names: &'a [Vec<String>],
         out: OutputFile,
@@ -78,7 +78,7 @@ impl<'a> Emitter<'a> {
 
     /// Writes all answers, in the order of the queries and, for each item, in order of time; the heaviest items of a
     /// step in their own order.
-    pub(super) fn answers(&mut self, answers: &[Answer]) -> Result<()> {
+    pub(super) fn answers(&mut self, answers: &[ItemAnswer]) -> Result<()> {
         let mut answers = answers.to_vec();
         if matches!(self.questions.asked, QueryKind::Each) {
             answers.sort_by_key(|answer| answer.item); // stable: steps stay in order
@@ -90,10 +90,10 @@ impl<'a> Emitter<'a> {
     }
 
     /// Draws the first items over time: those listed at the last step, if the heaviest are selected.
-    fn draw_over_time(&mut self, answers: &[Answer]) {
+    fn draw_over_time(&mut self, answers: &[ItemAnswer]) {
         let last = self.questions.last_step();
         let shown = answers.iter().filter(|answer| answer.step == last).take(MAX_SHOWN);
-        let drawn = |answer: &Answer| {
+        let drawn = |answer: &ItemAnswer| {
             let curve = Curve { name: self.names[answer.item].join(", "), points: vec![] };
             Drawn { item: answer.item, curve, passed: 0 }
         };
@@ -103,7 +103,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn answer(&mut self, answer: &Answer) -> Result<()> {
+    fn answer(&mut self, answer: &ItemAnswer) -> Result<()> {
         let calendar = &self.setup.stream.calendar;
         let (row, step) = (self.row(answer), answer.step);
         self.time.clear();
@@ -115,7 +115,7 @@ impl<'a> Emitter<'a> {
             span: (calendar.start_of(step), calendar.end_of(step)),
             groups: &texts,
             step,
-            value: Amount { text: &row.text, number: row.value },
+            value: ReleasedValue { text: &row.text, number: row.value },
             std_error: seven_digits(answer.std_error),
             lower: row.lower,
             upper: row.upper,
@@ -128,7 +128,7 @@ impl<'a> Emitter<'a> {
                     drawn.passed += 1;
                     if drawn.passed.is_multiple_of(*stride) || last {
                         let at = calendar.end_of(step).micros() as f64 / 1e6;
-                        let Row { value, lower, upper, .. } = row;
+                        let PublishedAnswer { value, lower, upper, .. } = row;
                         drawn.curve.points.push(Point { at, value, lower, upper, truth: None });
                     }
                 }
@@ -150,7 +150,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// An answer in units of the table, its interval rounded outwards.
-    fn row(&self, answer: &Answer) -> Row {
+    fn row(&self, answer: &ItemAnswer) -> PublishedAnswer {
         let (unit, value) = (self.unit, answer.value);
         match multiple_of(unit, value) {
             Some(multiple) => {
@@ -160,9 +160,9 @@ impl<'a> Emitter<'a> {
                 let shifted = |by: i128| unit.to_f64(multiple.saturating_add(by));
                 let (lower, upper) = (-outwards(value - answer.lower), outwards(answer.upper - value));
                 let [value, lower, upper] = [0, lower, upper].map(shifted);
-                Row { text: unit.format(multiple), value, lower, upper }
+                PublishedAnswer { text: unit.format(multiple), value, lower, upper }
             }
-            None => Row { text: value.to_string(), value, lower: answer.lower, upper: answer.upper },
+            None => PublishedAnswer { text: value.to_string(), value, lower: answer.lower, upper: answer.upper },
         }
     }
 
@@ -172,14 +172,14 @@ impl<'a> Emitter<'a> {
         open: &OpenKey,
         last_step: u64,
         off: AnswerError,
-        publication: &mut Publication,
+        publication: &mut RunOutputs,
     ) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
         if setup.files.is_table_alone() {
             return Ok(());
         }
-        let released = Released::Sketch(facts(setup, self.questions, off)?);
+        let released = ReleaseKind::Sketch(facts(setup, self.questions, off)?);
         let place = open.ledger.place_of(&setup.stream.name, last_step);
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut side_files = SideFiles { stream: &setup.stream, files: &setup.files, publication };
@@ -202,7 +202,7 @@ fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
 }
 
 /// The facts of the sketch for the report.
-fn facts(setup: &Setup, questions: &Questions, off: AnswerError) -> Result<SketchFacts> {
+fn facts(setup: &SketchSetup, questions: &Questions, off: AnswerError) -> Result<SketchFacts> {
     Ok(SketchFacts {
         kind: match tree_of(&setup.plan) {
             Some(tree) => {
@@ -226,7 +226,7 @@ fn facts(setup: &Setup, questions: &Questions, off: AnswerError) -> Result<Sketc
 }
 
 /// Items as curves over time.
-fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -> ReleasePlot {
+fn over_time(setup: &SketchSetup, items: usize, report: &Report, curves: Vec<Drawn>) -> ReleasePlot {
     ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
@@ -244,12 +244,18 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
 }
 
 /// The first answers of the last step, one below the other.
-fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<RankedItem>, total: usize) -> Ranking {
+fn ranking(
+    setup: &SketchSetup,
+    questions: &Questions,
+    report: &Report,
+    items: Vec<RankedItem>,
+    total: usize,
+) -> RankingChart {
     let calendar = &setup.stream.calendar;
     let one_step = questions.step_count() == 1 || !matches!(questions.asked, QueryKind::Each);
     let last = calendar.format(calendar.end_of(questions.last_step()));
     let when = if one_step { format!(", up to {last}") } else { String::new() };
-    Ranking {
+    RankingChart {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
         label: format!("Estimated {} since {}{when}", setup.stream.quantity(), setup.stream.start_in_words()),

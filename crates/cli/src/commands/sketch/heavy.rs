@@ -1,6 +1,6 @@
 //! Heavy keys, found without a list in a tree of counts.
 
-use super::querier::{Answer, AnswerError, Querier, QueryResults};
+use super::querier::{AnswerError, ItemAnswer, Querier, QueryResults};
 use super::questions::{QueryKind, Questions};
 use anyhow::Result;
 use evertally::sketch::{Choice, DyadicCounts, KeyTree, Shape, SketchPlan};
@@ -18,7 +18,7 @@ pub(super) struct HeavyKeys<'a> {
     places: HashMap<u64, usize>,
     /// The keys, in the order in which they were found.
     names: Vec<Vec<String>>,
-    given: Vec<Answer>,
+    given: Vec<ItemAnswer>,
     off: AnswerError,
     /// At the last step, a key with at least this count is listed with the declared confidence.
     surely: f64,
@@ -59,7 +59,7 @@ impl<'a> HeavyKeys<'a> {
             });
             let value = hit.estimate.value;
             let (lower, upper) = chosen.of(value);
-            self.given.push(Answer { item, step, value, std_error, lower, upper });
+            self.given.push(ItemAnswer { item, step, value, std_error, lower, upper });
         }
         self.off = AnswerError { std_error, collisions: 0.0, half_width: errors.half_width(self.confidence)? };
         // Noise may pull any block of the key below the threshold, on every level except the root's.

@@ -16,7 +16,7 @@ pub(super) trait Querier<T: Accumulator> {
 pub(super) struct QueryResults {
     /// The texts of the items, by index.
     pub(super) names: Vec<Vec<String>>,
-    pub(super) given: Vec<Answer>,
+    pub(super) given: Vec<ItemAnswer>,
     pub(super) off: AnswerError,
     /// Without a list: the count from which a key is listed with the declared confidence.
     pub(super) surely: Option<f64>,
@@ -24,7 +24,7 @@ pub(super) struct QueryResults {
 
 /// The answer to a query of an item, given by its index in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub(super) struct ItemAnswer {
     pub(super) item: usize,
     pub(super) step: u64,
     pub(super) value: f64,

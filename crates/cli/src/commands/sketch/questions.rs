@@ -3,7 +3,7 @@
 use crate::failure::usage;
 use anyhow::Result;
 use evertally_declare::declaration::{Parameter, Questions as Asking, parse_time};
-use evertally_declare::event::{Columns, Event, Role};
+use evertally_declare::event::{ColumnRole, Columns, Event};
 use evertally_declare::identity::Identities;
 use evertally_declare::steps::{Instant, StepCalendar, TimeParser};
 use evertally_declare::tuples::push_encoded;
@@ -33,11 +33,11 @@ pub(super) struct Questions {
     /// Their bytes, different for different tuples.
     pub(super) items: Vec<Box<[u8]>>,
     /// The items that are queried at each step.
-    schedule: Schedule,
+    schedule: QuerySchedule,
 }
 
 #[derive(Debug)]
-enum Schedule {
+enum QuerySchedule {
     /// All items, at all of these steps.
     All(Vec<u64>),
     /// Each item at its own step.
@@ -47,7 +47,7 @@ enum Schedule {
 impl Questions {
     /// Whether each query has its own time.
     pub(super) fn has_own_times(&self) -> bool {
-        matches!(self.schedule, Schedule::Own(_))
+        matches!(self.schedule, QuerySchedule::Own(_))
     }
 
     /// The kind of query and the file of items that the flags name; `None` if they name none.
@@ -62,14 +62,14 @@ impl Questions {
         args: &Asking,
         (asked, path): (QueryKind, PathBuf),
         (columns, ids): (&[String], Identities),
-        span: Span<'_>,
-        times: Times,
+        span: QuerySpan<'_>,
+        times: TimeParsers,
         reading: &ReadOptions,
     ) -> Result<Self> {
-        let Times { mut declared, of_files: times } = times;
+        let TimeParsers { mut declared, of_files: times } = times;
         let steps = steps(args, span, &mut declared)?;
         let distinct = matches!(asked, QueryKind::Heaviest { .. });
-        let reader = Reader {
+        let reader = ItemReader {
             distinct,
             at_column: args.at_column.as_ref(),
             span,
@@ -85,7 +85,7 @@ impl Questions {
         let schedule = if args.at_column.is_some() {
             let mut own = BTreeMap::<u64, Vec<usize>>::new();
             found.iter().enumerate().for_each(|(item, found)| own.entry(found.step).or_default().push(item));
-            Schedule::Own(own)
+            QuerySchedule::Own(own)
         } else {
             let answers = steps.len() as u64 * found.len() as u64; // fits: both are in memory, and steps are limited
             if answers > MAX_ANSWERS {
@@ -93,62 +93,62 @@ impl Questions {
                     "{answers} answers are more than the maximum of {MAX_ANSWERS}; query fewer steps or items"
                 )));
             }
-            Schedule::All(steps)
+            QuerySchedule::All(steps)
         };
         let (tuples, items) = found.into_iter().map(|found| (found.tuple, found.item)).unzip();
         Ok(Self { asked, tuples, items, schedule })
     }
 
     /// Queries for heavy keys at some steps, without a list.
-    pub(super) fn for_heavy_keys(args: &Asking, span: Span<'_>, mut times: TimeParser) -> Result<Self> {
+    pub(super) fn for_heavy_keys(args: &Asking, span: QuerySpan<'_>, mut times: TimeParser) -> Result<Self> {
         let asked = QueryKind::Heaviest { top: args.top, threshold: args.threshold };
-        let schedule = Schedule::All(steps(args, span, &mut times)?);
+        let schedule = QuerySchedule::All(steps(args, span, &mut times)?);
         Ok(Self { asked, tuples: Vec::new(), items: Vec::new(), schedule })
     }
 
     /// Whether there is a query at a step.
     pub(super) fn is_asked_at(&self, step: u64) -> bool {
         match &self.schedule {
-            Schedule::All(steps) => steps.binary_search(&step).is_ok(),
-            Schedule::Own(steps) => steps.contains_key(&step),
+            QuerySchedule::All(steps) => steps.binary_search(&step).is_ok(),
+            QuerySchedule::Own(steps) => steps.contains_key(&step),
         }
     }
 
     /// The last queried step.
     pub(super) fn last_step(&self) -> u64 {
         match &self.schedule {
-            Schedule::All(steps) => *steps.last().expect("some step is asked for"),
-            Schedule::Own(steps) => *steps.keys().next_back().expect("some item is asked for"),
+            QuerySchedule::All(steps) => *steps.last().expect("some step is asked for"),
+            QuerySchedule::Own(steps) => *steps.keys().next_back().expect("some item is asked for"),
         }
     }
 
     /// The number of queried steps.
     pub(super) fn step_count(&self) -> usize {
         match &self.schedule {
-            Schedule::All(steps) => steps.len(),
-            Schedule::Own(steps) => steps.len(),
+            QuerySchedule::All(steps) => steps.len(),
+            QuerySchedule::Own(steps) => steps.len(),
         }
     }
 
     /// Whether each item is queried at several steps.
     pub(super) fn is_series(&self) -> bool {
-        matches!(&self.schedule, Schedule::All(steps) if steps.len() > 1)
+        matches!(&self.schedule, QuerySchedule::All(steps) if steps.len() > 1)
     }
 
     /// The queried steps, rising.
     pub(super) fn steps(&self) -> Vec<u64> {
         match &self.schedule {
-            Schedule::All(steps) => steps.clone(),
-            Schedule::Own(steps) => steps.keys().copied().collect(),
+            QuerySchedule::All(steps) => steps.clone(),
+            QuerySchedule::Own(steps) => steps.keys().copied().collect(),
         }
     }
 
     /// The items that are queried at a step, by index in the file.
     pub(super) fn items_at(&self, step: u64) -> Vec<usize> {
         match &self.schedule {
-            Schedule::All(steps) if steps.binary_search(&step).is_ok() => (0..self.items.len()).collect(),
-            Schedule::All(_) => vec![],
-            Schedule::Own(steps) => steps.get(&step).cloned().unwrap_or_default(),
+            QuerySchedule::All(steps) if steps.binary_search(&step).is_ok() => (0..self.items.len()).collect(),
+            QuerySchedule::All(_) => vec![],
+            QuerySchedule::Own(steps) => steps.get(&step).cloned().unwrap_or_default(),
         }
     }
 
@@ -170,20 +170,20 @@ impl Questions {
 }
 
 /// Parsers for declared times and for times in files of items.
-pub(super) struct Times {
+pub(super) struct TimeParsers {
     pub(super) declared: TimeParser,
     pub(super) of_files: TimeParser,
 }
 
 /// The steps that can be queried.
 #[derive(Clone, Copy)]
-pub(super) struct Span<'a> {
+pub(super) struct QuerySpan<'a> {
     pub(super) calendar: &'a StepCalendar,
     pub(super) last_step: u64,
 }
 
 /// The steps named by the flags, rising.
-fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
+fn steps(args: &Asking, span: QuerySpan<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
     let last_step = span.last_step;
     let mut steps = match (&args.at, args.every_query, &args.at_column) {
         (None, None, _) => vec![last_step],
@@ -207,7 +207,7 @@ fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u6
     Ok(steps)
 }
 
-impl Span<'_> {
+impl QuerySpan<'_> {
     /// The step that contains a time, or the problem in words if it cannot be queried.
     fn step_at(self, instant: Instant) -> std::result::Result<u64, String> {
         match self.calendar.step_of(instant) {
@@ -223,21 +223,21 @@ impl Span<'_> {
 }
 
 /// Reads a file of items.
-struct Reader<'a> {
+struct ItemReader<'a> {
     /// Whether the items of the file must be distinct.
     distinct: bool,
     /// The column with the time of each item, if items have their own times.
     at_column: Option<&'a String>,
-    span: Span<'a>,
+    span: QuerySpan<'a>,
     times: TimeParser,
     seen: HashSet<Vec<u8>>,
-    found: Vec<Found>,
+    found: Vec<ItemRow>,
     /// How cells become items.
     ids: Identities,
 }
 
 /// A row of a file of items.
-struct Found {
+struct ItemRow {
     /// The texts as in the file.
     tuple: Vec<String>,
     /// The bytes of the item.
@@ -246,9 +246,9 @@ struct Found {
     step: u64,
 }
 
-impl Reader<'_> {
+impl ItemReader<'_> {
     /// The items of a file.
-    fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<Found>> {
+    fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<ItemRow>> {
         // The reader needs a time column; if there is none, a key column takes its place and the cell is ignored.
         let time = self.at_column.unwrap_or(&columns[0]).clone();
         let columns = Columns { time, labels: columns.to_vec(), ..Columns::default() };
@@ -261,23 +261,23 @@ impl Reader<'_> {
     fn row(&mut self, row: &Event<'_>) -> Result<()> {
         let (mut item, mut text) = (Vec::new(), String::new());
         for column in 0..row.label_count() {
-            let Some(cell) = row.identity(Role::Label(column), self.ids, &mut text)? else {
-                return Err(row.error(Role::Label(column), "the item has no value in this column").into());
+            let Some(cell) = row.identity(ColumnRole::Label(column), self.ids, &mut text)? else {
+                return Err(row.error(ColumnRole::Label(column), "the item has no value in this column").into());
             };
             push_encoded(&mut item, cell);
         }
         if self.distinct && !self.seen.insert(item.clone()) {
-            return Err(row.error(Role::Label(0), "this candidate is in the file twice; list it once").into());
+            return Err(row.error(ColumnRole::Label(0), "this candidate is in the file twice; list it once").into());
         }
         let step = match self.at_column {
             None => 0,
             Some(_) => {
                 let instant = self.times.parse_event(row)?;
-                self.span.step_at(instant).map_err(|problem| row.bad_cell(Role::Time, problem))?
+                self.span.step_at(instant).map_err(|problem| row.bad_cell(ColumnRole::Time, problem))?
             }
         };
         let tuple = row.labels().map(|label| label.to_string()).collect();
-        self.found.push(Found { tuple, item: item.into(), step });
+        self.found.push(ItemRow { tuple, item: item.into(), step });
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! From a declaration to its plan, files and queries, before any event is read.
 
 use super::instead::ReleaseAlternative;
-use super::questions::{Questions, Span, Times};
+use super::questions::{QuerySpan, Questions, TimeParsers};
 use crate::failure::usage;
 use crate::stream::{Files, SketchFlags, with_config};
 use anyhow::{Context, Result};
 use evertally::number::Grid;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
-use evertally::stream::Sampling;
+use evertally::stream::LazySampling;
 use evertally_declare::closing;
 use evertally_declare::declaration::{Items, Labels, Use, Written};
 use evertally_declare::stream::Stream;
@@ -19,7 +19,7 @@ use evertally_tables::output::TableSpec;
 const EXTRA_DIGITS: u8 = 4;
 
 /// Everything that a run needs, validated.
-pub(super) struct Setup {
+pub(super) struct SketchSetup {
     pub(super) stream: Stream,
     pub(super) files: Files,
     pub(super) plan: SketchPlan,
@@ -32,7 +32,7 @@ pub(super) struct Setup {
     pub(super) instead: Option<ReleaseAlternative>,
 }
 
-impl Setup {
+impl SketchSetup {
     pub(super) fn new(flags: SketchFlags) -> Result<Self> {
         let written = with_config(flags, Use::Sketch)?;
         let mut settings = written.declaration.resolve()?;
@@ -45,7 +45,7 @@ impl Setup {
         let Labels::Items(Items { columns, shape }) = settings.labels.clone() else {
             unreachable!("checked: a sketch has items")
         };
-        let plan = SketchPlan::new(settings.request.clone(), shape, Sampling::Keyed)?;
+        let plan = SketchPlan::new(settings.request.clone(), shape, LazySampling::Keyed)?;
         let rows = match shape {
             Shape::CountSketch(table) => Some(table),
             _ => None,
@@ -60,7 +60,7 @@ impl Setup {
         let table = table.with_instants(stream.calendar.zone());
         let (mut read, mut instead) = (None, None);
         if rows.is_none() && (!files.plan_only || questions.threshold.is_some()) {
-            let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
+            let span = QuerySpan { calendar: &stream.calendar, last_step: stream.last_step };
             let heavy = Questions::for_heavy_keys(&questions, span, declared.clone())?;
             stream.last_step = heavy.last_step();
             read = Some(heavy);
@@ -78,8 +78,8 @@ impl Setup {
             }
             files.add_side_input(path.clone());
             let list = path.clone();
-            let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
-            let times = Times { declared, of_files: file_times };
+            let span = QuerySpan { calendar: &stream.calendar, last_step: stream.last_step };
+            let times = TimeParsers { declared, of_files: file_times };
             let questions =
                 Questions::read(&questions, (asked, path), (&columns, stream.ids), span, times, &files.reading)?;
             stream.last_step = questions.last_step();

@@ -14,7 +14,7 @@ use evertally_plot::canvas::Canvas;
 use evertally_plot::frame::Frame;
 use evertally_plot::lines;
 use evertally_plot::sheet::{SheetTexts, sheet};
-use evertally_plot::style::{Anchor, MARGIN, ROOM, SMALL, Stroke, TextStyle, ink};
+use evertally_plot::style::{MARGIN, ROOM, SMALL, Stroke, TextAnchor, TextStyle, ink};
 use evertally_plot::text::width;
 
 /// δ ranges from 10⁻¹ to ten to minus this.
@@ -234,7 +234,7 @@ fn regions(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, columns: &[Ve
         let Some(&(at, y)) = inside.iter().filter(free).min_by(|a, b| far(a).total_cmp(&far(b))) else { continue };
         // Keeps the text readable over lines.
         canvas.area(&[(at - reach, y - 11.0, y + 10.0), (at + reach, y - 11.0, y + 10.0)], "#ffffff", 0.8);
-        canvas.text(at, y + 4.0, name, TextStyle::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
+        canvas.text(at, y + 4.0, name, TextStyle::new(14.0, ink::TEXT).bold().anchor(TextAnchor::Middle));
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 
 const HEIGHT: f64 = 400.0;
@@ -18,7 +18,7 @@ pub(super) const OMITTED_NOTE: &str =
     "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
 
 /// One family at one horizon.
-struct Record {
+struct CurveRecord {
     horizon: u64,
     family: MechanismName,
     resolved: MechanismName,
@@ -34,7 +34,7 @@ pub(super) fn max_variance(studio: &mut FigureContext, horizon: u64) -> Result<F
     let records = zcdp_records(studio, &horizons);
     let mut lines = family_lines(&records, |_, value| value);
     let bound: Vec<(f64, f64)> = horizons.iter().map(|&t| (t as f64, gaussian_lower_bound(t).powi(2))).collect();
-    lines.push(Line { label: "lower bound".into(), look: look("lower bound"), points: bound.clone() });
+    lines.push(PanelLine { label: "lower bound".into(), look: look("lower bound"), points: bound.clone() });
     let words = SheetTexts {
         title: "Largest variance by horizon".into(),
         subtitle: "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for each horizon."
@@ -104,7 +104,7 @@ pub(super) fn pure_error(studio: &mut FigureContext, horizon: u64) -> Result<Fig
     Ok(FigureFiles { svg, csv: csv(header, rows)? })
 }
 
-fn zcdp_records(studio: &mut FigureContext, horizons: &[u64]) -> Vec<Record> {
+fn zcdp_records(studio: &mut FigureContext, horizons: &[u64]) -> Vec<CurveRecord> {
     records(studio, horizons, families, NoiseKind::Gaussian)
 }
 
@@ -114,7 +114,7 @@ fn records<F: Iterator<Item = MechanismName>>(
     horizons: &[u64],
     families: impl Fn(u64) -> F,
     law: NoiseKind,
-) -> Vec<Record> {
+) -> Vec<CurveRecord> {
     studio.bar.inc_length(horizons.len() as u64);
     let mut records = Vec::new();
     for &horizon in horizons {
@@ -129,14 +129,14 @@ fn records<F: Iterator<Item = MechanismName>>(
                 }
                 NoiseKind::Laplace => (2.0 * norms.l1 * norms.l1 * m.mean_row_norm_squared(), None),
             };
-            records.push(Record { horizon, family, resolved: m.name(), value, exact });
+            records.push(CurveRecord { horizon, family, resolved: m.name(), value, exact });
         }
         studio.bar.inc(1);
     }
     records
 }
 
-impl Record {
+impl CurveRecord {
     fn row(&self, over: f64) -> [String; 5] {
         let family = self.family.to_string();
         let exact = cell(self.exact.map(|exact| exact / over));
@@ -150,7 +150,7 @@ impl Record {
 }
 
 /// One line per family, and a second one if the exact sensitivity is visibly smaller.
-fn family_lines(records: &[Record], of: impl Fn(u64, f64) -> f64) -> Vec<Line> {
+fn family_lines(records: &[CurveRecord], of: impl Fn(u64, f64) -> f64) -> Vec<PanelLine> {
     let mut names: Vec<MechanismName> = Vec::new();
     for record in records.iter().filter(|record| !is_plain_noise(record.family)) {
         if !names.contains(&record.family) {
@@ -159,19 +159,19 @@ fn family_lines(records: &[Record], of: impl Fn(u64, f64) -> f64) -> Vec<Line> {
     }
     let mut lines = Vec::new();
     for family in names {
-        let own: Vec<&Record> = records.iter().filter(|record| record.family == family).collect();
+        let own: Vec<&CurveRecord> = records.iter().filter(|record| record.family == family).collect();
         let (label, look) = (family.to_string(), look(&family.to_string()));
         if own.iter().any(|record| record.gains()) {
             let known = own.iter().filter_map(|r| Some((r.horizon as f64, of(r.horizon, r.exact?))));
-            lines.push(Line { label: format!("{label}, exact"), look: look.variant(), points: known.collect() });
+            lines.push(PanelLine { label: format!("{label}, exact"), look: look.variant(), points: known.collect() });
         }
         let points = own.iter().map(|r| (r.horizon as f64, of(r.horizon, r.value))).collect();
-        lines.push(Line { label, look, points });
+        lines.push(PanelLine { label, look, points });
     }
     lines
 }
 
-fn chart(words: &SheetTexts, caption: &str, lines: Vec<Line>) -> String {
+fn chart(words: &SheetTexts, caption: &str, lines: Vec<PanelLine>) -> String {
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), HORIZON);
     let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();

@@ -7,7 +7,7 @@ use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 
 /// Every second power of two starting at 16, and the horizon itself.
@@ -19,7 +19,7 @@ fn horizons(longest: u64) -> Vec<u64> {
 /// Runs every family at every horizon.
 pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let horizons = horizons(horizon);
-    let (mut times, mut words_of) = (Vec::<Line>::new(), Vec::<Line>::new());
+    let (mut times, mut words_of) = (Vec::<PanelLine>::new(), Vec::<PanelLine>::new());
     let mut rows = Vec::new();
     studio.bar.inc_length(horizons.len() as u64);
     for &t in &horizons {
@@ -72,15 +72,15 @@ pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFil
     Ok(FigureFiles { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
 }
 
-fn add(lines: &mut Vec<Line>, name: &str, horizon: u64, value: f64) {
+fn add(lines: &mut Vec<PanelLine>, name: &str, horizon: u64, value: f64) {
     let place = lines.iter().position(|line| line.label == name).unwrap_or_else(|| {
-        lines.push(Line { label: name.into(), look: look(name), points: Vec::new() });
+        lines.push(PanelLine { label: name.into(), look: look(name), points: Vec::new() });
         lines.len() - 1
     });
     lines[place].points.push((horizon as f64, value));
 }
 
-fn panel(lines: Vec<Line>, caption: &str, height: f64) -> Panel {
+fn panel(lines: Vec<PanelLine>, caption: &str, height: f64) -> Panel {
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), "horizon T (steps)");
     let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();

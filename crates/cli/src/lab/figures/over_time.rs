@@ -8,13 +8,13 @@ use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, SmallPanel};
+use evertally_plot::lines::{self, PanelLine, SmallPanel};
 use evertally_plot::sheet::SheetTexts;
-use evertally_plot::style::Look;
+use evertally_plot::style::LineStyle;
 use evertally_plot::text::number;
 
 /// One family.
-struct Record {
+struct FamilyRecord {
     family: MechanismName,
     resolved: MechanismName,
     /// ‖L_t‖² for the steps 1 … T.
@@ -25,7 +25,7 @@ struct Record {
     exact: Option<f64>,
 }
 
-impl Record {
+impl FamilyRecord {
     fn points(&self, factor: f64) -> Vec<(f64, f64)> {
         self.squares.iter().zip(1u64..).map(|(square, step)| (step as f64, factor * square)).collect()
     }
@@ -47,7 +47,7 @@ impl Record {
 /// Variance at every step of a horizon, under zCDP.
 pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let records = records(studio, horizon);
-    let shown: Vec<&Record> = records.iter().filter(|record| !is_plain_noise(record.family)).collect();
+    let shown: Vec<&FamilyRecord> = records.iter().filter(|record| !is_plain_noise(record.family)).collect();
     let best = shown.iter().min_by(|a, b| a.largest().total_cmp(&b.largest())).expect("trees support every horizon");
     let panels: Vec<SmallPanel> = shown.iter().map(|record| panel(record, best)).collect();
     let words = SheetTexts {
@@ -66,7 +66,7 @@ pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFil
     Ok(FigureFiles { svg: lines::small_panels(&words, &x, &y, &panels), csv: table(&records)? })
 }
 
-fn records(studio: &mut FigureContext, horizon: u64) -> Vec<Record> {
+fn records(studio: &mut FigureContext, horizon: u64) -> Vec<FamilyRecord> {
     let families: Vec<MechanismName> = families(horizon).collect();
     studio.bar.inc_length(families.len() as u64);
     let mut records = Vec::new();
@@ -75,30 +75,30 @@ fn records(studio: &mut FigureContext, horizon: u64) -> Vec<Record> {
         let Some(m) = studio.survey.mechanism(family, NoiseKind::Gaussian, Objective::Max, horizon) else { continue };
         let squares = (1..=horizon).map(|step| m.row_norm_squared(step)).collect();
         let (norm, exact) = (m.column_norms().l2_squared, studio.survey.exact(&*m));
-        records.push(Record { family, resolved: m.name(), squares, norm, exact });
+        records.push(FamilyRecord { family, resolved: m.name(), squares, norm, exact });
     }
     records
 }
 
 /// The best mechanism in the background, exact accounting pale, the mechanism itself on top.
-fn panel(record: &Record, best: &Record) -> SmallPanel {
+fn panel(record: &FamilyRecord, best: &FamilyRecord) -> SmallPanel {
     let name = record.family.to_string();
     let mut lines = Vec::new();
-    let mut add = |look, points| lines.push(Line { label: String::new(), look, points });
+    let mut add = |look, points| lines.push(PanelLine { label: String::new(), look, points });
     if record.family != best.family {
-        add(Look { width: 3.0, ..look("lower bound") }, best.points(best.norm));
+        add(LineStyle { width: 3.0, ..look("lower bound") }, best.points(best.norm));
     }
     if let Some(exact) = record.gain() {
-        add(Look { dash: None, opacity: 0.45, ..look(&name) }, record.points(exact));
+        add(LineStyle { dash: None, opacity: 0.45, ..look(&name) }, record.points(exact));
     }
-    add(Look { dash: None, width: 1.25, ..look(&name) }, record.points(record.norm));
+    add(LineStyle { dash: None, width: 1.25, ..look(&name) }, record.points(record.norm));
     let exact = record.gain().map(|exact| format!(" (exact {})", number(record.largest() * exact / record.norm)));
     let note = format!("max {}{}, mean {}", number(record.largest()), exact.unwrap_or_default(), number(record.mean()));
     SmallPanel { name, note, lines }
 }
 
-fn table(records: &[Record]) -> Result<Vec<u8>> {
-    let row = |record: &Record, step: usize, square: f64| {
+fn table(records: &[FamilyRecord]) -> Result<Vec<u8>> {
+    let row = |record: &FamilyRecord, step: usize, square: f64| {
         let exact = cell(record.exact.map(|exact| exact * square));
         let by_norm = (record.norm * square).to_string();
         [record.family.to_string(), record.resolved.to_string(), step.to_string(), by_norm, exact]

@@ -8,7 +8,7 @@ use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
 use contest::{NoiseVariant, SketchBenchmark};
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 
 /// The width if the horizon varies, and the number of events if the width varies.
@@ -73,15 +73,15 @@ pub(super) fn draw(studio: &mut FigureContext, longest: u64) -> Result<FigureFil
     Ok(FigureFiles { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
 }
 
-fn add(lines: &mut Vec<Line>, way: NoiseVariant, x: f64, y: f64) {
-    let place = lines.iter().position(|line: &Line| line.label == way.name()).unwrap_or_else(|| {
-        lines.push(Line { label: way.name().into(), look: look(way.name()), points: vec![] });
+fn add(lines: &mut Vec<PanelLine>, way: NoiseVariant, x: f64, y: f64) {
+    let place = lines.iter().position(|line: &PanelLine| line.label == way.name()).unwrap_or_else(|| {
+        lines.push(PanelLine { label: way.name().into(), look: look(way.name()), points: vec![] });
         lines.len() - 1
     });
     lines[place].points.push((x, y));
 }
 
-fn panel(lines: Vec<Line>, axis: &str, caption: &str) -> Panel {
+fn panel(lines: Vec<PanelLine>, axis: &str, caption: &str) -> Panel {
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), axis);
     let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();

@@ -3,7 +3,7 @@
 use evertally::mechanism::{Dash, Family, Hue, Mark, MechanismName};
 use evertally_plot::style::dash::{DASHED, MIXED, SOLID};
 use evertally_plot::style::ink::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Shade, VERMILION};
-use evertally_plot::style::{Look, Marker};
+use evertally_plot::style::{LineStyle, Marker};
 
 /// Lines that do not belong to a mechanism.
 const OTHERS: [(&str, Line); 8] = [
@@ -62,10 +62,10 @@ fn known() -> impl Iterator<Item = (&'static str, Line)> {
 }
 
 /// The style of a mechanism, by its name without the parameters.
-pub(super) fn look(name: &str) -> Look {
+pub(super) fn look(name: &str) -> LineStyle {
     let family = name.split('(').next().unwrap_or(name);
     let line = known().find(|(known, _)| *known == family);
-    line.map_or_else(|| Look::of_unknown(family), |(_, line)| Look::new(line.shade, line.dash, line.marker))
+    line.map_or_else(|| LineStyle::of_unknown(family), |(_, line)| LineStyle::new(line.shade, line.dash, line.marker))
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_family_has_a_look_of_its_own() {
-        let looks: Vec<Look> = known().map(|(name, _)| look(name)).collect();
+        let looks: Vec<LineStyle> = known().map(|(name, _)| look(name)).collect();
         for (i, a) in looks.iter().enumerate() {
             for b in &looks[..i] {
                 assert!((a.colour, a.dash, a.marker) != (b.colour, b.dash, b.marker), "{a:?}");

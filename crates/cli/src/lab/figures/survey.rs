@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Family, law, objective, horizon.
-type Wanted = (MechanismName, NoiseKind, Objective, u64);
+type SurveyPoint = (MechanismName, NoiseKind, Objective, u64);
 
 /// A cache of the families found so far, shared by the figures.
 #[derive(Default)]
 pub(super) struct Survey {
-    found: HashMap<Wanted, Option<Arc<dyn Mechanism>>>,
+    found: HashMap<SurveyPoint, Option<Arc<dyn Mechanism>>>,
     exact: HashMap<(MechanismName, u64), Option<f64>>,
 }
 

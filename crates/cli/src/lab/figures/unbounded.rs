@@ -19,7 +19,7 @@ use anyhow::Result;
 use evertally::mechanism::{Dense, MAX_HORIZON, MechanismName};
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 use pure::Pure;
 use std::f64::consts::PI;
@@ -51,9 +51,9 @@ pub(super) fn draw(studio: &mut FigureContext, last: u64) -> Result<FigureFiles>
     let lines = columns.iter().map(|(label, values)| {
         let ratios = steps.iter().zip(values).zip(&best).map(|((step, value), best)| (*step as f64, value / best));
         let name = if *label == "one horizon of 2^40 steps" { "normalized-blt" } else { label };
-        Line { label: (*label).into(), look: look(name), points: ratios.collect() }
+        PanelLine { label: (*label).into(), look: look(name), points: ratios.collect() }
     });
-    let lines: Vec<Line> = lines.collect();
+    let lines: Vec<PanelLine> = lines.collect();
     let words = SheetTexts {
         title: "The cost of an unbounded horizon".into(),
         subtitle:

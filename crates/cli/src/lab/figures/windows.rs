@@ -7,7 +7,7 @@ use evertally::mechanism::{Criterion, Mechanism, MechanismName, Workload};
 use evertally::plan::{NoiseKind, Objective, workload_lower_bound};
 use evertally::privacy::Spread;
 use evertally_plot::axis::{Axis, Spacing};
-use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::lines::{self, Panel, PanelLine};
 use evertally_plot::sheet::SheetTexts;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const DIFFERENCES: &str = "differences of running counts";
 const BOUND: &str = "lower bound";
 
 /// A point of a line.
-struct Record {
+struct WindowPoint {
     width: u64,
     line: &'static str,
     resolved: String,
@@ -51,8 +51,8 @@ fn figure(name: &str, width: u64, horizon: u64) -> evertally::Result<(String, f6
 }
 
 /// Everything that is drawn for one width.
-fn records(width: u64) -> Result<Vec<Record>> {
-    let record = |line, (resolved, value)| Record { width, line, resolved, value };
+fn records(width: u64) -> Result<Vec<WindowPoint>> {
+    let record = |line, (resolved, value)| WindowPoint { width, line, resolved, value };
     let mut records = vec![
         record(STEPS, figure("input", width, UNBOUNDED_HORIZON)?),
         record(HATS, figure("rolling-hats", width, UNBOUNDED_HORIZON)?),
@@ -80,9 +80,9 @@ pub(super) fn draw(studio: &mut FigureContext, longest: u64) -> Result<FigureFil
     let line = |label: &str| {
         let points = all.iter().filter(|record| record.line == label);
         let points = points.map(|record| (record.width as f64, record.value)).collect();
-        Line { label: label.into(), look: look(label), points }
+        PanelLine { label: label.into(), look: look(label), points }
     };
-    let lines: Vec<Line> = [STEPS, HATS, DIFFERENCES, BOUND].map(line).into();
+    let lines: Vec<PanelLine> = [STEPS, HATS, DIFFERENCES, BOUND].map(line).into();
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, points().map(|point| point.0), "window w (steps)");
     let y = Axis::over(Spacing::Decades, points().map(|point| point.1), "ε² · largest variance of a step").padded();

@@ -10,7 +10,7 @@ use crate::problem::{Problem, sentence};
 use crate::publication::{Publication, Slots};
 use crate::reading::{Reading, Workloads};
 use crate::steps::StepCalendar;
-use crate::stream::Band;
+use crate::stream::Coverage;
 use evertally::mechanism::Workload;
 
 impl Declaration {
@@ -90,7 +90,7 @@ impl Declaration {
     /// Whether a value other than the default is declared.
     fn is_declared_explicitly(&self, parameter: Parameter) -> bool {
         match parameter {
-            Parameter::Band => self.band.is_some_and(|band| band != Band::default()),
+            Parameter::Band => self.band.is_some_and(|band| band != Coverage::default()),
             Parameter::View => self.view.as_ref().is_some_and(|views| !views.is_empty()),
             other => self.has(other),
         }

@@ -4,7 +4,7 @@ use super::super::Parameter::{
     self, Bounds, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup,
     MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery, SelectionDelta, Value,
 };
-use crate::problem::{Piece, Sentence, sentence};
+use crate::problem::{Sentence, SentencePart, sentence};
 
 /// A parameter, another that it needs, and the message if that is missing.
 type Dependency = (Parameter, Parameter, fn() -> Sentence);
@@ -24,7 +24,7 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups]),
     (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups]),
     (Floor, DiscoverGroups, || sentence![Floor, " needs ", DiscoverGroups, ": declared groups are always published"]),
-    (MaxEventsPerStep, Person, || sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents])]),
+    (MaxEventsPerStep, Person, || sentence![MaxEventsPerStep, " needs ", SentencePart::All(&[Person, MaxEvents])]),
     (MaxEvents, Person, || names_the_person(MaxEvents)),
     (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
     (MaxGroups, Person, || names_the_person(MaxGroups)),
@@ -35,7 +35,7 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
     (Value, Bounds, || {
-        sentence![Value, " needs ", Piece::Example(Bounds), ": the smallest and largest value of one event"]
+        sentence![Value, " needs ", SentencePart::Example(Bounds), ": the smallest and largest value of one event"]
     }),
     (Grid, Value, || sentence![Grid, " needs ", Value, ": counts are whole numbers"]),
     (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
@@ -49,7 +49,7 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
         sentence![
             GroupBy,
             " needs ",
-            Piece::Any(&[Groups, GroupsFile, DiscoverGroups]),
+            SentencePart::Any(&[Groups, GroupsFile, DiscoverGroups]),
             ": groups must be declared, because a group that appears only if the data contains it reveals that someone \
              is in it; or discovered, at the cost of a δ"
         ]
@@ -67,5 +67,5 @@ fn bounds_groups(bound: Parameter) -> Sentence {
 
 /// The message if groups are declared without a column that names them.
 pub(super) fn groups_need_columns() -> Sentence {
-    sentence![Piece::All(&[Groups, GroupsFile, Rest]), " need ", GroupBy, ": the column that names the group"]
+    sentence![SentencePart::All(&[Groups, GroupsFile, Rest]), " need ", GroupBy, ": the column that names the group"]
 }

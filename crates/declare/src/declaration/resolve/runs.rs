@@ -9,7 +9,7 @@ use super::super::Parameter::{
 use super::super::table::{Declaration, Written};
 use super::{Result, groups_need_columns, not_both};
 use crate::policy::Late;
-use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::problem::{Problem, Sentence, SentencePart, sentence};
 use crate::view::View;
 
 impl Written {
@@ -129,7 +129,7 @@ impl Written {
         if asked.threshold.is_some_and(|threshold| !threshold.is_finite()) {
             return Err(Problem::new(sentence![Parameter::Threshold, " is not a finite number"]));
         }
-        let limits = Piece::All(&[Top, Parameter::Threshold]);
+        let limits = SentencePart::All(&[Top, Parameter::Threshold]);
         let problem = match (asked.queries.is_some(), asked.candidates.is_some()) {
             (true, true) => return Err(not_both(&[Queries, Candidates])),
             (true, false) if limited => {
@@ -137,18 +137,18 @@ impl Written {
             }
             (false, true) if !limited => {
                 let why = ": how many, or how heavy; for all items use ";
-                sentence![Candidates, " needs ", Piece::Any(&[Top, Parameter::Threshold]), why, Queries]
+                sentence![Candidates, " needs ", SentencePart::Any(&[Top, Parameter::Threshold]), why, Queries]
             }
             (false, true) if asked.at_column.is_some() => {
                 let why = "; candidates are compared at the same steps: use ";
                 sentence![AtColumn, " is for ", Queries, why, At]
             }
             (false, false) if limited || asked.at_column.is_some() => {
-                let all = Piece::All(&[Top, Parameter::Threshold, AtColumn]);
-                sentence![all, " need a file of items: ", Piece::Any(&[Candidates, Queries])]
+                let all = SentencePart::All(&[Top, Parameter::Threshold, AtColumn]);
+                sentence![all, " need a file of items: ", SentencePart::Any(&[Candidates, Queries])]
             }
             (false, false) if self.files.plan_only != Some(true) => {
-                sentence!["there is nothing to query: list the items in ", Piece::Any(&[Queries, Candidates])]
+                sentence!["there is nothing to query: list the items in ", SentencePart::Any(&[Queries, Candidates])]
             }
             (true, false) | (false, true) => return self.check_times(),
             (false, false) => return Ok(()),
@@ -164,7 +164,7 @@ impl Written {
         }
         if asked.queries.is_some() || asked.candidates.is_some() || asked.at_column.is_some() {
             let why = " finds heavy keys without a list: omit ";
-            return Err(Problem::new(sentence![KeyBits, why, Piece::All(&[Queries, Candidates, AtColumn])]));
+            return Err(Problem::new(sentence![KeyBits, why, SentencePart::All(&[Queries, Candidates, AtColumn])]));
         }
         self.check_limits()?;
         if !asked.threshold.is_some_and(|threshold| threshold > 0.0 && threshold.is_finite()) {
@@ -186,7 +186,7 @@ impl Written {
         let asked = &self.questions;
         let given = [asked.at.is_some(), asked.at_column.is_some(), asked.every_query.is_some()];
         if given.into_iter().filter(|given| *given).count() > 1 {
-            return Err(Problem::new(sentence!["give one of ", Piece::All(&[At, AtColumn, EveryQuery])]));
+            return Err(Problem::new(sentence!["give one of ", SentencePart::All(&[At, AtColumn, EveryQuery])]));
         }
         match (&asked.at, asked.every_query) {
             (_, Some(0)) => Err(Problem::new(sentence![EveryQuery, " must be at least 1"])),
@@ -252,11 +252,11 @@ fn together(given: &[Option<Parameter>], why: impl Into<Sentence>) -> Result<()>
     for (place, name) in names.iter().enumerate() {
         match place {
             0 => {}
-            _ if place + 1 == names.len() => pieces.push(Piece::from(" and ")),
-            _ => pieces.push(Piece::from(", ")),
+            _ if place + 1 == names.len() => pieces.push(SentencePart::from(" and ")),
+            _ => pieces.push(SentencePart::from(", ")),
         }
-        pieces.push(Piece::from(*name));
+        pieces.push(SentencePart::from(*name));
     }
-    pieces.push(Piece::from(" do not go together"));
+    pieces.push(SentencePart::from(" do not go together"));
     Err(Problem::new(Sentence::new(pieces).then(why)))
 }

@@ -3,7 +3,7 @@
 use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbounded};
 use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
-use crate::problem::{Piece, Problem, sentence};
+use crate::problem::{Problem, SentencePart, sentence};
 use crate::publication::{Publication, Slots, row_every};
 use crate::reading::{Read, Reading};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
@@ -22,7 +22,7 @@ impl Declaration {
             (None, None, true) => Horizon::Endless,
             (None, None, false) => {
                 let why = " is needed: the horizon is decided before seeing the data";
-                return Err(Problem::new(sentence![Piece::Any(&[End, Steps, Unbounded]), why]));
+                return Err(Problem::new(sentence![SentencePart::Any(&[End, Steps, Unbounded]), why]));
             }
             (Some(_), Some(_), _) => return Err(not_both(&[End, Steps])),
             (Some(_), None, true) => return Err(not_both(&[End, Unbounded])),

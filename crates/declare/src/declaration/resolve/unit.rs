@@ -6,7 +6,7 @@ use super::super::Parameter::{
 };
 use super::super::table::Declaration;
 use super::{Result, on_grid};
-use crate::problem::{Piece, Problem, sentence};
+use crate::problem::{Problem, SentencePart, sentence};
 use evertally::number::parse_scaled;
 use evertally::privacy::selection::{Selection, SelectionTimes};
 use evertally::privacy::{Budget, Delta, PersonBounds, Unit};
@@ -36,9 +36,9 @@ impl Declaration {
             ];
             let remedy = sentence![
                 "give ",
-                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
+                SentencePart::Any(&[Parameter::Delta, Parameter::Rho]),
                 ", or declare the groups with ",
-                Piece::Any(&[Groups, GroupsFile])
+                SentencePart::Any(&[Groups, GroupsFile])
             ];
             return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
         }
@@ -99,9 +99,9 @@ impl Declaration {
         let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];
         Problem::of(what, why).remedy(sentence![
             "omit it only together with ",
-            Piece::All(&[MaxEventsPerGroup, MaxGroups]),
+            SentencePart::All(&[MaxEventsPerGroup, MaxGroups]),
             " or ",
-            Piece::All(&[MaxEventsPerStep, Per]),
+            SentencePart::All(&[MaxEventsPerStep, Per]),
             " or ",
             MaxTotal,
             ", which imply it"

@@ -4,7 +4,7 @@
 //! contains all steps between them, so `G_st` does not grow as the two move apart. [`chain`](super::chain) requires
 //! this.
 
-use super::chain::{self, Columns};
+use super::chain::{self, ColumnProducts};
 use crate::mechanism::Participation;
 
 /// Levels of blocks of `base^level` steps.
@@ -42,7 +42,7 @@ impl SharedBlocks {
     }
 }
 
-impl Columns for SharedBlocks {
+impl ColumnProducts for SharedBlocks {
     fn steps(&self) -> usize {
         usize::try_from(self.horizon).unwrap_or(usize::MAX)
     }

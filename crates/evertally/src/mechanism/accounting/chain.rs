@@ -27,8 +27,8 @@
 //! the least distance, except for the squares, which add at most `c · (events of the block) · G_tt`.
 //!
 //! **Vectors.** A unit that adds a vector of norm at most 1 to at most `k` steps, `b` apart, is the case `c = 1`,
-//! `n = k`, by the header of [`participation`](super::participation): [`of_steps`]. `G` may be that of exact accounting,
-//! too. For columns that are wide apart, blocks may be shorter than `b`: then each holds one step at most.
+//! `n = k`, by the header of [`participation`](super::participation): [`of_steps`]. `G` may be that of exact
+//! accounting, too. For columns that are wide apart, blocks may be shorter than `b`: then each holds one step at most.
 
 use crate::mechanism::Matrix;
 use crate::mechanism::Participation;
@@ -54,7 +54,7 @@ impl Pattern {
 }
 
 /// Inner products of columns, as a function of their distance.
-pub(in crate::mechanism) trait Columns {
+pub(in crate::mechanism) trait ColumnProducts {
     /// Number of columns `T`.
     fn steps(&self) -> usize;
 
@@ -70,14 +70,14 @@ pub(in crate::mechanism) trait Columns {
 /// The columns of any matrix without negative entries, for patterns of one separation `b`: the inner product with the
 /// `n`-th step before is replaced by the `n`-th largest with a step at least `b` before. Nothing needs to fall with the
 /// distance.
-pub(in crate::mechanism) struct Ranked {
+pub(in crate::mechanism) struct RankedColumns {
     separation: usize,
     squares: Vec<f64>,
     /// For every step, the inner products with the steps far enough before it, in falling order.
     before: Vec<Vec<f64>>,
 }
 
-impl Ranked {
+impl RankedColumns {
     /// From a matrix with `T` columns. `O(T² (n + log T))` for `n` rows.
     pub(in crate::mechanism) fn new(matrix: &Matrix, separation: u64) -> Self {
         let (rows, steps) = matrix.shape();
@@ -96,7 +96,7 @@ impl Ranked {
     }
 }
 
-impl Columns for Ranked {
+impl ColumnProducts for RankedColumns {
     fn steps(&self) -> usize {
         self.squares.len()
     }
@@ -121,7 +121,7 @@ impl Columns for Ranked {
 pub(in crate::mechanism) const MAX_ADDITIONS: u64 = 1 << 25;
 
 /// An upper bound of the largest `‖R u‖²`, up to rounding: sums of positive numbers, `4 full + T` of them.
-pub(in crate::mechanism) fn largest(columns: &dyn Columns, pattern: Pattern) -> f64 {
+pub(in crate::mechanism) fn largest(columns: &dyn ColumnProducts, pattern: Pattern) -> f64 {
     let (steps, separation) = (columns.steps() as u64, pattern.separation);
     let room = steps.div_ceil(separation);
     let pattern = if pattern.full >= room { Pattern { full: room, rest: 0.0, ..pattern } } else { pattern };
@@ -142,7 +142,7 @@ pub(in crate::mechanism) const MAX_VECTOR_ADDITIONS: u64 = 1 << 17;
 /// An upper bound of the squared sensitivity to a unit that takes part in several steps, from at most `work` inner
 /// products, each of which took at most `operations` roundings of positive numbers.
 pub(in crate::mechanism) fn of_steps(
-    columns: &dyn Columns,
+    columns: &dyn ColumnProducts,
     participation: Participation,
     work: u64,
     operations: u64,
@@ -164,7 +164,7 @@ pub(in crate::mechanism) fn of_steps(
     rounded_up(squared, operations + 8 * full.min(work) + 256)
 }
 
-fn by_steps(columns: &dyn Columns, pattern: Pattern) -> f64 {
+fn by_steps(columns: &dyn ColumnProducts, pattern: Pattern) -> f64 {
     let Pattern { full, each, rest, separation } = pattern;
     let mut chains = Chains::new(columns.steps(), separation as usize);
     let mut products = vec![0.0; columns.steps()];
@@ -252,7 +252,7 @@ impl Chains {
     }
 }
 
-pub(in crate::mechanism) fn by_blocks(columns: &dyn Columns, pattern: Pattern, q: u64) -> f64 {
+pub(in crate::mechanism) fn by_blocks(columns: &dyn ColumnProducts, pattern: Pattern, q: u64) -> f64 {
     let Pattern { full, each, rest, separation } = pattern;
     let (steps, q) = (columns.steps(), q as usize);
     let blocks = steps.div_ceil(q);

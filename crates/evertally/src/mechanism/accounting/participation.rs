@@ -121,8 +121,8 @@ impl Participation {
         Ok(Self { most, separation })
     }
 
-    /// Any number of the `horizon` steps, with at least `separation` from one to the next: `⌈horizon/separation⌉` of them.
-    /// DP-FTRL and federated learning state participation this way (min-separation).
+    /// Any number of the `horizon` steps, with at least `separation` from one to the next: `⌈horizon/separation⌉` of
+    /// them. DP-FTRL and federated learning state participation this way (min-separation).
     ///
     /// # Errors
     /// If the separation is 0.

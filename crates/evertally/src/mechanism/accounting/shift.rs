@@ -30,10 +30,10 @@
 //! * `d*_n = δ λ_n² Σ_{t under n} u_t`, so that `Σ |d*_n|/λ_n² ≤ δ H ‖u‖₁ ≤ 2δ H s²` and `Σ |d*_n| ≤ 2δ M s²`, `M` the
 //!   largest `‖L_t‖²`;
 //! * at most `H` nodes are above both steps `i-1` and `i`; there `|d_n| ≤ |d*_n| + q`;
-//! * under any other node the target is the same for all steps, and by the signs of `u` the distance `D*` of `P*` from it
-//!   falls along every path, to 0. The rounded distance `D` falls, too, and `D ≤ 2D*`. As `|d_n| = D(parent) - D(n)`, the
-//!   sum of all these `|d_n|` is one of distances with coefficients (number of children - 1, or 1 at the top) that are not
-//!   negative, hence at most twice that of `|d*_n|`.
+//! * under any other node the target is the same for all steps, and by the signs of `u` the distance `D*` of `P*` from
+//!   it falls along every path, to 0. The rounded distance `D` falls, too, and `D ≤ 2D*`. As `|d_n| = D(parent) -
+//!   D(n)`, the sum of all these `|d_n|` is one of distances with coefficients (number of children - 1, or 1 at the
+//!   top) that are not negative, hence at most twice that of `|d*_n|`.
 //!
 //! Together `E ≤ δ q s² (2H + 4M/λ²) + H q²/λ²`, and as `s² ≥ 1/M` and `δ ≥ 1`, with `M' = M/λ²` and
 //! `K = 2H + 4M' + H M' q`,

@@ -11,10 +11,10 @@
 //! either side. [`chain`](super::chain) requires this. In blocks: no pair of a step up to `s` with one from `t ≥ s` on
 //! has more than `G_st`.
 //!
-//! **Never too small.** As in [`trie`](super::trie): `b` is carried as a lower bound wherever it is subtracted, and every
-//! operation is followed by one step outwards.
+//! **Never too small.** As in [`trie`](super::trie): `b` is carried as a lower bound wherever it is subtracted, and
+//! every operation is followed by one step outwards.
 
-use super::chain::Columns;
+use super::chain::ColumnProducts;
 
 /// A node on the path from a leaf to the root, with the edge above it.
 #[derive(Clone, Copy, Debug)]
@@ -143,14 +143,14 @@ pub(in crate::mechanism) trait Trie {
 }
 
 /// The steps up to a horizon.
-pub(in crate::mechanism) struct Pairs<'a, T> {
+pub(in crate::mechanism) struct StepPairs<'a, T> {
     pub(in crate::mechanism) trie: &'a T,
     pub(in crate::mechanism) horizon: u64,
     /// An upper bound of every `G_tt`.
     pub(in crate::mechanism) largest: f64,
 }
 
-impl<T: Trie> Pairs<'_, T> {
+impl<T: Trie> StepPairs<'_, T> {
     /// An upper bound of `G_st` for steps `1 ≤ s ≤ t ≤ T`.
     pub(in crate::mechanism) fn product(&self, earlier: u64, later: u64) -> f64 {
         let (mut own, mut other) = (Vec::new(), Vec::new());
@@ -161,7 +161,7 @@ impl<T: Trie> Pairs<'_, T> {
     }
 }
 
-impl<T: Trie> Columns for Pairs<'_, T> {
+impl<T: Trie> ColumnProducts for StepPairs<'_, T> {
     fn steps(&self) -> usize {
         usize::try_from(self.horizon).unwrap_or(usize::MAX)
     }
@@ -200,7 +200,7 @@ pub(in crate::mechanism) mod tests {
         let sums = DMatrix::from_fn(rows, rows, |t, i| f64::from(u8::from(t >= i)));
         let covariance = (&l * l.transpose()).cholesky().expect("releases are linearly independent");
         let gram = sums.transpose() * covariance.solve(&sums);
-        let pairs = Pairs { trie, horizon: mechanism.horizon(), largest: mechanism.exact_l2_squared().unwrap() };
+        let pairs = StepPairs { trie, horizon: mechanism.horizon(), largest: mechanism.exact_l2_squared().unwrap() };
         for s in 0..rows {
             for t in s..rows {
                 let (ours, want) = (pairs.product(s as u64 + 1, t as u64 + 1), gram[(s, t)]);
@@ -216,7 +216,7 @@ pub(in crate::mechanism) mod tests {
     /// row by powers of two, alone or with all steps after them.
     pub(in crate::mechanism) fn long_horizons_are_close(trie: &impl Trie, mechanism: &dyn Mechanism) {
         let horizon = mechanism.horizon();
-        let pairs = Pairs { trie, horizon, largest: mechanism.exact_l2_squared().unwrap() };
+        let pairs = StepPairs { trie, horizon, largest: mechanism.exact_l2_squared().unwrap() };
         for (most, separation) in [(4, horizon / 4), (12, horizon / 13), (20, horizon / 60)] {
             let participation = Participation::new(most as u64, separation).unwrap();
             let product = |s: u64, t: u64| pairs.product(s.min(t), s.max(t));

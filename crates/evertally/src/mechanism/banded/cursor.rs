@@ -1,7 +1,7 @@
 //! Computes releases from noisy sums of the last steps, without end: the memory is as many words as there are bands.
 //!
-//! The protected integers are `y_t = Σ_j R̃_j x_(t-j) + z_t`, `R̃_0 = 2^b`. They are solved for the step totals in units
-//! of `2^-G`,
+//! The protected integers are `y_t = Σ_j R̃_j x_(t-j) + z_t`, `R̃_0 = 2^b`. They are solved for the step totals in
+//! units of `2^-G`,
 //!
 //! ```text
 //! v_t = ⌊(2^G y_t - Σ_{j≥1} R̃_j v_(t-j) + 2^(b-1)) / 2^b⌋,
@@ -15,8 +15,8 @@
 //! Only a decay has to see the data.
 //!
 //! **Bounds.** `|z| < 2^80`, and `Σ |(R⁻¹)_j| < 2^10` (checked when a factorization is built), so that
-//! `|v'| < 2^(80+32+10)` even for `b = 0`. The sums `V` of `v'` are kept modulo 2^128: differences over the bands, or over
-//! a window, are sums that fit.
+//! `|v'| < 2^(80+32+10)` even for `b = 0`. The sums `V` of `v'` are kept modulo 2^128: differences over the bands, or
+//! over a window, are sums that fit.
 
 use super::pieces::Pieces;
 use crate::mechanism::rounding::FRACTION_BITS;

@@ -11,7 +11,7 @@
 //! averaged over pieces: within half a per cent of the optimum. If the running count is among the workloads, `N` has a
 //! pole at 1, and the horizon `T` is finite: the circle's radius is `e^(-0.3/T)`, and there are as many bands as steps.
 
-use super::pieces::{Pieces, Response};
+use super::pieces::{BandedResponse, Pieces};
 use super::spectrum::squared_symbol_at;
 use super::{MAX_INVERSE_SUM, MAX_RESPONSE_SUM};
 use crate::mechanism::{Mix, Participation, Workload};
@@ -174,7 +174,7 @@ fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -
 }
 
 /// The noise of a published workload, if the cursor's numbers fit.
-pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Response> {
+pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<BandedResponse> {
     let response = pieces.response_through(workload, ends)?;
     let sum = response.left.iter().map(|entry| entry.abs()).sum::<f64>();
     let fits = response.inverse_sum < MAX_INVERSE_SUM && (!workload.is_sum() || sum < MAX_RESPONSE_SUM);

@@ -64,8 +64,8 @@ impl Pieces {
 
     /// `g_d = Σ_j R̃_j R̃_(j+d)` for every `d` below the number of bands, exactly. `O(bands + n²)`.
     ///
-    /// With the jumps `δ` of the coefficients, `R̃ = δ/(1-z)`, so that `2 g_d - g_(d-1) - g_(d+1)` are the inner products
-    /// of the jumps at that distance.
+    /// With the jumps `δ` of the coefficients, `R̃ = δ/(1-z)`, so that `2 g_d - g_(d-1) - g_(d+1)` are the inner
+    /// products of the jumps at that distance.
     pub(super) fn autocorrelation(&self) -> Vec<i128> {
         let bands = self.bands() as usize;
         let mut jumps: Vec<(usize, i128)> = Vec::with_capacity(self.edges.len());
@@ -90,19 +90,19 @@ impl Pieces {
     }
 
     /// `l_j = (W R⁻¹)_j` until the remainder is negligible, with `Σ |(R⁻¹)_j|`; `None` if it does not fade.
-    pub(super) fn response(&self, workload: Workload) -> Option<Response> {
-        Response::of(self, workload, None)
+    pub(super) fn response(&self, workload: Workload) -> Option<BandedResponse> {
+        BandedResponse::of(self, workload, None)
     }
 
     /// The same, over at most `ends` steps if there is an end.
-    pub(super) fn response_through(&self, workload: Workload, ends: Option<u64>) -> Option<Response> {
-        Response::of(self, workload, ends)
+    pub(super) fn response_through(&self, workload: Workload, ends: Option<u64>) -> Option<BandedResponse> {
+        BandedResponse::of(self, workload, ends)
     }
 }
 
 /// The response of the release to the noise of one step.
 #[derive(Clone, Debug)]
-pub(super) struct Response {
+pub(super) struct BandedResponse {
     /// `l_j`.
     pub(super) left: Vec<f64>,
     /// `Σ |(R⁻¹)_j|`.
@@ -114,7 +114,7 @@ const REMAINDER_TOLERANCE: f64 = 1e-9;
 /// A response that takes longer than this many lengths of the bands is treated as one that does not fade.
 const MAX_FADE_LENGTHS: usize = 4000;
 
-impl Response {
+impl BandedResponse {
     fn of(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Self> {
         let ends = ends.map_or(usize::MAX, |ends| ends as usize);
         let unit = libm::exp2(-f64::from(pieces.bits));

@@ -5,7 +5,7 @@
 //! circle: then the inverse of `R` would not fade. `δ` is large first, and smaller from round to round. The starting
 //! point has falling positive coefficients, and so no zero inside the circle (Eneström, Kakeya).
 
-use super::pieces::{Pieces, Response};
+use super::pieces::{BandedResponse, Pieces};
 use super::spectrum::{frequencies, squared_envelope, squared_symbol};
 use crate::mechanism::{Participation, Workload};
 use crate::number::descent;
@@ -21,15 +21,15 @@ const SINGLE_BANDS: u64 = 4;
 const GROWTH: f64 = 0.35;
 
 /// Pieces for a workload, and values derived from them.
-pub(super) struct Found {
+pub(super) struct BandedSolution {
     pub(super) pieces: Pieces,
-    pub(super) response: Response,
+    pub(super) response: BandedResponse,
 }
 
 /// The best pieces for windows and decays; `None` if no pieces with a fading inverse were found.
-pub(super) fn search(workload: Workload, runs: Participation) -> Option<Found> {
+pub(super) fn search(workload: Workload, runs: Participation) -> Option<BandedSolution> {
     let edges = edges(workload)?;
-    let problem = Problem::new(workload, runs, &edges);
+    let problem = BandedProblem::new(workload, runs, &edges);
     let mut point = problem.start(workload);
     let mut rounds = Vec::new();
     for filled in FILLED {
@@ -40,7 +40,7 @@ pub(super) fn search(workload: Workload, runs: Participation) -> Option<Found> {
     rounds.into_iter().rev().find_map(|values| {
         let pieces = Pieces::rounded(&edges, &values);
         let response = pieces.response(workload)?;
-        Some(Found { pieces, response })
+        Some(BandedSolution { pieces, response })
     })
 }
 
@@ -67,7 +67,7 @@ fn edges(workload: Workload) -> Option<Vec<u64>> {
     Some(edges)
 }
 
-struct Problem {
+struct BandedProblem {
     edges: Vec<usize>,
     /// Roots of the lengths of the pieces: variables are coefficients times these.
     roots: Vec<f64>,
@@ -79,7 +79,7 @@ struct Problem {
     imaginary: Vec<Vec<f64>>,
 }
 
-impl Problem {
+impl BandedProblem {
     fn new(workload: Workload, runs: Participation, edges: &[u64]) -> Self {
         let width = match workload {
             Workload::Window(width) => width,

@@ -1,10 +1,10 @@
 //! The release, from the protected integers alone.
 //!
-//! In units of `2^-24` of the grid let `e` be the noise part of the release inside the epoch, `o = ⌊2^24 z / g⌋` that of
-//! the epoch's total by its own node, whose protected integer is `g` times the total plus `z`, and `m` the mix. When an
-//! epoch is over, `e + ⌊m (o - e)⌋` is added to the base; a release is base and `e`, to the nearest `2^-8`. The exact sum
-//! is a whole number, so each of these is the same function of estimates that are computed from protected integers,
-//! less that sum.
+//! In units of `2^-24` of the grid let `e` be the noise part of the release inside the epoch, `o = ⌊2^24 z / g⌋` that
+//! of the epoch's total by its own node, whose protected integer is `g` times the total plus `z`, and `m` the mix. When
+//! an epoch is over, `e + ⌊m (o - e)⌋` is added to the base; a release is base and `e`, to the nearest `2^-8`. The
+//! exact sum is a whole number, so each of these is the same function of estimates that are computed from protected
+//! integers, less that sum.
 //!
 //! **Sizes.** Noise is below 2^80 and `g ≥ 2^18`, so `o < 2^86`; releases inside are below 2^100 (see the cursor of a
 //! BLT; of a tree at most 2^9 nodes are added), and there are 16 epochs.

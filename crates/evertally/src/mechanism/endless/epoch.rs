@@ -2,7 +2,7 @@
 
 use super::grids::{GUARD, NOISE_BITS, WEIGHT_BITS};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{Blt, Buffers, ColumnNorms, Columns, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism};
+use crate::mechanism::{Blt, Buffers, ColumnNorms, ColumnScaling, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -58,7 +58,7 @@ pub(super) fn parts(node: Node) -> (usize, Option<Node>) {
 }
 
 /// A BLT that leaves this share to the node of the total.
-pub(super) fn part(steps: u64, columns: Columns, buffers: Buffers, own: u32) -> Result<Blt> {
+pub(super) fn part(steps: u64, columns: ColumnScaling, buffers: Buffers, own: u32) -> Result<Blt> {
     Blt::part(steps, columns, buffers, rest(own), NOISE_BITS)
 }
 

@@ -5,7 +5,7 @@ use super::grids::{LONGEST_BLT, WEIGHT_BITS};
 use super::hat_epochs;
 use super::shares::{ARITIES, ENDS, SHARES};
 use crate::Result;
-use crate::mechanism::{Blt, Columns, Inside, Objective};
+use crate::mechanism::{Blt, ColumnScaling, Inside, Objective};
 use std::sync::Arc;
 
 /// The longest horizon for which buffers are searched: parameters for longer ones exceed the available digits.
@@ -16,7 +16,7 @@ pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
     if inside == Inside::Hats {
         return hat_epochs::all();
     }
-    let columns = if inside == Inside::Normalized { Columns::Normalized } else { Columns::Plain };
+    let columns = if inside == Inside::Normalized { ColumnScaling::Normalized } else { ColumnScaling::Plain };
     let mut epochs: Vec<Epoch> = vec![];
     for (k, (last, own)) in ENDS.into_iter().zip(SHARES[inside as usize]).enumerate() {
         let before = epochs.last().map_or(0, |epoch| epoch.last);

@@ -2,7 +2,7 @@
 
 use super::grids::WEIGHT_BITS;
 use super::*;
-use crate::mechanism::{Blt, Columns, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
+use crate::mechanism::{Blt, ColumnScaling, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
 use crate::number::timed::timed;
 use epoch::Inner;
 
@@ -11,7 +11,7 @@ mod release;
 
 /// Tiny epochs that end at these steps, with these shares of their totals.
 fn small(inside: Inside, ends: &[(u64, u32)]) -> Endless {
-    let columns = if inside == Inside::Normalized { Columns::Normalized } else { Columns::Plain };
+    let columns = if inside == Inside::Normalized { ColumnScaling::Normalized } else { ColumnScaling::Plain };
     let mut epochs: Vec<Epoch> = vec![];
     for (last, own) in ends {
         let steps = last - epochs.last().map_or(0, |epoch| epoch.last);

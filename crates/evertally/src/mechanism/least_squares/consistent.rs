@@ -46,7 +46,7 @@ use std::sync::Arc;
 #[doc(alias = "Honaker")]
 #[derive(Clone, Debug)]
 pub struct Consistent {
-    shape: Arc<Shape>,
+    shape: Arc<ConsistentShape>,
     /// Of the squared row norms.
     max: f64,
     mean: f64,
@@ -54,7 +54,7 @@ pub struct Consistent {
 
 /// Arity, horizon and weights.
 #[derive(Clone, Debug)]
-struct Shape {
+struct ConsistentShape {
     horizon: u64,
     arity: u64,
     /// `W_l`, leaves first.
@@ -85,7 +85,7 @@ impl Consistent {
                 "`consistent(k={arity})` over {horizon} steps has {levels} levels with the root, got {given} weights"
             )));
         }
-        let shape = Arc::new(Shape { horizon, arity, weights, blocks });
+        let shape = Arc::new(ConsistentShape { horizon, arity, weights, blocks });
         let (max, mean) = variance::Prefixes::new(&shape).largest_and_mean();
         Ok(Self { shape, max, mean })
     }
@@ -167,7 +167,7 @@ fn block_counts(horizon: u64, arity: u64) -> Vec<u64> {
     std::iter::successors(Some(horizon), |blocks| (*blocks > 1).then(|| blocks.div_ceil(arity))).collect()
 }
 
-impl Shape {
+impl ConsistentShape {
     /// `W_l`, and `None` for an omitted level.
     fn weight(&self, level: usize) -> Option<u16> {
         self.weights.as_slice().get(level).copied()
@@ -193,13 +193,13 @@ impl Shape {
 /// Inside a block that holds the ends of two prefixes: their covariance given the block's total, and their regressions
 /// on the total.
 #[derive(Clone, Copy)]
-struct Pair {
+struct PrefixPair {
     covariance: f64,
     earlier: f64,
     later: f64,
 }
 
-impl Shape {
+impl ConsistentShape {
     /// Covariance of two prefixes, over that of a node: the recursion of the variances for one pair, along the blocks
     /// that hold their last steps. All blocks of a level but the last one are alike.
     fn prefix_covariance(&self, earlier: u64, later: u64) -> f64 {
@@ -208,7 +208,7 @@ impl Shape {
         let (mut complete, mut cut) = (1.0 / precision(0), 1.0 / precision(0));
         // Indices of the blocks that contain the ends; regressions of the prefixes on their totals.
         let mut places = [earlier - 1, later - 1];
-        let mut pair = Pair { covariance: 0.0, earlier: 1.0, later: 1.0 };
+        let mut pair = PrefixPair { covariance: 0.0, earlier: 1.0, later: 1.0 };
         for level in 1..self.levels() {
             let last = self.blocks[level - 1] - 1;
             let variance = |place: u64| if place == last { cut } else { complete };
@@ -229,7 +229,7 @@ impl Shape {
                 with[0] // the later prefix holds all of the child in which the earlier one ends
             };
             let given_total = covariance - with[0] * with[1] / totals[0];
-            pair = Pair {
+            pair = PrefixPair {
                 covariance: if parents[0] == parents[1] { given_total } else { 0.0 },
                 earlier: with[0] / totals[0],
                 later: with[1] / totals[1],

@@ -47,8 +47,8 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use bumps::{Layout, Solved};
-use candidate::Candidate;
+use bumps::{BumpLayout, Solved};
+use candidate::BumpCandidate;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ use std::sync::Arc;
 #[doc(alias = "pure differential privacy")]
 #[derive(Clone, Debug)]
 pub struct DensePure {
-    shape: Arc<Shape>,
+    shape: Arc<DensePureShape>,
     row_norms: RowNorms,
     /// For every step, the number of equal terms whose fourth moment is at least that of its row of `L`.
     equal_terms: Arc<[u64]>,
@@ -75,7 +75,7 @@ pub struct DensePure {
 
 /// The integer matrix, and the values that its least-squares `L` needs.
 #[derive(Debug)]
-struct Shape {
+struct DensePureShape {
     /// Which variance was minimised.
     objective: Objective,
     bumps: Vec<Bump>,
@@ -148,17 +148,17 @@ impl DensePure {
         let spans = bumps.iter().map(|b| usize::from(b.first)..usize::from(b.first) + b.weights.len()).collect();
         let mut entries: Vec<f64> = diagonal.iter().map(|w| f64::from(*w)).collect();
         bumps.iter().for_each(|bump| entries.extend(bump.weights.iter().map(|w| f64::from(*w))));
-        let solved = Solved::new(&Layout::new(steps, spans), entries);
+        let solved = Solved::new(&BumpLayout::new(steps, spans), entries);
         let row_norms = RowNorms::new(solved.row_norms());
         let equal_terms = (0..steps).map(|step| equal_terms(&solved, step)).collect();
-        let shape = Arc::new(Shape { objective, bumps, diagonal, solved });
+        let shape = Arc::new(DensePureShape { objective, bumps, diagonal, solved });
         Ok(Self { shape, row_norms, equal_terms })
     }
 }
 
 /// The bumps of a candidate in units of `2^-16`, without zeros at their ends; the diagonal gets the remainder of each
 /// column.
-fn integer_bumps(found: &Candidate) -> Vec<Bump> {
+fn integer_bumps(found: &BumpCandidate) -> Vec<Bump> {
     let entries = found.entries();
     let of = |(bump, span): (usize, &std::ops::Range<usize>)| {
         let rounded = |weight: &f64| (weight * f64::from(COLUMN_SUM)).round() as u16;
@@ -178,7 +178,7 @@ fn equal_terms(solved: &Solved, step: usize) -> u64 {
     (second * second / fourth * (1.0 - 1e-9)).floor().max(1.0) as u64
 }
 
-impl Shape {
+impl DensePureShape {
     fn horizon(&self) -> u64 {
         self.diagonal.len() as u64
     }

@@ -50,10 +50,10 @@ use crate::mechanism::{
 use crate::mechanism::{HatChoice, HatLevels};
 use crate::noise::Node;
 use crate::privacy::Spread;
-use blocks::Blocks;
+use blocks::ShapeSummary;
 use cursor::{hat_node, step_node};
 use normal::Elimination;
-use shape::Shape;
+use shape::HatShape;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -62,10 +62,10 @@ use std::sync::{Arc, OnceLock};
 #[doc(alias = "wavelet")]
 #[derive(Clone, Debug)]
 pub struct Hats {
-    shape: Arc<Shape>,
+    shape: Arc<HatShape>,
     /// Computed on first use.
     row_norms: Arc<OnceLock<RowNorms>>,
-    blocks: Arc<OnceLock<Blocks>>,
+    blocks: Arc<OnceLock<ShapeSummary>>,
 }
 
 /// Longest horizon: the first release draws the noise of all steps.
@@ -89,7 +89,7 @@ impl Hats {
     /// ```
     pub fn new(horizon: u64, levels: &HatLevels) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
-        Ok(Self::of_shape(Shape::new(horizon, *levels)?))
+        Ok(Self::of_shape(HatShape::new(horizon, *levels)?))
     }
 
     /// The same with columns of this sum, a power of two, at least `2^9` of the widest spacing and at most `2^32`.
@@ -98,10 +98,10 @@ impl Hats {
     /// As [`new`](Self::new).
     pub(in crate::mechanism) fn with_total(horizon: u64, levels: &HatLevels, total: u64) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
-        Ok(Self::of_shape(Shape::with_total(horizon, *levels, total)?))
+        Ok(Self::of_shape(HatShape::with_total(horizon, *levels, total)?))
     }
 
-    fn of_shape(shape: Shape) -> Self {
+    fn of_shape(shape: HatShape) -> Self {
         Self { shape: Arc::new(shape), row_norms: Arc::default(), blocks: Arc::default() }
     }
 
@@ -127,7 +127,7 @@ impl Hats {
         if self.shape.horizon <= MAX_CACHED_HORIZON {
             return self.spread_squared(spread);
         }
-        let blocks = self.blocks.get_or_init(|| Blocks::new(&self.shape));
+        let blocks = self.blocks.get_or_init(|| ShapeSummary::new(&self.shape));
         blocks.capped_column(spread).saturating_mul(spread.total.into())
     }
 

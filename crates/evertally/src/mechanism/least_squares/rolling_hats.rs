@@ -41,9 +41,9 @@ use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use cursor::{RollingCursor, hat_node, step_node};
-use local::{AROUND, Local, REACH, Weights};
-use row::Row;
-use shape::Shape;
+use local::{AROUND, Local, MeasurementWeights, REACH};
+use row::EstimateWeights;
+use shape::RollingHatShape;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,15 +54,15 @@ use std::sync::Arc;
 pub struct RollingHats {
     horizon: u64,
     width: u64,
-    shape: Arc<Shape>,
+    shape: Arc<RollingHatShape>,
     local: Arc<Local>,
-    whole: Arc<Weights>,
+    whole: Arc<MeasurementWeights>,
     /// Of the squared row norms.
     max: f64,
     mean: f64,
 }
 
-impl fmt::Debug for Weights {
+impl fmt::Debug for MeasurementWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Weights({} + {})", self.singles.len(), self.hats.len())
     }
@@ -97,7 +97,7 @@ impl RollingHats {
                 levels.period()
             )));
         }
-        let shape = Shape::new(levels);
+        let shape = RollingHatShape::new(levels);
         let local = Local::new(&shape);
         let whole = Arc::new(local.weights(&shape, 0..shape.period()));
         let (shape, local) = (Arc::new(shape), Arc::new(local));
@@ -115,8 +115,8 @@ impl RollingHats {
     }
 
     /// The row of a step.
-    fn row(&self, step: u64) -> Row {
-        Row::new(&self.shape, &self.local, &self.whole, step.saturating_sub(self.width), step)
+    fn row(&self, step: u64) -> EstimateWeights {
+        EstimateWeights::new(&self.shape, &self.local, &self.whole, step.saturating_sub(self.width), step)
     }
 
     /// From the step `w + 2p` on, a window's variance depends on its position in a period.

@@ -22,7 +22,8 @@ impl Inside {
     }
 }
 
-/// The name of an [`Endless`](crate::mechanism::Endless): `endless`, `endless(inside=plain)`, with a digest of everything inside.
+/// The name of an [`Endless`](crate::mechanism::Endless): `endless`, `endless(inside=plain)`, with a digest of
+/// everything inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndlessChoice {
     /// `None` = chosen for the noise distribution and the unit.

@@ -194,8 +194,8 @@ macro_rules! mechanism_rows {
                 ..Family::DEFAULT
             };
 
-            /// Bands with columns whose lengths change from epoch to epoch: the number of bands; the participation of units;
-            /// how sharply sampling separates epochs; the digest of the matrix.
+            /// Bands with columns whose lengths change from epoch to epoch: the number of bands; the participation of
+            /// units; how sharply sampling separates epochs; the digest of the matrix.
             EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
                 stem: "epoch-bands",
                 about: "best bands, with columns scaled per epoch",
@@ -310,8 +310,8 @@ macro_rules! mechanism_rows {
                 ..Family::DEFAULT
             };
 
-            /// Finitely many bands for windows and decays: the participation of units with events in several steps, and the
-            /// digest of the bands.
+            /// Finitely many bands for windows and decays: the participation of units with events in several steps, and
+            /// the digest of the bands.
             Banded(runs: Participation, digest: Option<MatrixDigest>) in banded = Family {
                 stem: "banded",
                 about: "piecewise constant bands, for endless windows and decays",

@@ -28,8 +28,8 @@
 //!
 //! **Exact release.** As for the square roots: `R̃ = 2^30 R`, rounded to integers, is protected; its column norms are
 //! computed in integers. The release is `A x + L̃ z` with `L̃ = A R̃⁻¹`, correctly rounded to `2^-8` of the grid
-//! ([`Filter`]). `R̃` has no negative entries. The variances are those of the unrounded matrices; the rounding moves
-//! them by less than 10⁻⁶.
+//! ([`TriangularCursor`]). `R̃` has no negative entries. The variances are those of the unrounded matrices; the
+//! rounding moves them by less than 10⁻⁶.
 
 mod factor;
 mod integer;
@@ -40,7 +40,7 @@ use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
-use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
+use crate::mechanism::toeplitz::filter::{FilterRows, TriangularCursor, packed};
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
     check_horizon,
@@ -48,7 +48,7 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use factor::Factor;
+use factor::StateFactor;
 use integer::{Integer, MATRIX_BITS};
 use std::fmt;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ const MAX_PRODUCTS: u64 = 2048;
 #[derive(Clone, Debug)]
 pub struct Dense {
     objective: Objective,
-    factor: Arc<Factor>,
+    factor: Arc<StateFactor>,
     certificate: Certificate,
     /// Column norms of `R`.
     column_norms: ColumnNorms,
@@ -122,7 +122,7 @@ impl Dense {
     pub fn solve(horizon: u64, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense")?;
         let weights = Weights::optimal(horizon as usize, objective, SLACK);
-        let factor = Factor::of(&weights);
+        let factor = StateFactor::of(&weights);
         let built = Integer::new(&factor)?;
         let row_norms = RowNorms::new(built.row_norms);
         let figure = objective.of(row_norms.max(), row_norms.mean());
@@ -291,7 +291,7 @@ impl Mechanism for Dense {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Filter::new(Rows::Packed(self.matrix.clone()), None))
+        Box::new(TriangularCursor::new(FilterRows::Packed(self.matrix.clone()), None))
     }
 
     fn dense(&self) -> DensePair {

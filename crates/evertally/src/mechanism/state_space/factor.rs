@@ -7,24 +7,28 @@
 //! variance can be explained by rounding alone; the remaining covariances are then as small, because the matrix is
 //! positive semidefinite.
 
-use super::leap::{Leap, Shape};
-use super::response::Row;
+use super::leap::{Leap, LeapConstants};
+use super::response::BufferRow;
 use crate::mechanism::name::buffers::MAX_BUFFERS;
 
 /// The part of a variance that is treated as 0: a few roundings of 1.
 const NEGLIGIBLE: f64 = 4e-15;
 
 /// `η_0`, and `η_i` of the buffers. The number of draws depends on the leap only.
-pub(in crate::mechanism) fn draw<F: FnMut() -> f64>(shape: &Shape, leap: &Leap, mut normal: F) -> (f64, Row) {
+pub(in crate::mechanism) fn draw<F: FnMut() -> f64>(
+    shape: &LeapConstants,
+    leap: &Leap,
+    mut normal: F,
+) -> (f64, BufferRow) {
     let buffers = shape.buffers();
     let deviations = shape.variances(&leap.decayed).map(f64::sqrt);
     // A buffer without variance stays unchanged.
     let inverse = deviations.map(|deviation| if deviation > 0.0 { 1.0 / deviation } else { 0.0 });
     let walk = leap.variance.sqrt();
-    let by_walk: Row = std::array::from_fn(|i| leap.covariances[i] * inverse[i] / walk);
+    let by_walk: BufferRow = std::array::from_fn(|i| leap.covariances[i] * inverse[i] / walk);
     // The remaining correlations, and their diagonal.
-    let mut left: Row = std::array::from_fn(|i| deviations[i] * inverse[i] - by_walk[i] * by_walk[i]);
-    let mut rest = [Row::default(); MAX_BUFFERS];
+    let mut left: BufferRow = std::array::from_fn(|i| deviations[i] * inverse[i] - by_walk[i] * by_walk[i]);
+    let mut rest = [BufferRow::default(); MAX_BUFFERS];
     for (i, rest) in rest[..buffers].iter_mut().enumerate() {
         let couplings = shape.couplings(&leap.decayed, i);
         *rest = std::array::from_fn(|k| couplings[k] * (inverse[i] * inverse[k]) - by_walk[i] * by_walk[k]);

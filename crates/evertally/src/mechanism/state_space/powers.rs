@@ -1,6 +1,6 @@
 //! `1 - θ^n` of all poles at once, from a table of powers by the digits of `n`.
 
-use super::response::Row;
+use super::response::BufferRow;
 use crate::mechanism::state_space::response::{Modes, joined};
 
 /// Bits of a digit.
@@ -11,7 +11,7 @@ const BASE: u64 = 1 << BITS;
 /// `1 - θ_i^(digit · 32^place)`, in the order of places and digits. One `expm1` per pole would take several times as
 /// long.
 #[derive(Clone)]
-pub(in crate::mechanism) struct Powers(Vec<Row>);
+pub(in crate::mechanism) struct Powers(Vec<BufferRow>);
 
 impl Powers {
     /// For `n` up to the longest.
@@ -22,7 +22,7 @@ impl Powers {
     }
 
     /// `1 - θ_i^n`: products of powers, held by their differences from 1, so that their relative errors add.
-    pub(in crate::mechanism) fn decayed(&self, n: u64) -> Row {
+    pub(in crate::mechanism) fn decayed(&self, n: u64) -> BufferRow {
         let mut decayed = self.0[(n % BASE) as usize];
         let (mut rest, mut place) = (n / BASE, BASE);
         while rest > 0 {

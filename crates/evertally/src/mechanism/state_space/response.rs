@@ -59,15 +59,15 @@ pub(in crate::mechanism) fn sum_of_sums(n: f64, q: f64, decayed: f64) -> f64 {
 }
 
 /// One number per buffer; those beyond the number of buffers are 0 and stay 0.
-pub(in crate::mechanism) type Row = [f64; MAX_BUFFERS];
+pub(in crate::mechanism) type BufferRow = [f64; MAX_BUFFERS];
 
 /// A weighted sum of exponentials, `Σ_i w_i θ_i^j`.
 #[derive(Clone, Debug)]
 pub(in crate::mechanism) struct Modes {
-    pub(in crate::mechanism) weights: Row,
+    pub(in crate::mechanism) weights: BufferRow,
     pub(in crate::mechanism) poles: Vec<Pole>,
     /// `1 / (1 - θ_i θ_j)`.
-    pub(in crate::mechanism) pairs: [Row; MAX_BUFFERS],
+    pub(in crate::mechanism) pairs: [BufferRow; MAX_BUFFERS],
 }
 
 impl Modes {
@@ -80,12 +80,12 @@ impl Modes {
     }
 
     /// `1 - θ_i^n`.
-    pub(in crate::mechanism) fn decayed(&self, n: f64) -> Row {
+    pub(in crate::mechanism) fn decayed(&self, n: f64) -> BufferRow {
         row(self.poles.iter().map(|pole| pole.decayed(n)))
     }
 
     /// `Σ_j w_j V_ij` with `V_ij = Σ_{s<n} (θ_i θ_j)^s`, from `1 - θ_i^n`.
-    pub(in crate::mechanism) fn couplings(&self, decayed: &Row) -> Row {
+    pub(in crate::mechanism) fn couplings(&self, decayed: &BufferRow) -> BufferRow {
         let coupling = |i: usize| {
             let term = |j: usize| self.weights[j] * joined(decayed[i], decayed[j]) * self.pairs[i][j];
             (0..self.poles.len()).map(term).sum()
@@ -94,18 +94,18 @@ impl Modes {
     }
 
     /// `Σ_i w_i x_i`.
-    pub(in crate::mechanism) fn weighted(&self, values: &Row) -> f64 {
+    pub(in crate::mechanism) fn weighted(&self, values: &BufferRow) -> f64 {
         self.weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
     }
 
     /// `Σ_{j<n} (Σ_i w_i θ_i^j)²`, from `1 - θ_i^n`.
-    pub(in crate::mechanism) fn energy(&self, decayed: &Row) -> f64 {
+    pub(in crate::mechanism) fn energy(&self, decayed: &BufferRow) -> f64 {
         self.weighted(&self.couplings(decayed))
     }
 }
 
 /// The first numbers of a row.
-pub(in crate::mechanism) fn row(values: impl Iterator<Item = f64>) -> Row {
+pub(in crate::mechanism) fn row(values: impl Iterator<Item = f64>) -> BufferRow {
     let mut out = [0.0; MAX_BUFFERS];
     out.iter_mut().zip(values).for_each(|(out, value)| *out = value);
     out
@@ -113,7 +113,7 @@ pub(in crate::mechanism) fn row(values: impl Iterator<Item = f64>) -> Row {
 
 /// Poles and residues.
 #[derive(Clone, Debug)]
-pub(in crate::mechanism) struct Response {
+pub(in crate::mechanism) struct PartialFractions {
     /// `ω` and `θ`, longest first.
     pub(in crate::mechanism) direct: Modes,
     /// `λ` and `θ̂`.
@@ -122,7 +122,7 @@ pub(in crate::mechanism) struct Response {
     pub(in crate::mechanism) floor: f64,
 }
 
-impl Response {
+impl PartialFractions {
     /// From interlacing poles.
     pub(in crate::mechanism) fn of_poles(poles: Vec<Pole>, inverse: Vec<Pole>) -> Self {
         let echoes: Vec<f64> = (0..poles.len()).map(|i| echo(&poles, &inverse, i)).collect();
@@ -152,7 +152,7 @@ impl Response {
     }
 
     /// `Σ_{j<n} c_j²`: the squared norm of a column of `C` with `n ≥ 1` entries. Relative error below 10⁻¹²: see
-    /// [`Response`]'s module; `expm1` of a negative number does not amplify relative errors.
+    /// [`PartialFractions`]'s module; `expm1` of a negative number does not amplify relative errors.
     pub(in crate::mechanism) fn column_norm_squared(&self, n: f64) -> f64 {
         1.0 + self.direct.energy(&self.direct.decayed(n - 1.0))
     }

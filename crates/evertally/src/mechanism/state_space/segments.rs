@@ -5,7 +5,7 @@
 //! ones below 50): `O(log T)` integers. A weight is rounded down from the longest column of its segment, so that no
 //! column is longer than the last one, whose norm is exactly `2^14`.
 
-use super::response::Response;
+use super::response::PartialFractions;
 
 /// Bits of the weights of a normalized BLT.
 pub(in crate::mechanism) const WEIGHT_BITS: u32 = 14;
@@ -27,7 +27,7 @@ pub(in crate::mechanism) fn plain(horizon: u64) -> Vec<Segment> {
 }
 
 /// A single segment, in which the first column, the longest, has a norm of at most `2^14`.
-pub(in crate::mechanism) fn of_one_weight(response: &Response, horizon: u64) -> Vec<Segment> {
+pub(in crate::mechanism) fn of_one_weight(response: &PartialFractions, horizon: u64) -> Vec<Segment> {
     vec![Segment { last: horizon, weight: weight(response.column_norm_squared(horizon as f64)) }]
 }
 
@@ -42,7 +42,7 @@ pub(in crate::mechanism) fn shared(segments: Vec<Segment>, share: u32, bits: u32
 }
 
 /// The segments of a normalized BLT, in order of steps.
-pub(in crate::mechanism) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
+pub(in crate::mechanism) fn normalized(response: &PartialFractions, horizon: u64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = vec![];
     let mut shortest = 1;
     while shortest <= horizon {

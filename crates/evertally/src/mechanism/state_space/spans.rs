@@ -5,7 +5,7 @@
 //! bit `h` and none above lies in one block of that level, on both sides of its middle: it is one entry of each kind.
 //! `S log S` entries for `S` segments.
 
-use super::leap::{Leap, Shape};
+use super::leap::{Leap, LeapConstants};
 
 /// The table.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(in crate::mechanism) struct Spans {
 
 impl Spans {
     /// From leaps over single segments.
-    pub(in crate::mechanism) fn new(shape: &Shape, single: Vec<Leap>) -> Self {
+    pub(in crate::mechanism) fn new(shape: &LeapConstants, single: Vec<Leap>) -> Self {
         let mut levels = vec![single];
         while 1 << levels.len() < levels[0].len() {
             let half = 1 << levels.len();
@@ -36,7 +36,7 @@ impl Spans {
 }
 
 /// Leaps from every segment of a block to its middle, and from there to every other.
-fn spread(shape: &Shape, block: &[Leap], half: usize) -> Vec<Leap> {
+fn spread(shape: &LeapConstants, block: &[Leap], half: usize) -> Vec<Leap> {
     let (before, after) = block.split_at(half.min(block.len()));
     let mut out = before.to_vec();
     for i in (1..before.len()).rev() {

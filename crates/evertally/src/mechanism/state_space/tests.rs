@@ -8,7 +8,7 @@ use crate::mechanism::Mechanism;
 use crate::mechanism::dense_twin::{Matrix, cholesky};
 use crate::mechanism::toeplitz::blt::tests::{LONG, LONGEST, MIDDLE, ROUGH};
 use crate::mechanism::{Blt, BufferChoice, Buffers};
-use crate::mechanism::{Columns, Objective};
+use crate::mechanism::{ColumnScaling, Objective};
 
 /// The words of the state after a skip from `state`, with the normal number at this index 1 and all others 0. `None` if
 /// fewer numbers are drawn.
@@ -134,7 +134,7 @@ fn errors_of_reads(lazy: &LazyBlt, l: &Matrix, reads: &[u64]) -> (f64, f64) {
 #[test]
 fn reads_have_the_covariances_of_the_dense_twin() {
     for horizon in [1, 2, 3, 9, 60, 256] {
-        for columns in Columns::BOTH {
+        for columns in ColumnScaling::BOTH {
             let optimised = (1..=8).map(|count| {
                 Blt::chosen(
                     horizon,
@@ -161,7 +161,7 @@ fn reads_have_the_covariances_of_the_dense_twin() {
 #[test]
 fn falls_lie_between_the_right_steps() {
     for horizon in [120, 250] {
-        let blt = Blt::optimised(horizon, Columns::Normalized, 3, Objective::Max).unwrap();
+        let blt = Blt::optimised(horizon, ColumnScaling::Normalized, 3, Objective::Max).unwrap();
         let (lazy, l) = (blt.lazy(), blt.dense().l);
         assert!(lazy.stages.len() > 50);
         for offset in [0, 1, 2] {
@@ -183,12 +183,12 @@ fn falls_lie_between_the_right_steps() {
 #[test]
 fn spans_are_the_leaps_of_their_segments() {
     for horizon in [30, 33, 64, 150] {
-        let blt = Blt::optimised(horizon, Columns::Normalized, 3, Objective::Mean).unwrap();
+        let blt = Blt::optimised(horizon, ColumnScaling::Normalized, 3, Objective::Mean).unwrap();
         let lazy = blt.lazy();
         let single: Vec<Leap> = {
             let ends = lazy.stages.windows(2).enumerate();
             let before = |place: usize| if place == 0 { 0 } else { lazy.stages[place - 1].last };
-            let whole = |(place, pair): (usize, &[Stage])| {
+            let whole = |(place, pair): (usize, &[ScaleSegment])| {
                 lazy.shape.leap(pair[0].last - before(place), pair[0].scale, pair[0].scale - pair[1].scale)
             };
             ends.map(whole).collect()

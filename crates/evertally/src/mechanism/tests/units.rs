@@ -1,7 +1,7 @@
 //! Units of several events, compared with every way to place them.
 
 use super::*;
-use crate::mechanism::{Blt, Columns, Objective};
+use crate::mechanism::{Blt, ColumnScaling, Objective};
 use crate::privacy::Spread;
 use crate::privacy::{Neighbours, Sensitivity, Unit, Values};
 
@@ -127,5 +127,5 @@ fn flights_by_hour() {
     let plain = "blt".parse::<MechanismName>().unwrap().build(8760, &criterion).unwrap();
     let error = (criterion.figure(&*plain) * spread.total as f64).sqrt();
     assert!(error < 760.0, "{}: {error}", plain.name());
-    let _ = Columns::BOTH;
+    let _ = ColumnScaling::BOTH;
 }

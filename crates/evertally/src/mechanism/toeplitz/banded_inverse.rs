@@ -6,8 +6,8 @@
 //! for `α = 1/2`, which is [`banded-inverse-sqrt`](super::banded_inverse_sqrt), arXiv 2505.12128). With two bands it is
 //! `z_t - α z_(t-1)`, and `R` has the coefficients `α^j`: λ-CGD (arXiv 2601.22334) with `λ = α`.
 //!
-//! `L = A R⁻¹` has the sums of the `r_j` as coefficients: `l_j = Π_(i≤j) (i-α)/i` for `j < b`, those of `(1-z)^(α-1)`, and
-//! `l_(b-1)` from there on.
+//! `L = A R⁻¹` has the sums of the `r_j` as coefficients: `l_j = Π_(i≤j) (i-α)/i` for `j < b`, those of `(1-z)^(α-1)`,
+//! and `l_(b-1)` from there on.
 //!
 //! **Sensitivity.** No coefficient of `R` is negative, and none is larger than the one before: then the sensitivity to
 //! a unit in several steps is exactly the sum of the columns `1, 1+b, 1+2b, …`

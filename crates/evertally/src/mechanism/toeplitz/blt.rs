@@ -32,11 +32,11 @@ use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::name::parameters::Parameters;
-use crate::mechanism::state_space::response::{self, Modes, Response};
+use crate::mechanism::state_space::response::{self, Modes, PartialFractions};
 use crate::mechanism::state_space::segments::{self, WEIGHT_BITS};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    BufferChoice, BufferSteps, Buffers, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, Lazy, LazyBlt,
+    BufferChoice, BufferSteps, Buffers, ColumnNorms, ColumnScaling, Cost, Criterion, Cursor, DensePair, Lazy, LazyBlt,
     MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, Streaming, check_horizon,
 };
 use crate::noise::Node;
@@ -44,7 +44,7 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
 use participation::Packing;
-use recurrence::{Constants, Recurrence, rounding_slack};
+use recurrence::{BltCursor, Constants, rounding_slack};
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub struct Blt {
     scaling: Scaling,
     horizon: u64,
     buffers: Buffers,
-    frame: Frame,
+    frame: BltGrid,
     constants: Arc<Constants>,
     figures: Arc<RowFigures>,
     columns: ColumnNorms,
@@ -69,7 +69,7 @@ pub struct Blt {
 
 /// The grid of the noise, and the integer that stands for a column weight of 1.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct BltGrid {
     /// Bits of the noise grid.
     noise_bits: u32,
     /// The weight 1 has this many bits.
@@ -86,7 +86,7 @@ enum Scaling {
 }
 
 impl Scaling {
-    fn of(columns: Columns) -> Self {
+    fn of(columns: ColumnScaling) -> Self {
         if columns.are_normalized() { Self::Equal(Participation::ONCE) } else { Self::Plain }
     }
 
@@ -105,7 +105,7 @@ impl Blt {
     ///
     /// # Errors
     /// If the horizon is out of range, or the floating-point norms are not finite.
-    pub fn new(horizon: u64, columns: Columns, buffers: Buffers) -> Result<Self> {
+    pub fn new(horizon: u64, columns: ColumnScaling, buffers: Buffers) -> Result<Self> {
         Self::scaled(horizon, Scaling::of(columns), buffers)
     }
 
@@ -122,7 +122,7 @@ impl Blt {
     fn scaled(horizon: u64, scaling: Scaling, buffers: Buffers) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, scaling.stem())?;
         let weight_bits = if scaling.is_plain() { 0 } else { WEIGHT_BITS };
-        let frame = Frame { noise_bits: noise_bits(horizon), weight_bits };
+        let frame = BltGrid { noise_bits: noise_bits(horizon), weight_bits };
         Self::framed(horizon, scaling, buffers, frame, 1 << weight_bits)
     }
 
@@ -130,19 +130,19 @@ impl Blt {
     /// have a squared length of at most `(share / 2^14)²`.
     pub(in crate::mechanism) fn part(
         steps: u64,
-        columns: Columns,
+        columns: ColumnScaling,
         buffers: Buffers,
         share: u32,
         noise_bits: u32,
     ) -> Result<Self> {
-        let frame = Frame { noise_bits, weight_bits: WEIGHT_BITS };
+        let frame = BltGrid { noise_bits, weight_bits: WEIGHT_BITS };
         Self::framed(steps, Scaling::of(columns), buffers, frame, share)
     }
 
     /// All weights are multiplied by `share`, where `2^weight_bits` is the whole; the first column of a plain one is
     /// then divided by its norm, if weights have bits for it.
-    fn framed(horizon: u64, scaling: Scaling, buffers: Buffers, frame: Frame, share: u32) -> Result<Self> {
-        let response = Response::of_buffers(&buffers);
+    fn framed(horizon: u64, scaling: Scaling, buffers: Buffers, frame: BltGrid, share: u32) -> Result<Self> {
+        let response = PartialFractions::of_buffers(&buffers);
         let segments = match scaling {
             Scaling::Plain if frame.weight_bits == 0 => segments::plain(horizon),
             Scaling::Plain => segments::of_one_weight(&response, horizon),
@@ -152,7 +152,7 @@ impl Blt {
             }
         };
         let segments = segments::shared(segments, share, frame.weight_bits);
-        let Frame { noise_bits, weight_bits } = frame;
+        let BltGrid { noise_bits, weight_bits } = frame;
         let norms = column_norms(&response, &segments, horizon, weight_bits);
         // The first column has an entry 1 times a weight; comparisons with NaN fail.
         let least = f64::from(share) / libm::exp2(f64::from(weight_bits)) / 2.0;
@@ -256,7 +256,12 @@ impl Blt {
 }
 
 /// The largest column norms of `C W / 2^weight_bits`, rounded up. The longest column of a segment is its first.
-fn column_norms(response: &Response, segments: &[segments::Segment], horizon: u64, weight_bits: u32) -> ColumnNorms {
+fn column_norms(
+    response: &PartialFractions,
+    segments: &[segments::Segment],
+    horizon: u64,
+    weight_bits: u32,
+) -> ColumnNorms {
     let unit = libm::exp2(-f64::from(weight_bits));
     let mut largest = ColumnNorms { l1: 0.0, l2_squared: 0.0 };
     let mut before = 0;
@@ -397,7 +402,7 @@ impl Mechanism for Blt {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Recurrence::new(self.constants.clone()))
+        Box::new(BltCursor::new(self.constants.clone()))
     }
 
     fn dense(&self) -> DensePair {
@@ -426,20 +431,20 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     choice: BufferChoice,
 ) -> Result<Arc<dyn Mechanism>> {
-    build_with(horizon, Columns::Plain, choice, criterion)
+    build_with(horizon, ColumnScaling::Plain, choice, criterion)
 }
 
 /// With the columns of the family; for units with events in several steps, open buffers are optimised for them.
 pub(super) fn build_with(
     horizon: u64,
-    columns: Columns,
+    columns: ColumnScaling,
     choice: BufferChoice,
     criterion: &Criterion,
 ) -> Result<Arc<dyn Mechanism>> {
     let objective = criterion.objective();
     Ok(Arc::new(match (choice, criterion.participation(), criterion.spread_over_steps()) {
         (BufferChoice::Best, Some(participation), _) => Blt::best_for(horizon, columns, objective, participation)?,
-        (BufferChoice::Best, None, Some(_)) if columns == Columns::Plain || horizon <= runs::MAX_STEPS => {
+        (BufferChoice::Best, None, Some(_)) if columns == ColumnScaling::Plain || horizon <= runs::MAX_STEPS => {
             Blt::best_of_units(horizon, columns, criterion)?
         }
         (choice, ..) => Blt::chosen(horizon, columns, choice, objective)?,

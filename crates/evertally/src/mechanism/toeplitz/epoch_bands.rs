@@ -34,7 +34,7 @@ mod tests;
 
 pub use search::Loop;
 
-use super::filter::{Filter, Rows, WEIGHT_BITS};
+use super::filter::{FilterRows, TriangularCursor, WEIGHT_BITS};
 use crate::mechanism::Sharpness;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
@@ -47,7 +47,7 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use search::{Found, Problem};
+use search::{EpochBandsProblem, EpochBandsSolution};
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub struct EpochBands {
     scales: Arc<[f64]>,
     row_norms: RowNorms,
     /// For exact releases.
-    rows: Rows,
+    rows: FilterRows,
     fades: bool,
 }
 
@@ -119,11 +119,11 @@ impl EpochBands {
     ) -> Result<Self> {
         let horizon = of.steps.len() as u64;
         check(horizon, bands)?;
-        let problem = Problem { bands: bands as usize, runs, objective, sharpness: sharpness.get(), of };
+        let problem = EpochBandsProblem { bands: bands as usize, runs, objective, sharpness: sharpness.get(), of };
         Self::frozen(horizon, runs, sharpness, &problem.search())
     }
 
-    fn frozen(horizon: u64, runs: Participation, sharpness: Sharpness, found: &Found) -> Result<Self> {
+    fn frozen(horizon: u64, runs: Participation, sharpness: Sharpness, found: &EpochBandsSolution) -> Result<Self> {
         let unit = f64::from(1 << COEFFICIENT_BITS);
         // Casts saturate, and out-of-range values are rejected below.
         let mut rounded: Vec<u32> = found.coefficients.iter().map(|c| (c * unit).round() as u32).collect();
@@ -174,7 +174,7 @@ impl EpochBands {
             sharpness,
             digest: digest(&rounded[..bands as usize], &weights),
             squares: squares(&rounded, &weights),
-            rows: Rows::toeplitz(&rounded),
+            rows: FilterRows::toeplitz(&rounded),
             rounded: rounded.into(),
             weights: weights.into(),
             inverse: inverse.into(),
@@ -400,7 +400,7 @@ impl Mechanism for EpochBands {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Filter::new(self.rows.clone(), Some(self.weights.clone())))
+        Box::new(TriangularCursor::new(self.rows.clone(), Some(self.weights.clone())))
     }
 
     fn dense(&self) -> DensePair {

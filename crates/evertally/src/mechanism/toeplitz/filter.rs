@@ -19,13 +19,13 @@ mod kernel;
 mod past;
 mod rows;
 
-pub(in crate::mechanism) use rows::{Rows, packed};
+pub(in crate::mechanism) use rows::{FilterRows, packed};
 
 use crate::mechanism::Cursor;
-use crate::mechanism::rounding::{FRACTION_BITS, Rounding, rounded};
+use crate::mechanism::rounding::{FRACTION_BITS, RoundingOffset, rounded};
 use crate::noise::Node;
 use num_bigint::BigInt;
-use past::Past;
+use past::FilterHistory;
 use std::sync::Arc;
 
 /// Bits of the column weights `W` of the normalized factorization.
@@ -34,26 +34,26 @@ pub(in crate::mechanism) const WEIGHT_BITS: u32 = 14;
 const GUARD: u32 = 72;
 
 /// The cursor of a factorization with a lower triangular `R`.
-pub(in crate::mechanism) struct Filter {
-    rows: Rows,
+pub(in crate::mechanism) struct TriangularCursor {
+    rows: FilterRows,
     /// `W_j`; `None` = all 1.
     weights: Option<Arc<[u32]>>,
     guard: u32,
     noise: Vec<i128>,
     /// `v_j` in units of `2^-guard`.
-    solved: Past,
+    solved: FilterHistory,
     /// `Σ v_j / W_j` in units of `2^-guard`, or of `2^-(guard + WEIGHT_BITS)` if there are weights.
     sum: i128,
 }
 
-impl Filter {
-    pub(in crate::mechanism) fn new(rows: Rows, weights: Option<Arc<[u32]>>) -> Self {
+impl TriangularCursor {
+    pub(in crate::mechanism) fn new(rows: FilterRows, weights: Option<Arc<[u32]>>) -> Self {
         let guard = GUARD - (rows::REACH - rows.reach());
         Self::with_guard(rows, weights, guard)
     }
 
-    pub(in crate::mechanism) fn with_guard(rows: Rows, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
-        Self { solved: Past::new(rows.clone()), rows, weights, guard, noise: vec![], sum: 0 }
+    pub(in crate::mechanism) fn with_guard(rows: FilterRows, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
+        Self { solved: FilterHistory::new(rows.clone()), rows, weights, guard, noise: vec![], sum: 0 }
     }
 
     /// Clears all steps.
@@ -101,7 +101,7 @@ impl Filter {
     fn rounded_precisely(&self) -> i128 {
         let mut guard = 192u32;
         loop {
-            let rounding = Rounding::new(self.slack().into(), self.output_shift(guard));
+            let rounding = RoundingOffset::new(self.slack().into(), self.output_shift(guard));
             match rounding.rounded(&self.sum_with(guard)) {
                 Some(release) => return release,
                 None => guard *= 2,
@@ -125,7 +125,7 @@ impl Filter {
     }
 }
 
-impl Cursor for Filter {
+impl Cursor for TriangularCursor {
     fn step(&self) -> u64 {
         self.noise.len() as u64
     }

@@ -1,7 +1,7 @@
 //! `normalized-blt`: the buffered linear Toeplitz matrix with columns of one length.
 
 use super::blt::build_with;
-use super::{Blt, Columns};
+use super::{Blt, ColumnScaling};
 use crate::Result;
 use crate::mechanism::BufferChoice;
 use crate::mechanism::name::parameters::Parameters;
@@ -39,7 +39,7 @@ pub(in crate::mechanism) fn build(
     runs: Participation,
 ) -> Result<Arc<dyn Mechanism>> {
     match choice {
-        _ if runs == Participation::ONCE => build_with(horizon, Columns::Normalized, choice, criterion),
+        _ if runs == Participation::ONCE => build_with(horizon, ColumnScaling::Normalized, choice, criterion),
         BufferChoice::Given(buffers) => Ok(Arc::new(Blt::for_runs(horizon, runs, buffers)?)),
         BufferChoice::Best => Ok(Arc::new(Blt::best_of_runs(horizon, runs, criterion.objective())?)),
         BufferChoice::Count(count) => {

@@ -19,15 +19,15 @@
 //! the Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 except for `normalized-sqrt`). The node sums `R̃ x` are integers,
 //! protected by integer noise `z`, and the columns of `R̃` give their exact sensitivity. The release is `L̃ (R̃ x + z)`
 //! with `L̃ = A R̃⁻¹` exactly, hence `A x + L̃ z`: the exact prefix sum plus a number that depends on the noise alone.
-//! That number is rounded to `2^-8` of the grid **correctly** (see [`Filter`]), and as `A x` is a whole number,
-//! rounding the noise rounds the release: post-processing of `R̃ x + z`.
+//! That number is rounded to `2^-8` of the grid **correctly** (see [`TriangularCursor`]), and as `A x` is a whole
+//! number, rounding the noise rounds the release: post-processing of `R̃ x + z`.
 //!
 //! The norms are those of the unrounded matrices; the rounding changes them by less than one part in 10³.
 
 mod columns;
 mod series;
 
-use super::filter::{Filter, Rows, WEIGHT_BITS};
+use super::filter::{FilterRows, TriangularCursor, WEIGHT_BITS};
 use crate::mechanism::Exponent;
 use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
@@ -71,11 +71,11 @@ pub struct SquareRoot {
     /// `F_j`.
     rounded: Arc<[u32]>,
     /// The same for the filter.
-    rows: Rows,
+    rows: FilterRows,
     /// `W_j`.
     weights: Arc<[u32]>,
     /// Computed on first use.
-    filter: OnceLock<Arc<fourier::Convolution>>,
+    filter: OnceLock<Arc<fourier::RealConvolution>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +147,8 @@ impl SquareRoot {
         Ok(Self::toeplitz(Kind::BandedInverse(bands), reciprocal(&inverse, f.len()), left))
     }
 
-    /// `R⁻¹` = the first `bands` diagonals, 1 ..= T, of the differences to a power, over `horizon` steps, 1 ..= 2^14: see the
-    /// header of `toeplitz/banded_inverse.rs`. Costs as [`banded_inverse`](Self::banded_inverse).
+    /// `R⁻¹` = the first `bands` diagonals, 1 ..= T, of the differences to a power, over `horizon` steps, 1 ..= 2^14:
+    /// see the header of `toeplitz/banded_inverse.rs`. Costs as [`banded_inverse`](Self::banded_inverse).
     ///
     /// ```
     /// use evertally::mechanism::{Mechanism, SquareRoot};
@@ -191,7 +191,7 @@ impl SquareRoot {
             left: left.into(),
             scales: scales.into(),
             row_norms: RowNorms::new(row_norms),
-            rows: Rows::toeplitz(&rounded),
+            rows: FilterRows::toeplitz(&rounded),
             rounded,
             weights,
             filter: OnceLock::new(),
@@ -234,11 +234,11 @@ impl SquareRoot {
 
     /// The series that turns nodes into releases, or for the normalized factorization into increments over their
     /// scales.
-    fn filter(&self) -> &fourier::Convolution {
+    fn filter(&self) -> &fourier::RealConvolution {
         self.filter.get_or_init(|| {
             let inverse = |j| inverse_coefficient(&self.coefficients, j);
             let own: Vec<f64> = (0..self.coefficients.len()).map(inverse).collect();
-            fourier::Convolution::new(if self.is_normalized() { &own } else { &self.left }).into()
+            fourier::RealConvolution::new(if self.is_normalized() { &own } else { &self.left }).into()
         })
     }
 
@@ -445,7 +445,7 @@ impl Mechanism for SquareRoot {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Filter::new(self.rows.clone(), self.is_normalized().then(|| self.weights.clone())))
+        Box::new(TriangularCursor::new(self.rows.clone(), self.is_normalized().then(|| self.weights.clone())))
     }
 
     fn dense(&self) -> DensePair {

@@ -232,12 +232,12 @@ fn blocks_read(digit: i64, lead: u64) -> (u64, u64) {
 struct TreeCursor {
     step: u64,
     digits: DigitSystem,
-    levels: Vec<Level>,
+    levels: Vec<DigitLevel>,
     /// `from[l]` = noise of levels `l` and up; one more entry, 0, at the top.
     from: Vec<i128>,
 }
 
-struct Level {
+struct DigitLevel {
     digit: i64,
     /// `Σ_{j ≥ l} d_j k^{j-l}`: the step, rounded to blocks of this level.
     lead: u64,
@@ -248,7 +248,7 @@ struct Level {
 
 impl TreeCursor {
     fn new(digits: &DigitSystem) -> Self {
-        let level = || Level { digit: 0, lead: 0, sums: Vec::new() };
+        let level = || DigitLevel { digit: 0, lead: 0, sums: Vec::new() };
         Self {
             step: 0,
             digits: digits.clone(),

@@ -136,8 +136,8 @@ impl Mechanism for HonakerOnline {
         self.digits.total_weighted_size(self.horizon, &block_variance) / self.horizon as f64
     }
 
-    /// The estimate of a block of height `j` gives each of its nodes of height `l` the weight `2^l / (2^(j+1) - 1)`. With
-    /// a block of height `i` inside it, it shares `2^(i-l)` nodes for each `l ≤ i`, so that their covariance is
+    /// The estimate of a block of height `j` gives each of its nodes of height `l` the weight `2^l / (2^(j+1) - 1)`.
+    /// With a block of height `i` inside it, it shares `2^(i-l)` nodes for each `l ≤ i`, so that their covariance is
     /// `2^i / (2^(j+1) - 1)`: the steps that they share, over the denominator of the larger one. Two prefixes have
     /// their first blocks in common, and the rest of the earlier one lies in the next block of the later one.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
@@ -205,10 +205,10 @@ impl Mechanism for HonakerOnline {
 struct HonakerCursor {
     step: u64,
     /// The blocks that make up the prefix, largest first: one per 1-bit of the step.
-    blocks: Vec<Block>,
+    blocks: Vec<NodeBlock>,
 }
 
-struct Block {
+struct NodeBlock {
     height: u32,
     numerator: i128,
     /// Sum of the estimates of this block and all before it: whole part, then fraction in `2^-GUARD_BITS` rounded
@@ -224,7 +224,7 @@ impl HonakerCursor {
         whole += numerator.div_euclid(denominator);
         // fits: the remainder is below 2^41, shifted by 80; at most 41 fractions below 2^80 are added.
         fraction += ((numerator.rem_euclid(denominator) as u128) << GUARD_BITS) / denominator as u128;
-        self.blocks.push(Block { height, numerator, whole, fraction });
+        self.blocks.push(NodeBlock { height, numerator, whole, fraction });
     }
 
     /// The exact sum rounded to the nearest multiple of `2^-FRACTION_BITS`, halves up.

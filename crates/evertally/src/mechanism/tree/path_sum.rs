@@ -27,7 +27,7 @@ mod walk;
 
 use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::trie::Subtree;
-use crate::mechanism::accounting::trie_pairs::Pairs;
+use crate::mechanism::accounting::trie_pairs::StepPairs;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, GaussianShift, LaplaceShift, Lazy, LevelChoice, Levels,
@@ -169,8 +169,8 @@ impl Mechanism for PathSum {
         if participation.within(self.horizon) == 1 {
             return once;
         }
-        let blocks = participation::Blocks::new(self.horizon, self.weights.as_slice());
-        let pairs = Pairs { trie: &blocks, horizon: self.horizon, largest: self.squared };
+        let blocks = participation::LevelBlocks::new(self.horizon, self.weights.as_slice());
+        let pairs = StepPairs { trie: &blocks, horizon: self.horizon, largest: self.squared };
         let by_levels = participation::squared(self.horizon, self.weights.as_slice(), participation);
         once.min(by_levels).min(chain::of_steps(&pairs, participation, chain::MAX_VECTOR_ADDITIONS, 64))
     }
@@ -228,7 +228,7 @@ impl Mechanism for PathSum {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(PathCursor { step: 0, weights: self.weights, sums: vec![0; self.weights.as_slice().len() + 1] })
+        Box::new(PathSumCursor { step: 0, weights: self.weights, sums: vec![0; self.weights.as_slice().len() + 1] })
     }
 
     /// With `R = Lᵀ (L Lᵀ)⁻¹ A`.
@@ -237,14 +237,14 @@ impl Mechanism for PathSum {
     }
 }
 
-struct PathCursor {
+struct PathSumCursor {
     step: u64,
     weights: Levels,
     /// For every level the noise of the path from the root down to it, leaves first; 0 above the highest.
     sums: Vec<i128>,
 }
 
-impl PathCursor {
+impl PathSumCursor {
     /// Redraws the path of the step from a level down.
     fn draw_from(&mut self, top: usize, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         for level in (0..=top).rev() {
@@ -256,7 +256,7 @@ impl PathCursor {
     }
 }
 
-impl Cursor for PathCursor {
+impl Cursor for PathSumCursor {
     fn step(&self) -> u64 {
         self.step
     }

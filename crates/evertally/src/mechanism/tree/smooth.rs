@@ -20,7 +20,7 @@ mod walk;
 use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
-use crate::mechanism::accounting::trie_pairs::Pairs;
+use crate::mechanism::accounting::trie_pairs::StepPairs;
 use crate::mechanism::limits::Limits;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::walk::Walk;
@@ -207,7 +207,7 @@ impl Mechanism for Smooth {
         let mut once = participation.of_any(self.horizon, largest);
         if participation.within(self.horizon) > 1 {
             let leaves = leaves::Leaves::new(self.horizon, self.height, self.ones(), &self.binomials);
-            let pairs = Pairs { trie: &leaves, horizon: self.horizon, largest };
+            let pairs = StepPairs { trie: &leaves, horizon: self.horizon, largest };
             once = once.min(chain::of_steps(&pairs, participation, chain::MAX_VECTOR_ADDITIONS / 2, 64));
         }
         let column = self.largest_column(|width| participation.within(width as u64).into()); // at most T

@@ -38,7 +38,7 @@ proptest! {
         let mut expected = [0; 64];
         cipher.apply_keystream(&mut expected);
         let node = Node { level, index };
-        prop_assert_eq!(chacha::mixed(&words, counter, node, chacha::Rounds::Twelve), expected);
+        prop_assert_eq!(chacha::mixed(&words, counter, node, chacha::DoubleRounds::Twelve), expected);
     }
 
     /// However the bytes are read, they are the same stream.

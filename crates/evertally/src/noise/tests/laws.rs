@@ -5,7 +5,7 @@ use std::num::NonZeroU128;
 use num_bigint::BigUint;
 use proptest::prelude::*;
 
-use super::super::lazy::Lazy;
+use super::super::lazy::LazyUniform;
 use super::super::{
     BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, RandomBits, ScriptedBits, uniform_below,
 };
@@ -33,7 +33,7 @@ fn runs_are_counted_exactly() {
             // The same order with distinct numbers: of equal levels the later number is greater.
             let spaced: Vec<u16> = digits.iter().enumerate().map(|(i, d)| d * 100 + i as u16 + 1).collect();
             let mut bits = script(&[spaced.as_slice(), &[0xffff]].concat());
-            let even = Lazy::from_first(start * 100).bernoulli_exp(&mut bits);
+            let even = LazyUniform::from_first(start * 100).bernoulli_exp(&mut bits);
             assert_eq!(even, length % 2 == 0, "{start} {digits:?}");
             assert_eq!(bits.consumed(), 2 * (length + 1));
         }
@@ -46,8 +46,9 @@ fn runs_are_counted_exactly() {
 /// A comparison with p/q is decided by the digits of p/q, for any number of them.
 #[test]
 fn comparison_with_a_ratio_reads_until_it_is_decided() {
-    let third =
-        |bits: &mut ScriptedBits| Lazy::draw(bits).less_than_ratio(&BigUint::from(1u8), &BigUint::from(3u8), bits);
+    let third = |bits: &mut ScriptedBits| {
+        LazyUniform::draw(bits).less_than_ratio(&BigUint::from(1u8), &BigUint::from(3u8), bits)
+    };
     // 1/3 = 0.0101…: ties for 16 + 64 bits, then less, then greater.
     for (last, less) in [(0x54, true), (0x56, false)] {
         let mut bits = ScriptedBits::new([vec![0x55; 17], vec![last]].concat());
@@ -58,12 +59,12 @@ fn comparison_with_a_ratio_reads_until_it_is_decided() {
     let digits = |places: u64| (BigUint::from(1u8) << places) / 3u8;
     for (last, less) in [(0x54, true), (0x56, false)] {
         let mut bits = ScriptedBits::new([vec![0x55; 17], vec![last]].concat());
-        assert_eq!(Lazy::draw(&mut bits).less_than_digits(digits, &mut bits), less);
+        assert_eq!(LazyUniform::draw(&mut bits).less_than_digits(digits, &mut bits), less);
         assert_eq!(bits.consumed(), 18);
     }
     // 1/2 ends after the first digit: U = 0.1… is not less, whatever follows.
     let mut bits = ScriptedBits::new(vec![0, 0x80]);
-    assert!(!Lazy::draw(&mut bits).less_than_ratio(&BigUint::from(1u8), &BigUint::from(2u8), &mut bits));
+    assert!(!LazyUniform::draw(&mut bits).less_than_ratio(&BigUint::from(1u8), &BigUint::from(2u8), &mut bits));
 }
 
 #[test]

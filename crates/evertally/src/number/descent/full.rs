@@ -1,6 +1,6 @@
 //! BFGS with the whole matrix and a backtracking search: for a few variables that are logarithms.
 
-use super::{Curvature, Function, Place, descend};
+use super::{Curvature, DescentPoint, Function, descend};
 
 /// Stops if this many steps in a row each gain less than this.
 const MIN_GAIN: f64 = 1e-8;
@@ -47,11 +47,11 @@ impl Curvature for Full {
     /// than 1.
     fn search(
         &self,
-        from: &Place,
+        from: &DescentPoint,
         direction: Vec<f64>,
         slope: f64,
         function: &mut Function,
-    ) -> Option<(Place, Vec<f64>)> {
+    ) -> Option<(DescentPoint, Vec<f64>)> {
         let longest = direction.iter().map(|x| x.abs()).fold(0.0, f64::max);
         let mut length = (1.0 / longest).min(1.0);
         for _ in 0..30 {
@@ -59,7 +59,7 @@ impl Curvature for Full {
             let (value, gradient) = function(&point);
             if value <= from.value + 1e-4 * length * slope && gradient.iter().all(|g| g.is_finite()) {
                 let step = point.iter().zip(&from.point).map(|(new, old)| new - old).collect();
-                return Some((Place { point, value, gradient }, step));
+                return Some((DescentPoint { point, value, gradient }, step));
             }
             length *= 0.5;
         }

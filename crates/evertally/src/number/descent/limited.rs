@@ -3,7 +3,7 @@
 //! Nocedal 1980 (doi 10.1090/S0025-5718-1980-0572855-7) for the two-loop recursion; Lewis and Overton 2013
 //! (doi 10.1007/s10107-012-0514-2) for the bisection.
 
-use super::{Curvature, Function, Place, descend};
+use super::{Curvature, DescentPoint, Function, descend};
 use crate::number::lanes::dot;
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub(crate) fn minimise(x: &mut Vec<f64>, steps: usize, tolerance: f64, function:
     found.value
 }
 
-struct Pair {
+struct GradientPair {
     step: Vec<f64>,
     change: Vec<f64>,
     /// `1 / (step · change)`.
@@ -38,7 +38,7 @@ struct Pair {
 
 /// The last steps, and the changes of the gradient along them.
 #[derive(Default)]
-struct Limited(VecDeque<Pair>);
+struct Limited(VecDeque<GradientPair>);
 
 impl Curvature for Limited {
     fn downhill(&self, gradient: &[f64]) -> Vec<f64> {
@@ -67,11 +67,11 @@ impl Curvature for Limited {
     /// A point that satisfies both conditions, or at least the first one after 30 trials.
     fn search(
         &self,
-        from: &Place,
+        from: &DescentPoint,
         mut direction: Vec<f64>,
         slope: f64,
         function: &mut Function,
-    ) -> Option<(Place, Vec<f64>)> {
+    ) -> Option<(DescentPoint, Vec<f64>)> {
         let first = if self.is_fresh() { 0.1 / dot(&from.gradient, &from.gradient).sqrt().max(1e-300) } else { 1.0 };
         let (mut low, mut high, mut length) = (0.0, f64::INFINITY, first);
         let mut best = None;
@@ -80,7 +80,7 @@ impl Curvature for Limited {
             let (value, gradient) = function(&point);
             if value <= from.value + DECREASE * length * slope {
                 let steep = dot(&gradient, &direction) < CURVATURE * slope;
-                best = Some((Place { point, value, gradient }, length));
+                best = Some((DescentPoint { point, value, gradient }, length));
                 if !steep {
                     break;
                 }
@@ -98,7 +98,7 @@ impl Curvature for Limited {
     fn learn(&mut self, step: Vec<f64>, change: Vec<f64>) {
         let curvature = dot(&step, &change);
         if curvature > 0.0 {
-            self.0.push_back(Pair { step, change, inverse: 1.0 / curvature });
+            self.0.push_back(GradientPair { step, change, inverse: 1.0 / curvature });
             if self.0.len() > MEMORY {
                 self.0.pop_front();
             }

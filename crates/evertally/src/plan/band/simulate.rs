@@ -76,7 +76,7 @@ struct Anchor {
 }
 
 /// `max_t |N_t| / σ_t` of every path, and its weight; largest first.
-struct Paths {
+struct SimulatedPaths {
     paths: Vec<(f64, f64)>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Paths tilted to an edge of this many standard errors.
-    fn run(&mut self, edge: f64, paths: u64) -> Paths {
+    fn run(&mut self, edge: f64, paths: u64) -> SimulatedPaths {
         let anchors = self.anchors(edge);
         let stride = anchors.len() as f64 / paths as f64;
         let offset = stride * (f64::from(self.bits.next_u32()) / 4_294_967_296.0);
@@ -105,7 +105,7 @@ impl<'a> Simulation<'a> {
             counted.push((highest, weight));
         }
         counted.sort_by(|a, b| b.0.total_cmp(&a.0));
-        Paths { paths: counted }
+        SimulatedPaths { paths: counted }
     }
 
     /// Tilts the nodes of an anchor's row.
@@ -196,7 +196,7 @@ fn likelihood(anchors: &[Anchor], path: &[f64]) -> f64 {
     2.0 * anchors.len() as f64 / sum
 }
 
-impl Paths {
+impl SimulatedPaths {
     /// The smallest edge that paths leave with at most this probability, `sure` standard errors of the simulation to
     /// the safe side; and that standard error.
     fn edge(&self, miss: f64, sure: f64) -> (f64, f64) {

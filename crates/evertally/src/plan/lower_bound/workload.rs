@@ -13,8 +13,9 @@ const NODES: [(f64, f64); 4] = [
     (0.960_289_856_497_536_3, 0.101_228_536_290_376_26),
 ];
 
-/// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of a workload over `horizon` steps
-/// and a unit with events of size 1 (those of its groups each in one running sum, all with the same factorization).
+/// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of a workload over `horizon`
+/// steps and a unit with events of size 1 (those of its groups each in one running sum, all with the same
+/// factorization).
 ///
 /// Let the unit's events fall on `k` of `K` places, `b` steps apart, all choices equally likely and starting at any
 /// step. Such patterns have the mean square `q(θ) = α(|D_K(bθ)|² - K) + k`, `α = k(k-1)/(K(K-1))`, of their

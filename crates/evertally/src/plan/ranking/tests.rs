@@ -21,7 +21,7 @@ fn nothing_is_below_the_bound() {
                             .with_sums_per_event(sums_per_event);
                         let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
                         let bound = ranking.bound().unwrap_or(0.0);
-                        let gaussian = |row: &&Row| row.noise.law == NoiseKind::Gaussian;
+                        let gaussian = |row: &&RankingRow| row.noise.law == NoiseKind::Gaussian;
                         for row in ranking.ranking.iter().filter(gaussian) {
                             let least = row.max_std.max(row.mean_std);
                             assert!(least >= bound * (1.0 - 1e-9), "{request:?}: {} {least} {bound}", row.mechanism);

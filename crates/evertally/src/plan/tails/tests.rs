@@ -49,12 +49,12 @@ fn small_scales_have_the_exact_tail() {
     let mut counts = std::collections::BTreeSet::new();
     for plan in plans {
         for step in 1..=plan.horizon() {
-            let Class::Equal(count) = Tail::class(&plan, step) else { panic!("equal terms") };
+            let StepClass::Equal(count) = Tail::class(&plan, step) else { panic!("equal terms") };
             let tail = Tail::new(&plan, step);
             if !counts.insert((plan.digest(), count)) {
                 continue;
             }
-            assert!(matches!(tail.law, Law::Exact { .. }), "{count}");
+            assert!(matches!(tail.law, TailLaw::Exact { .. }), "{count}");
             let reach = (12.0 * plan.law().scale()) as i64 + 30;
             let exact = tails(plan.law(), count, reach);
             for k in -(10.0 * plan.law().scale()) as i64..=(10.0 * plan.law().scale()) as i64 {
@@ -128,7 +128,7 @@ fn large_scales_are_bounded_closely() {
         let reach = (14.0 * plan.law().scale()) as i64;
         for (step, count) in [(4, 1u64), (3, 2)] {
             let tail = Tail::new(&plan, step);
-            assert!(!matches!(tail.law, Law::Exact { .. }));
+            assert!(!matches!(tail.law, TailLaw::Exact { .. }));
             let exact = tails(plan.law(), count, reach);
             for part in [0.0, 1.0, 2.0, 4.0, 6.0] {
                 let k = (part * plan.std_error(step)) as i64;

@@ -53,7 +53,7 @@ impl PrivacyLoss {
     /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound of
     /// the rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
     pub fn of_laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
-        let grid = Grid::of(profile, resolution);
+        let grid = LossGrid::of(profile, resolution);
         let scale = scale.to_f64();
         let pure = profile.l1() as f64 / scale * (1.0 + 1e-15);
         if pure > MAX_PURE_EPSILON || grid.half(scale) > MAX_HALF_DISTANCE {
@@ -70,12 +70,12 @@ impl PrivacyLoss {
 }
 
 /// A grid whose neighbouring losses are `2 numerator / (denominator λ)` apart.
-struct Grid {
+struct LossGrid {
     numerator: i128,
     denominator: i128,
 }
 
-impl Grid {
+impl LossGrid {
     /// The lattice of the losses if it is small; otherwise so fine that the largest shift has an eighth of the points,
     /// with the ends of all shifts on the grid if possible.
     fn of(profile: &ShiftProfile, resolution: Resolution) -> Self {

@@ -54,7 +54,7 @@ fn times_end_with_the_horizon() {
 /// The events of a unit in a key by a step respect all its bounds.
 #[test]
 fn reach_follows_the_bounds() {
-    let of = |unit, values| Reach::of(unit, Neighbours::AddRemove, values, u64::MAX, 100).unwrap();
+    let of = |unit, values| SelectionReach::of(unit, Neighbours::AddRemove, values, u64::MAX, 100).unwrap();
     let one = of(Unit::Event, Values::Count);
     assert_eq!((one.keys(), one.per_key(), one.moved(1, 1)), (1, 1, 1.0));
     let spread = of(Unit::person(60).per_step(2).apart(7), Values::Count);
@@ -88,7 +88,7 @@ fn steps_touch_the_periods_of_calendars() {
     const MONTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let months: Vec<usize> = (0..36).flat_map(|number| vec![number; MONTHS[number % 12] as usize]).collect();
     let unit = Unit::person(4).per_period(31);
-    let of = |reads| Reach::of(unit, Neighbours::AddRemove, Values::Count, reads, 1000).unwrap();
+    let of = |reads| SelectionReach::of(unit, Neighbours::AddRemove, Values::Count, reads, 1000).unwrap();
     for width in [1u64, 2, 7, 28, 29, 30, 31, 59, 62, 90, 365] {
         let touched = months.windows(width as usize).map(|days| 1 + days[days.len() - 1] - days[0]).max().unwrap();
         for (reach, step) in [(of(width), 700), (of(u64::MAX), width)] {
@@ -107,7 +107,7 @@ fn windows_hold_what_any_placement_puts_there() {
     for (events, per_step, apart) in [(4, 1, 1), (5, 2, 1), (4, 2, 3), (6, 3, 4), (3, 3, 1)] {
         let unit = Unit::person(events).per_step(per_step).apart(apart);
         for width in [1, 2, 4, 7] {
-            let reach = Reach::of(unit, Neighbours::AddRemove, Values::Count, width, HORIZON).unwrap();
+            let reach = SelectionReach::of(unit, Neighbours::AddRemove, Values::Count, width, HORIZON).unwrap();
             let mut largest = [0u64; HORIZON as usize + 1];
             let base = per_step + 1;
             for code in 0..base.pow(HORIZON as u32) {
@@ -136,11 +136,12 @@ fn windows_hold_what_any_placement_puts_there() {
 fn gaps_end_with_periods() {
     let values = Values::Count;
     let unit = Unit::person(4).per_step(4).apart(20).per_period(31);
-    let month = Reach::of(unit, Neighbours::AddRemove, values, 14, 366).unwrap();
+    let month = SelectionReach::of(unit, Neighbours::AddRemove, values, 14, 366).unwrap();
     // Four on 31 January, four on 1 February.
     assert_eq!((month.moved(8, 40), month.moved_by(1, 40, month.periods(40))), (4.0, 8.0));
-    let sums = Reach::of(unit, Neighbours::AddRemove, values, u64::MAX, 366).unwrap();
+    let sums = SelectionReach::of(unit, Neighbours::AddRemove, values, u64::MAX, 366).unwrap();
     assert_eq!((sums.periods(1), sums.periods(2), sums.periods(31)), (1, 2, 3));
-    let whole = Reach::of(Unit::person(4).per_step(4).apart(20), Neighbours::AddRemove, values, u64::MAX, 366).unwrap();
+    let whole = SelectionReach::of(Unit::person(4).per_step(4).apart(20), Neighbours::AddRemove, values, u64::MAX, 366)
+        .unwrap();
     assert_eq!(whole.moved_by(1, 40, 1), 4.0);
 }

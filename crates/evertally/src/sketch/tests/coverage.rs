@@ -85,7 +85,7 @@ fn run(shape: &str, budget: f64, pure: bool, data: &Data, trials: u64) -> [Share
         false => Budget::Zcdp(Rho::new_even_if_weak(budget).unwrap()),
     };
     let request = PlanRequest::count(16, budget).with_values(Values::Sum { lower: 0, upper: LARGEST });
-    let plan = SketchPlan::new(request, shape.parse().unwrap(), Sampling::Keyed).unwrap();
+    let plan = SketchPlan::new(request, shape.parse().unwrap(), LazySampling::Keyed).unwrap();
     let mut shares = [Shares::default(), Shares::default()];
     (0..trials).for_each(|seed| trial(seed, &plan, data, &mut shares));
     shares

@@ -6,7 +6,7 @@ use crate::sketch::baselines::{BufferedSketch, EagerSketch};
 
 #[test]
 fn estimates_are_counts_where_noise_and_collisions_are_none() {
-    for sampling in [Sampling::Float, Sampling::Keyed] {
+    for sampling in [LazySampling::Float, LazySampling::Keyed] {
         let table = "rows=5,width=1000000";
         let signed = plan(&format!("count-sketch({table})"), 100, plenty(), sampling);
         let unsigned = plan(&format!("count-min({table})"), 100, plenty(), sampling);
@@ -47,7 +47,7 @@ fn estimates_are_counts_where_noise_and_collisions_are_none() {
 #[test]
 fn baselines_are_the_same_sketch() {
     for budget in [gaussian(), pure()] {
-        let plan = plan("count-sketch(rows=3,width=20)", 60, budget, Sampling::Keyed);
+        let plan = plan("count-sketch(rows=3,width=20)", 60, budget, LazySampling::Keyed);
         let mut eager = EagerSketch::new(plan.clone(), &key(2), named("items")).unwrap();
         let mut buffered = BufferedSketch::new(plan.clone(), &key(2), named("items"), Some(7)).unwrap();
         let mut lazy = CountSketch::new(plan, &key(2), named("items")).unwrap();
@@ -101,7 +101,8 @@ fn rows_do_not_depend_on_their_number() {
 /// other hash functions.
 #[test]
 fn rosters_answer_as_single_estimates() {
-    for (budget, sampling) in [(gaussian(), Sampling::Keyed), (pure(), Sampling::Keyed), (gaussian(), Sampling::Float)]
+    for (budget, sampling) in
+        [(gaussian(), LazySampling::Keyed), (pure(), LazySampling::Keyed), (gaussian(), LazySampling::Float)]
     {
         let plan = plan("count-sketch(rows=5,width=300)", 64, budget, sampling);
         let sketch = |seed| CountSketch::new(plan.clone(), &key(seed), named("roster")).unwrap();

@@ -5,20 +5,20 @@ use super::*;
 use crate::plan::Plan;
 use crate::sketch::{Hashing, Shape, Table};
 
-const GAUSSIAN_LAWS: [Sampling; 2] = [Sampling::Float, Sampling::Keyed];
+const GAUSSIAN_LAWS: [LazySampling; 2] = [LazySampling::Float, LazySampling::Keyed];
 
 /// The estimates of items that never occurred are noise: mean 0 and the stated variance.
 #[test]
 fn noise_of_estimates_has_the_stated_variance() {
     for (rows, budget, sampling) in [
-        (1, gaussian(), Sampling::Float),
-        (3, gaussian(), Sampling::Keyed),
-        (5, gaussian(), Sampling::Float),
-        (9, gaussian(), Sampling::Float),
-        (3, pure(), Sampling::Float),
-        (5, pure(), Sampling::Keyed),
-        (3, gaussian(), Sampling::Integer),
-        (3, pure(), Sampling::Integer),
+        (1, gaussian(), LazySampling::Float),
+        (3, gaussian(), LazySampling::Keyed),
+        (5, gaussian(), LazySampling::Float),
+        (9, gaussian(), LazySampling::Float),
+        (3, pure(), LazySampling::Float),
+        (5, pure(), LazySampling::Keyed),
+        (3, gaussian(), LazySampling::Integer),
+        (3, pure(), LazySampling::Integer),
     ] {
         let plan = plan(&format!("count-sketch(rows={rows},width=4294967296)"), 40, budget, sampling);
         let mut sketch = CountSketch::new(plan, &key(1), named("noise")).unwrap();
@@ -38,7 +38,7 @@ fn noise_of_estimates_has_the_stated_variance() {
 fn small_noise_has_the_stated_variance() {
     let budget = Budget::Pure(Epsilon::new(2.0).unwrap());
     let mut stated = vec![];
-    for sampling in [Sampling::Float, Sampling::Keyed] {
+    for sampling in [LazySampling::Float, LazySampling::Keyed] {
         let shape = "count-sketch(rows=1,width=4294967296)".parse().unwrap();
         let request = PlanRequest::count(1, budget).with_mechanism("subtract(k=3)".parse().unwrap());
         let plan = SketchPlan::new(request, shape, sampling).unwrap();
@@ -59,7 +59,7 @@ fn collisions_have_mean_zero_and_the_variance_of_the_second_moment() {
     let second: f64 = counts.iter().map(|c| (c * c) as f64).sum();
     for rows in [1, 3] {
         let shape = format!("count-sketch(rows={rows},width=13)");
-        let plan = plan(&shape, 1, plenty(), Sampling::Float);
+        let plan = plan(&shape, 1, plenty(), LazySampling::Float);
         let errors: Vec<f64> = (0..6000)
             .map(|seed| {
                 let mut sketch = CountSketch::new(plan.clone(), &key(seed), named("hash")).unwrap();
@@ -110,7 +110,8 @@ fn hash_functions_are_uniform_and_independent() {
 /// The mean of the row-wise values over noise, for one fixed table, with the stated variance.
 #[test]
 fn second_moments_have_the_stated_noise() {
-    for (budget, sampling) in GAUSSIAN_LAWS.map(|s| (gaussian(), s)).into_iter().chain([(pure(), Sampling::Float)]) {
+    for (budget, sampling) in GAUSSIAN_LAWS.map(|s| (gaussian(), s)).into_iter().chain([(pure(), LazySampling::Float)])
+    {
         let request = PlanRequest::count(20, budget);
         let shape: Shape = "count-sketch(rows=3,width=16)".parse().unwrap();
         let plan = SketchPlan::sharing_hashes(request, shape, sampling, &named("hash")).unwrap();
@@ -157,7 +158,7 @@ fn moments_and_products_are_unbiased() {
     let dot = |a: &[i64], b: &[i64]| a.iter().zip(b).map(|(a, b)| (a * b) as f64).sum::<f64>();
     let request = PlanRequest::count(5, Budget::Zcdp(Rho::new(3.0).unwrap()));
     let shape: Shape = "count-sketch(rows=3,width=7)".parse().unwrap();
-    let plan = SketchPlan::sharing_hashes(request, shape, Sampling::Float, &named("hash")).unwrap();
+    let plan = SketchPlan::sharing_hashes(request, shape, LazySampling::Float, &named("hash")).unwrap();
     let (mut moments, mut products, mut stated) = (vec![], vec![], vec![]);
     for seed in 0..4000 {
         let fill = |name: &str, counts: &[i64]| {
@@ -190,8 +191,8 @@ fn moments_and_products_are_unbiased() {
 #[test]
 fn count_min_is_unbiased_and_its_upper_end_covers() {
     let counts = [12i64, 3, 5, 0, 9, 7, 2, 4];
-    let hashed = plan("count-min(rows=1,width=5)", 3, gaussian(), Sampling::Float);
-    let wide = plan("count-min(rows=3,width=4294967296)", 3, gaussian(), Sampling::Float);
+    let hashed = plan("count-min(rows=1,width=5)", 3, gaussian(), LazySampling::Float);
+    let wide = plan("count-min(rows=3,width=4294967296)", 3, gaussian(), LazySampling::Float);
     let (mut errors, mut least, mut covered, mut estimates) = (vec![], vec![], vec![], vec![]);
     for seed in 0..8000 {
         let fill = |plan: &SketchPlan| {

@@ -3,10 +3,10 @@
 use super::*;
 use crate::privacy::{Neighbours, Sensitivity, Values};
 use crate::sketch::Shape;
-use crate::sketch::cells::Cells;
+use crate::sketch::cells::SketchCells;
 
 /// The noiseless table of one event: the reads with it less those without it, as the noise is the same.
-fn table_of(cells: &mut Cells, silent: &mut Cells) -> Vec<i64> {
+fn table_of(cells: &mut SketchCells, silent: &mut SketchCells) -> Vec<i64> {
     cells.vector.tick().unwrap();
     silent.vector.tick().unwrap();
     (0..cells.plan.shape().coordinates())
@@ -21,27 +21,27 @@ fn table_of(cells: &mut Cells, silent: &mut Cells) -> Vec<i64> {
 }
 
 /// A sketch of this plan, with one event.
-type OfEvent<'a> = &'a dyn Fn(SketchPlan, Option<(u64, i64)>) -> Cells;
+type OfEvent<'a> = &'a dyn Fn(SketchPlan, Option<(u64, i64)>) -> SketchCells;
 
-fn count_sketch(plan: SketchPlan, event: Option<(u64, i64)>) -> Cells {
+fn count_sketch(plan: SketchPlan, event: Option<(u64, i64)>) -> SketchCells {
     let mut sketch = CountSketch::new(plan, &key(4), named("one")).unwrap();
     event.into_iter().for_each(|(item, value)| sketch.add(item, value).unwrap());
     sketch.cells
 }
 
-fn count_min(plan: SketchPlan, event: Option<(u64, i64)>) -> Cells {
+fn count_min(plan: SketchPlan, event: Option<(u64, i64)>) -> SketchCells {
     let mut sketch = CountMin::new(plan, &key(4), named("one")).unwrap();
     event.into_iter().for_each(|(item, value)| sketch.add(item, value).unwrap());
     sketch.cells
 }
 
-fn dyadic(plan: SketchPlan, event: Option<(u64, i64)>) -> Cells {
+fn dyadic(plan: SketchPlan, event: Option<(u64, i64)>) -> SketchCells {
     let mut sketch = DyadicCounts::new(plan, &key(4), named("one")).unwrap();
     event.into_iter().for_each(|(key, value)| sketch.add(key, value).unwrap());
     sketch.cells
 }
 
-fn dyadic_sketch(plan: SketchPlan, event: Option<(u64, i64)>) -> Cells {
+fn dyadic_sketch(plan: SketchPlan, event: Option<(u64, i64)>) -> SketchCells {
     let mut sketch = DyadicSketch::new(plan, &key(4), named("one")).unwrap();
     event.into_iter().for_each(|(key, value)| sketch.add(key, value).unwrap());
     sketch.cells
@@ -77,7 +77,8 @@ fn one_event_moves_the_table_by_no_more_than_planned() {
                     .unwrap()
             };
             let sensitivity = |neighbours| request(neighbours).sensitivity().unwrap();
-            let plan = SketchPlan::from_plan(request(Neighbours::AddRemove).plan().unwrap(), Sampling::Keyed).unwrap();
+            let plan =
+                SketchPlan::from_plan(request(Neighbours::AddRemove).plan().unwrap(), LazySampling::Keyed).unwrap();
             let tables: Vec<Vec<i64>> = (0..30u64)
                 .flat_map(|item| all.iter().map(move |value| (item, *value)))
                 .map(|event| table_of(&mut of_event(plan.clone(), Some(event)), &mut of_event(plan.clone(), None)))
@@ -122,7 +123,7 @@ fn noise_covers_every_cell_of_an_event() {
             // Levels of 1, 4 and 16 nodes are kept node by node, those of 64 and 256 in three rows.
             ("dyadic-sketch(bits=8,branching=4,rows=3,width=10)", 9.0),
         ] {
-            let plan = SketchPlan::new(single(100), shape.parse().unwrap(), Sampling::Float).unwrap();
+            let plan = SketchPlan::new(single(100), shape.parse().unwrap(), LazySampling::Float).unwrap();
             let ratio = plan.plan().node_variance() / alone / cells.powi(power);
             assert!((ratio - 1.0).abs() < 1e-2, "{shape}: {ratio}");
         }
@@ -132,8 +133,9 @@ fn noise_covers_every_cell_of_an_event() {
 /// Sketches of other shapes have other noise under the same name.
 #[test]
 fn shapes_are_part_of_the_plan() {
-    let of =
-        |width| plan(&format!("count-sketch(rows=3,width={width})"), 9, gaussian(), Sampling::Float).plan().digest();
+    let of = |width| {
+        plan(&format!("count-sketch(rows=3,width={width})"), 9, gaussian(), LazySampling::Float).plan().digest()
+    };
     assert_ne!(of(10), of(11));
     assert_eq!(of(10), of(10));
 }
@@ -143,7 +145,7 @@ fn shapes_are_part_of_the_plan() {
 fn bounds_by_group_are_refused() {
     let shape: crate::sketch::Shape = "count-sketch(rows=3,width=10)".parse().unwrap();
     let person = crate::privacy::Unit::person(9);
-    let plan = |unit| SketchPlan::new(PlanRequest::count(8, pure()).with_unit(unit), shape, Sampling::Keyed);
+    let plan = |unit| SketchPlan::new(PlanRequest::count(8, pure()).with_unit(unit), shape, LazySampling::Keyed);
     assert!(plan(person.per_step(2).apart(2).per_period(4)).is_ok());
     for unit in [person.per_group(1), person.in_groups(2)] {
         assert!(plan(unit).unwrap_err().to_string().contains("the items of a sketch share its cells"));

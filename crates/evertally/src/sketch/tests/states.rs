@@ -36,7 +36,7 @@ macro_rules! comes_back {
 
 #[test]
 fn states_come_back_bit_for_bit() {
-    for sampling in [Sampling::Float, Sampling::Keyed, Sampling::Integer] {
+    for sampling in [LazySampling::Float, LazySampling::Keyed, LazySampling::Integer] {
         comes_back!(CountSketch, "count-sketch(rows=3,width=30)", sampling, |s| {
             [s.second_moment().unwrap()].into_iter().chain((0..20u64).map(|item| s.estimate(item).unwrap())).collect()
         });
@@ -54,7 +54,7 @@ fn states_come_back_bit_for_bit() {
 
 #[test]
 fn bad_input_changes_nothing() {
-    let plan_of = |shape| plan(shape, 5, gaussian(), Sampling::Float);
+    let plan_of = |shape| plan(shape, 5, gaussian(), LazySampling::Float);
     let mut sketch = CountSketch::new(plan_of("count-sketch(rows=3,width=30)"), &key(1), named("bad")).unwrap();
     let refused = |result: crate::Result<Estimate>, word: &str| {
         let message = result.unwrap_err().to_string();
@@ -87,7 +87,7 @@ fn bad_input_changes_nothing() {
     min.tick().unwrap();
     assert!(min.upper_end(1, 1.0).unwrap_err().to_string().contains("confidence"));
     let request = PlanRequest::count(5, gaussian()).with_values(Values::Sum { lower: -1, upper: 1 });
-    let signed = |shape: &str| SketchPlan::new(request.clone(), shape.parse().unwrap(), Sampling::Float).unwrap();
+    let signed = |shape: &str| SketchPlan::new(request.clone(), shape.parse().unwrap(), LazySampling::Float).unwrap();
     let mut min = CountMin::new(signed("count-min(rows=3,width=30)"), &key(1), named("bad")).unwrap();
     min.tick().unwrap();
     assert!(min.upper_end(1, 0.9).unwrap_err().to_string().contains("negative"));
@@ -99,7 +99,7 @@ fn bad_input_changes_nothing() {
 /// A threshold within the noise would visit most of a tree of 2^39 keys: it ends in an error.
 #[test]
 fn descents_into_the_noise_end() {
-    let plan = plan("dyadic(bits=39,branching=256)", 5, gaussian(), Sampling::Keyed);
+    let plan = plan("dyadic(bits=39,branching=256)", 5, gaussian(), LazySampling::Keyed);
     let mut counts = DyadicCounts::new(plan, &key(1), named("low")).unwrap();
     counts.tick().unwrap();
     assert!(counts.heavy_hitters(1e-9).unwrap_err().to_string().contains("raise it"));
@@ -134,7 +134,7 @@ fn senseless_shapes_and_plans_are_refused() {
     assert!(shape.request(widest).unwrap_err().is_overflow());
     // Plans that were not made for a sketch, or whose text states more cells than their noise
     // covers.
-    let made = |request: PlanRequest| SketchPlan::from_plan(request.plan().unwrap(), Sampling::Float);
+    let made = |request: PlanRequest| SketchPlan::from_plan(request.plan().unwrap(), LazySampling::Float);
     let path_sum = || PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     assert!(made(path_sum()).unwrap_err().to_string().contains("not made for a sketch"));
     let request = shape.request(path_sum()).unwrap();
@@ -142,7 +142,7 @@ fn senseless_shapes_and_plans_are_refused() {
     for wrong in [request.clone().with_sums_per_event(2), request.clone().with_values(Values::Count)] {
         assert!(made(wrong).unwrap_err().to_string().contains("does not cover"));
     }
-    let count_min = plan("count-min(rows=3,width=9)", 9, gaussian(), Sampling::Float);
+    let count_min = plan("count-min(rows=3,width=9)", 9, gaussian(), LazySampling::Float);
     assert!(
         CountSketch::new(count_min.clone(), &key(1), named("a"))
             .unwrap_err()
@@ -151,7 +151,7 @@ fn senseless_shapes_and_plans_are_refused() {
     );
     assert!(DyadicCounts::new(count_min.clone(), &key(1), named("a")).is_err());
     assert!(DyadicSketch::new(count_min.clone(), &key(1), named("a")).is_err());
-    let signed = plan("count-sketch(rows=3,width=9)", 9, gaussian(), Sampling::Float);
+    let signed = plan("count-sketch(rows=3,width=9)", 9, gaussian(), LazySampling::Float);
     assert!(CountMin::new(signed, &key(1), named("a")).is_err());
 }
 
@@ -161,13 +161,13 @@ fn plans_come_back_from_files() {
     let plan = SketchPlan::sharing_hashes(
         PlanRequest::count(100, pure()),
         "count-sketch(rows=3,width=9)".parse().unwrap(),
-        Sampling::Float,
+        LazySampling::Float,
         &named("shared"),
     )
     .unwrap();
     let text = serde_json::to_string(plan.plan()).unwrap();
     let read: Plan = serde_json::from_str(&text).unwrap();
-    let back = SketchPlan::from_plan(read, Sampling::Float).unwrap();
+    let back = SketchPlan::from_plan(read, LazySampling::Float).unwrap();
     assert_eq!((back.shape(), back.plan().digest()), (plan.shape(), plan.plan().digest()));
     assert_eq!(back.hash_name(), Some(&named("shared")));
 }
@@ -175,7 +175,9 @@ fn plans_come_back_from_files() {
 /// If a request names no mechanism, it is chosen among those that support the requested sampling.
 #[test]
 fn open_mechanisms_are_chosen_by_error() {
-    for (budget, sampling) in [(gaussian(), Sampling::Float), (pure(), Sampling::Float), (pure(), Sampling::Keyed)] {
+    for (budget, sampling) in
+        [(gaussian(), LazySampling::Float), (pure(), LazySampling::Float), (pure(), LazySampling::Keyed)]
+    {
         let chosen = plan("count-sketch(rows=3,width=9)", 1 << 20, budget, sampling);
         let chosen_name = chosen.plan().mechanism().name();
         let mut sketch = CountSketch::new(chosen.clone(), &key(1), named("a")).unwrap();

@@ -1,7 +1,7 @@
 //! Trees of counts: exact answers without noise, variances, coverage.
 
 use super::*;
-use crate::sketch::quantile::Tail;
+use crate::sketch::quantile::CellTail;
 use crate::sketch::{KeyTree, Shape};
 
 /// A deterministic mix of keys, some of them often.
@@ -21,7 +21,9 @@ fn quantile_of(keys: &[u64], q: f64) -> u64 {
 
 #[test]
 fn dyadic_counts_are_exact_without_noise() {
-    for (bits, branching, sampling) in [(12, 8, Sampling::Float), (12, 2, Sampling::Keyed), (39, 16, Sampling::Float)] {
+    for (bits, branching, sampling) in
+        [(12, 8, LazySampling::Float), (12, 2, LazySampling::Keyed), (39, 16, LazySampling::Float)]
+    {
         let plan = plan(&format!("dyadic(bits={bits},branching={branching})"), 10, plenty(), sampling);
         let mut counts = DyadicCounts::new(plan, &key(1), named("keys")).unwrap();
         let keys = keys(bits, 501);
@@ -53,7 +55,7 @@ fn dyadic_counts_are_exact_without_noise() {
 /// Memory grows with the touched nodes alone, however large the tree.
 #[test]
 fn only_what_is_read_takes_memory() {
-    let plan = plan("dyadic(bits=39,branching=8)", 1 << 30, gaussian(), Sampling::Float);
+    let plan = plan("dyadic(bits=39,branching=8)", 1 << 30, gaussian(), LazySampling::Float);
     let mut counts = DyadicCounts::new(plan, &key(1), named("keys")).unwrap();
     assert_eq!(counts.plan().shape().sums_per_event(), 14);
     for value in 0..3000 {
@@ -72,7 +74,8 @@ fn only_what_is_read_takes_memory() {
 /// Range counts have the variance of their nodes; shares and totals that of their combination.
 #[test]
 fn ranges_have_the_stated_variance() {
-    for (budget, sampling) in [(gaussian(), Sampling::Float), (gaussian(), Sampling::Keyed), (pure(), Sampling::Float)]
+    for (budget, sampling) in
+        [(gaussian(), LazySampling::Float), (gaussian(), LazySampling::Keyed), (pure(), LazySampling::Float)]
     {
         let plan = plan("dyadic(bits=10,branching=4)", 30, budget, sampling);
         let (mut errors, mut shares, mut nodes) = (vec![], vec![], 0.0);
@@ -97,7 +100,7 @@ fn ranges_have_the_stated_variance() {
 /// The stated error of a share is that of the ratio, to first order: for a total of 256 standard errors.
 #[test]
 fn shares_have_the_stated_error() {
-    let plan = plan("dyadic(bits=6,branching=4)", 1, Budget::Zcdp(Rho::new(2.0).unwrap()), Sampling::Float);
+    let plan = plan("dyadic(bits=6,branching=4)", 1, Budget::Zcdp(Rho::new(2.0).unwrap()), LazySampling::Float);
     let mut found = vec![];
     for seed in 0..4000 {
         let mut counts = DyadicCounts::new(plan.clone(), &key(seed), named("keys")).unwrap();
@@ -114,16 +117,16 @@ fn shares_have_the_stated_error() {
 #[test]
 fn bands_hold_as_often_as_they_say() {
     for (budget, sampling) in [
-        (gaussian(), Sampling::Float),
-        (gaussian(), Sampling::Keyed),
-        (gaussian(), Sampling::Integer),
-        (pure(), Sampling::Float),
-        (pure(), Sampling::Integer),
+        (gaussian(), LazySampling::Float),
+        (gaussian(), LazySampling::Keyed),
+        (gaussian(), LazySampling::Integer),
+        (pure(), LazySampling::Float),
+        (pure(), LazySampling::Integer),
     ] {
         let plan = plan("dyadic(bits=16,branching=4)", 100, budget, sampling);
         let mut counts = DyadicCounts::new(plan.clone(), &key(8), named("keys")).unwrap();
         counts.tick_through(37).unwrap();
-        let tail = Tail::new(plan.lazy(), 37, 20f64.ln());
+        let tail = CellTail::new(plan.lazy(), 37, 20f64.ln());
         for nodes in [1u64, 2] {
             let band = tail.bound(nodes as f64, nodes as f64);
             // Blocks of leaves of different parents: 1 and 2 nodes.
@@ -141,7 +144,7 @@ fn bands_hold_as_often_as_they_say() {
 #[test]
 fn quantiles_are_covered_and_bounded() {
     for budget in [gaussian(), pure()] {
-        let plan = plan("dyadic(bits=16,branching=8)", 100, budget, Sampling::Float);
+        let plan = plan("dyadic(bits=16,branching=8)", 100, budget, LazySampling::Float);
         let keys: Vec<u64> = (0..20_000u64).map(|i| (i * i * 7919) % 50_021).collect();
         let mut outside = 0;
         for seed in 0..40 {
@@ -161,7 +164,7 @@ fn quantiles_are_covered_and_bounded() {
 
 #[test]
 fn dyadic_sketches_find_heavy_keys_and_count_ranges() {
-    for sampling in [Sampling::Float, Sampling::Keyed] {
+    for sampling in [LazySampling::Float, LazySampling::Keyed] {
         let plan = plan("dyadic-sketch(bits=64,branching=16,rows=5,width=3000)", 100, plenty(), sampling);
         assert!(matches!(plan.shape(), Shape::DyadicSketch(..)));
         let mut sketch = DyadicSketch::new(plan, &key(1), named("keys")).unwrap();
@@ -183,7 +186,7 @@ fn dyadic_sketches_find_heavy_keys_and_count_ranges() {
 /// Over noise and hash functions, ranges of a dyadic sketch are unbiased.
 #[test]
 fn ranges_of_dyadic_sketches_are_unbiased() {
-    let plan = plan("dyadic-sketch(bits=20,branching=4,rows=3,width=20)", 4, gaussian(), Sampling::Float);
+    let plan = plan("dyadic-sketch(bits=20,branching=4,rows=3,width=20)", 4, gaussian(), LazySampling::Float);
     let mut errors = vec![];
     let mut stated = 0.0;
     for seed in 0..3000 {

@@ -16,10 +16,10 @@ pub(super) struct Keys {
     hasher: DefaultHashBuilder,
     /// All names, concatenated.
     names: Vec<u8>,
-    keys: Vec<Key>,
+    keys: Vec<DiscoveredKey>,
 }
 
-pub(super) struct Key {
+pub(super) struct DiscoveredKey {
     /// The end of its name in `names`.
     end: u64,
     /// Sum of the closed steps; of a hidden key only.
@@ -42,7 +42,7 @@ pub(super) struct Past(Vec<u8>);
 
 /// A hidden or shown key in a state.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Saved {
+pub(super) struct SavedKey {
     name: Vec<u8>,
     open: Option<i64>,
     past: Past,
@@ -67,7 +67,7 @@ impl Keys {
         names.extend_from_slice(name);
         let end = names.len() as u64;
         let past = Past::default();
-        keys.push(Key { end, sum: 0, open: 0, last: 0, past, shown: HIDDEN, is_touched: false });
+        keys.push(DiscoveredKey { end, sum: 0, open: 0, last: 0, past, shown: HIDDEN, is_touched: false });
         places.insert_unique(hash, place, |place| hasher.hash_one(name_of(names, keys, *place)));
         Ok(place)
     }
@@ -76,11 +76,11 @@ impl Keys {
         name_of(&self.names, &self.keys, place)
     }
 
-    pub(super) fn get(&self, place: u32) -> &Key {
+    pub(super) fn get(&self, place: u32) -> &DiscoveredKey {
         &self.keys[place as usize]
     }
 
-    pub(super) fn at(&mut self, place: u32) -> &mut Key {
+    pub(super) fn at(&mut self, place: u32) -> &mut DiscoveredKey {
         &mut self.keys[place as usize]
     }
 
@@ -90,24 +90,28 @@ impl Keys {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let past: usize = self.keys.iter().map(|key| key.past.0.capacity()).sum();
-        self.places.allocation_size() + self.names.capacity() + self.keys.capacity() * size_of::<Key>() + past
+        self.places.allocation_size() + self.names.capacity() + self.keys.capacity() * size_of::<DiscoveredKey>() + past
     }
 
     /// All keys by name, and the place of each among them.
-    pub(super) fn save(&self) -> (Vec<Saved>, Vec<u64>) {
+    pub(super) fn save(&self) -> (Vec<SavedKey>, Vec<u64>) {
         let mut order: Vec<u32> = (0..self.keys.len() as u32).collect();
         order.sort_unstable_by(|a, b| self.name(*a).cmp(self.name(*b)));
         let mut places = vec![0; order.len()];
         order.iter().zip(0..).for_each(|(key, place)| places[*key as usize] = place);
         let saved = |place: u32| {
             let key = self.get(place);
-            Saved { name: self.name(place).to_vec(), open: key.is_touched.then_some(key.open), past: key.past.clone() }
+            SavedKey {
+                name: self.name(place).to_vec(),
+                open: key.is_touched.then_some(key.open),
+                past: key.past.clone(),
+            }
         };
         (order.into_iter().map(saved).collect(), places)
     }
 
     /// Restores the output of [`save`](Self::save) at this step.
-    pub(super) fn restore(saved: Vec<Saved>, step: u64) -> Result<Self> {
+    pub(super) fn restore(saved: Vec<SavedKey>, step: u64) -> Result<Self> {
         let mut keys = Self::default();
         for (number, saved) in saved.into_iter().enumerate() {
             let place = keys.place(&saved.name)?;
@@ -129,7 +133,7 @@ impl Keys {
     }
 }
 
-fn name_of<'n>(names: &'n [u8], keys: &[Key], place: u32) -> &'n [u8] {
+fn name_of<'n>(names: &'n [u8], keys: &[DiscoveredKey], place: u32) -> &'n [u8] {
     let start = if place == 0 { 0 } else { keys[place as usize - 1].end };
     &names[start as usize..keys[place as usize].end as usize]
 }
@@ -141,7 +145,7 @@ fn grow<T>(items: &mut Vec<T>, more: usize) {
     }
 }
 
-impl Key {
+impl DiscoveredKey {
     pub(super) fn sum(&self) -> i64 {
         self.sum
     }

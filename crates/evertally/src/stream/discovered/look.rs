@@ -4,7 +4,7 @@ use super::keys::Keys;
 use crate::mechanism::{Cursor, Workload};
 use crate::noise::GroupNoise;
 use crate::plan::Plan;
-use crate::stream::series::Series;
+use crate::stream::series::SumSeries;
 use std::ops::Range;
 
 /// Keys from which a thread is worth its start.
@@ -45,8 +45,8 @@ impl KeySelection<'_> {
     }
 
     /// The running sum of a hidden key through the step.
-    pub(super) fn replayed(&self, key: u32) -> Series {
-        let mut series = Series::of_noise(self.plan, self.noise.of(self.keys.name(key)));
+    pub(super) fn replayed(&self, key: u32) -> SumSeries {
+        let mut series = SumSeries::of_noise(self.plan, self.noise.of(self.keys.name(key)));
         for (step, sum) in self.keys.get(key).past().events() {
             series.catch_up(self.plan, step - 1);
             series.add(sum).expect("it was added before");

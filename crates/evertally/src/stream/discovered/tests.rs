@@ -235,7 +235,7 @@ fn foreign_and_damaged_states_are_refused() {
     for change in [-1, 1] {
         let threshold = keys.threshold.value() + change;
         let id = StateId::new(&plan, &secret(), "keys".parse().unwrap(), Layout::Keys { threshold });
-        let other = id.seal(&keys.id.open::<Saved>(&state).unwrap());
+        let other = id.seal(&keys.id.open::<SavedDiscovered>(&state).unwrap());
         assert!(restored(&plan, &other).unwrap_err().is_state(), "{change}");
     }
     // Another selection is another plan.

@@ -17,7 +17,7 @@ pub(super) struct BufferSampler {
 
 /// The known noise of one running sum.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Buffers {
+pub(super) struct BufferNoise {
     /// The step of the last read, 0 before the first.
     last: u64,
     /// The state of the model at that step; none before the first.
@@ -27,9 +27,9 @@ pub(super) struct Buffers {
 impl Sampler for BufferSampler {
     const EXACT: bool = false;
 
-    type State = Buffers;
+    type State = BufferNoise;
 
-    fn noise<R: RandomBits>(&self, state: &mut Buffers, step: u64, bits: impl FnOnce() -> R) -> i128 {
+    fn noise<R: RandomBits>(&self, state: &mut BufferNoise, step: u64, bits: impl FnOnce() -> R) -> i128 {
         if state.last != step {
             let mut bits = bits();
             state.words.resize(self.model.state_words(), 0.0);
@@ -39,11 +39,11 @@ impl Sampler for BufferSampler {
         whole_units(self.model.noise(&state.words) * self.units)
     }
 
-    fn spilled_bytes(state: &Buffers) -> usize {
+    fn spilled_bytes(state: &BufferNoise) -> usize {
         if state.words.spilled() { state.words.capacity() * size_of::<f64>() } else { 0 }
     }
 
-    fn is_sound(&self, state: &Buffers, horizon: u64) -> bool {
+    fn is_sound(&self, state: &BufferNoise, horizon: u64) -> bool {
         let numbers = state.words.len() == self.model.state_words() && state.words.iter().all(|word| word.is_finite());
         (1..=horizon).contains(&state.last) && numbers
     }

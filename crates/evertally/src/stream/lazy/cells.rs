@@ -29,7 +29,7 @@ pub(super) trait Sampler: Send + Sync {
 }
 
 /// The noise of all running sums of a vector.
-pub(super) trait Cells: Send {
+pub(super) trait VectorCells: Send {
     /// The noise of a running sum at a step, not before that of its last read, in whole units of a release.
     fn noise(&mut self, coordinate: u64, step: u64) -> i128;
 
@@ -64,7 +64,7 @@ impl<S: Sampler> StateCells<S> {
     }
 }
 
-impl<S: Sampler> Cells for StateCells<S> {
+impl<S: Sampler> VectorCells for StateCells<S> {
     fn noise(&mut self, coordinate: u64, step: u64) -> i128 {
         let state = self.states.entry(coordinate).or_default();
         self.sampler.noise(state, step, || {
@@ -124,7 +124,7 @@ impl KeyedCells {
     }
 }
 
-impl Cells for KeyedCells {
+impl VectorCells for KeyedCells {
     fn noise(&mut self, coordinate: u64, step: u64) -> i128 {
         self.at(coordinate, step)
     }

@@ -1,9 +1,9 @@
 //! Noise of the same running sums, step after step.
 //!
-//! Under [`Sampling::Keyed`](super::Sampling::Keyed) a single read draws every node on the path of its step. If many
-//! running sums are read again and again, most of these nodes are also on the path of the previous step. The shared
-//! part of both paths is cached for the sums of the last call, which leaves two nodes per step to draw on average.
-//! Values equal those of single reads: a node has one value, whatever draws it.
+//! Under [`LazySampling::Keyed`](super::LazySampling::Keyed) a single read draws every node on the path of its step. If
+//! many running sums are read again and again, most of these nodes are also on the path of the previous step. The
+//! shared part of both paths is cached for the sums of the last call, which leaves two nodes per step to draw on
+//! average. Values equal those of single reads: a node has one value, whatever draws it.
 //!
 //! This is a cache, not a state: it is not saved, and forgotten values are drawn again.
 
@@ -36,7 +36,7 @@ struct Remembered {
 }
 
 /// The path of a step, and the length of the part it shares with an earlier step.
-struct Path {
+struct StepPath {
     walk: Arc<dyn Walk>,
     step: u64,
     places: Vec<(Node, i128)>,
@@ -68,7 +68,7 @@ impl Forward {
         step: u64,
         noise: &mut Vec<i128>,
     ) {
-        let Some(path) = Path::of(Arc::clone(&self.walk), step) else { return };
+        let Some(path) = StepPath::of(Arc::clone(&self.walk), step) else { return };
         let depth = self.depth.max(path.places.len());
         self.remember(keyed, &coordinates[..coordinates.len().min(MAX_CACHED_VALUES / depth)], depth);
         let first = noise.len();
@@ -107,7 +107,7 @@ impl Forward {
     }
 }
 
-impl Path {
+impl StepPath {
     /// `None` if a weight is not an integer.
     fn of(walk: Arc<dyn Walk>, step: u64) -> Option<Self> {
         let (mut places, mut whole) = (Vec::new(), true);

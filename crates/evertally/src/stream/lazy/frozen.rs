@@ -13,7 +13,7 @@ const BLT: &str = "4697ccc819dc1add3cbfe0b3420b405471749dc297315fddf26dd8d29eaa5
 const NORMALIZED_BLT: &str = "041fdedf2b471c14cfe8b219c744a4ae4b621d81593d7df68172cc19d20b8ec8";
 
 /// Digest of the reads of a few sums at a few steps; one sum is read late and one only once.
-fn digest(mechanism: &str, budget: Budget, sampling: Sampling, plan_digest: &str) -> String {
+fn digest(mechanism: &str, budget: Budget, sampling: LazySampling, plan_digest: &str) -> String {
     let request = PlanRequest::count(1000, budget).with_mechanism(mechanism.parse().unwrap());
     let plan = LazyPlan::new(request.plan().unwrap().with_digest(plan_digest), 1 << 40, sampling).unwrap();
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
@@ -38,15 +38,15 @@ fn reads_are_frozen() {
     let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
     let (blt, normalized) = (format!("blt({buffers})"), format!("normalized-blt({buffers})"));
     for (mechanism, plan, budget, sampling, frozen) in [
-        ("path-sum(levels=unit)", PATH_SUM, gaussian, Sampling::Float, "a2be0728f93b74f1"),
-        ("smooth(h=13,zeros=5)", SMOOTH, gaussian, Sampling::Float, "fc6a580f8ef14432"),
-        ("subtract(k=7)", SUBTRACT, pure, Sampling::Float, "d9d097a2f890dac5"),
-        (&blt, BLT, gaussian, Sampling::Float, "80984c8aaab6fee7"),
-        (&normalized, NORMALIZED_BLT, gaussian, Sampling::Float, "5c20f06f8df505d3"),
-        ("path-sum(levels=unit)", PATH_SUM, gaussian, Sampling::Integer, "3748fc2d3ce2e643"),
-        ("subtract(k=7)", SUBTRACT, pure, Sampling::Integer, "17b167f2f8a47dcf"),
-        ("path-sum(levels=unit)", PATH_SUM, gaussian, Sampling::Keyed, "5b72ed146ec6f2e2"),
-        ("subtract(k=7)", SUBTRACT, pure, Sampling::Keyed, "e2fcae77256c61b6"),
+        ("path-sum(levels=unit)", PATH_SUM, gaussian, LazySampling::Float, "a2be0728f93b74f1"),
+        ("smooth(h=13,zeros=5)", SMOOTH, gaussian, LazySampling::Float, "fc6a580f8ef14432"),
+        ("subtract(k=7)", SUBTRACT, pure, LazySampling::Float, "d9d097a2f890dac5"),
+        (&blt, BLT, gaussian, LazySampling::Float, "80984c8aaab6fee7"),
+        (&normalized, NORMALIZED_BLT, gaussian, LazySampling::Float, "5c20f06f8df505d3"),
+        ("path-sum(levels=unit)", PATH_SUM, gaussian, LazySampling::Integer, "3748fc2d3ce2e643"),
+        ("subtract(k=7)", SUBTRACT, pure, LazySampling::Integer, "17b167f2f8a47dcf"),
+        ("path-sum(levels=unit)", PATH_SUM, gaussian, LazySampling::Keyed, "5b72ed146ec6f2e2"),
+        ("subtract(k=7)", SUBTRACT, pure, LazySampling::Keyed, "e2fcae77256c61b6"),
     ] {
         let now = digest(mechanism, budget, sampling, plan);
         assert_eq!(now, frozen, "{mechanism} {sampling}");

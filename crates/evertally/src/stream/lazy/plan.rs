@@ -1,7 +1,7 @@
 //! How a vector's noise is sampled, and what the plan needs for it.
 
 use super::buffers::BufferSampler;
-use super::cells::{Cells, KeyedCells, Sampler, StateCells};
+use super::cells::{KeyedCells, Sampler, StateCells, VectorCells};
 use super::path::PathSampler;
 use crate::mechanism::{Lazy, LazyBlt, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
@@ -21,7 +21,7 @@ const MAX_COORDINATES: u64 = 1 << 40;
 /// How the noise of a [`LazyVector`](super::LazyVector) is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sampling {
+pub enum LazySampling {
     /// From the keyed noise variables of the plan's mechanism: exact discrete laws, any step in any order, no memory at
     /// all. `O(log T)` draws per read. For mechanisms with [random access](crate::mechanism::Abilities::random_access).
     Keyed,
@@ -33,7 +33,7 @@ pub enum Sampling {
     Float,
 }
 
-impl Sampling {
+impl LazySampling {
     /// The number in saved states: frozen.
     pub(super) fn code(self) -> u32 {
         match self {
@@ -53,7 +53,7 @@ impl Sampling {
     }
 }
 
-impl std::str::FromStr for Sampling {
+impl std::str::FromStr for LazySampling {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -62,7 +62,7 @@ impl std::str::FromStr for Sampling {
     }
 }
 
-impl std::fmt::Display for Sampling {
+impl std::fmt::Display for LazySampling {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Keyed => "keyed",
@@ -77,10 +77,10 @@ impl std::fmt::Display for Sampling {
 /// ```
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::plan::PlanRequest;
-/// use evertally::stream::{LazyPlan, Sampling};
+/// use evertally::stream::{LazyPlan, LazySampling};
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = request.with_mechanism("path-sum".parse()?).plan()?;
-/// let lazy = LazyPlan::new(plan, 1_000_000_000, Sampling::Float)?;
+/// let lazy = LazyPlan::new(plan, 1_000_000_000, LazySampling::Float)?;
 /// assert!(lazy.std_error(1 << 19) < 7.5);
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -88,13 +88,13 @@ impl std::fmt::Display for Sampling {
 pub struct LazyPlan {
     plan: Plan,
     coordinates: u64,
-    sampling: Sampling,
-    noise: Noise,
+    sampling: LazySampling,
+    noise: SampledLaw,
 }
 
 /// The law that is sampled.
 #[derive(Clone, Debug)]
-enum Noise {
+enum SampledLaw {
     /// The plan's, from its nodes.
     Nodes,
     Polya(PolyaBridge),
@@ -115,11 +115,11 @@ struct Float {
 }
 
 impl LazyPlan {
-    /// A vector of 1 to 2^40 running sums, or of windows if the plan has them, under [`Sampling::Keyed`].
+    /// A vector of 1 to 2^40 running sums, or of windows if the plan has them, under [`LazySampling::Keyed`].
     ///
     /// # Errors
     /// If the number is out of range, or the plan's mechanism or noise does not support this sampling.
-    pub fn new(plan: Plan, coordinates: u64, sampling: Sampling) -> Result<Self> {
+    pub fn new(plan: Plan, coordinates: u64, sampling: LazySampling) -> Result<Self> {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
@@ -127,14 +127,14 @@ impl LazyPlan {
             return Err(Error::invalid("a vector has one workload; plan one vector for each workload"));
         }
         let workload = plan.mechanism().workload();
-        if !workload.is_sum() && sampling != Sampling::Keyed {
+        if !workload.is_sum() && sampling != LazySampling::Keyed {
             return Err(Error::invalid(format!(
                 "`{sampling}` sampling cannot draw the noise of `{workload}`: it goes from step to step of running \
                  sums; use `{}`",
-                Sampling::Keyed
+                LazySampling::Keyed
             )));
         }
-        let noise = Noise::of(&plan, sampling)?;
+        let noise = SampledLaw::of(&plan, sampling)?;
         Ok(Self { plan, coordinates, sampling, noise })
     }
 
@@ -144,18 +144,18 @@ impl LazyPlan {
     /// ```
     /// use evertally::privacy::{Budget, Rho};
     /// use evertally::plan::PlanRequest;
-    /// use evertally::stream::{LazyPlan, Sampling};
+    /// use evertally::stream::{LazyPlan, LazySampling};
     /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
-    /// let quick = LazyPlan::best(request.clone(), 1_000_000_000, Sampling::Float)?;
+    /// let quick = LazyPlan::best(request.clone(), 1_000_000_000, LazySampling::Float)?;
     /// assert!(quick.plan().mechanism().name().family().stem == "normalized-blt");
-    /// let exact = LazyPlan::best(request, 1_000_000_000, Sampling::Keyed)?;
+    /// let exact = LazyPlan::best(request, 1_000_000_000, LazySampling::Keyed)?;
     /// assert!(exact.plan().mechanism().name().family().stem == "path-sum");
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///
     /// # Errors
     /// If a number is out of range, the budget cannot be met, or no mechanism supports this sampling.
-    pub fn best(request: PlanRequest, coordinates: u64, sampling: Sampling) -> Result<Self> {
+    pub fn best(request: PlanRequest, coordinates: u64, sampling: LazySampling) -> Result<Self> {
         if request.mechanism().is_some() {
             return Self::new(request.plan()?, coordinates, sampling);
         }
@@ -181,16 +181,16 @@ impl LazyPlan {
     }
 
     /// How noise is drawn.
-    pub fn sampling(&self) -> Sampling {
+    pub fn sampling(&self) -> LazySampling {
         self.sampling
     }
 
     /// The law of the noise that is drawn.
     pub fn law_name(&self) -> &'static str {
         match (&self.noise, self.plan.law()) {
-            (Noise::Skellam(..), _) => "Skellam",
-            (Noise::Buffers(..), _) | (Noise::Float(_), DiscreteLaw::Gaussian(_)) => "rounded Gaussian",
-            (Noise::Float(_), DiscreteLaw::Laplace(_)) => "rounded Laplace",
+            (SampledLaw::Skellam(..), _) => "Skellam",
+            (SampledLaw::Buffers(..), _) | (SampledLaw::Float(_), DiscreteLaw::Gaussian(_)) => "rounded Gaussian",
+            (SampledLaw::Float(_), DiscreteLaw::Laplace(_)) => "rounded Laplace",
             (_, DiscreteLaw::Gaussian(_)) => "discrete Gaussian",
             (_, DiscreteLaw::Laplace(_)) => "discrete Laplace",
         }
@@ -204,12 +204,12 @@ impl LazyPlan {
         let grid = self.plan.request().grid().to_f64(1);
         // Variance of one noise variable, in squared steps of the grid, and of the rounding.
         let (node, rounding) = match &self.noise {
-            Noise::Nodes | Noise::Polya(_) => return self.plan.std_error(step),
-            Noise::Skellam(noise, _) => {
+            SampledLaw::Nodes | SampledLaw::Polya(_) => return self.plan.std_error(step),
+            SampledLaw::Skellam(noise, _) => {
                 let unit = libm::exp2(-f64::from(FRACTION_BITS));
                 (noise.variance().to_f64() / (noise.divisor() as f64).powi(2), unit * unit / 12.0)
             }
-            Noise::Float(float) | Noise::Buffers(float, _) => {
+            SampledLaw::Float(float) | SampledLaw::Buffers(float, _) => {
                 let unit = libm::exp2(-f64::from(float.fraction_bits));
                 let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));
                 let scale = float.units * unit;
@@ -224,10 +224,10 @@ impl LazyPlan {
     /// Releases are multiples of `2^-fraction_bits` of the grid.
     pub fn fraction_bits(&self) -> u32 {
         match &self.noise {
-            Noise::Nodes => self.plan.fraction_bits(),
-            Noise::Polya(_) => 0,
-            Noise::Skellam(..) => FRACTION_BITS,
-            Noise::Float(float) | Noise::Buffers(float, _) => float.fraction_bits,
+            SampledLaw::Nodes => self.plan.fraction_bits(),
+            SampledLaw::Polya(_) => 0,
+            SampledLaw::Skellam(..) => FRACTION_BITS,
+            SampledLaw::Float(float) | SampledLaw::Buffers(float, _) => float.fraction_bits,
         }
     }
 
@@ -238,7 +238,7 @@ impl LazyPlan {
     /// None at present; the result type leaves room for limits.
     pub fn epsilon_at(&self, delta: Delta) -> Result<f64> {
         let guarantee = self.plan.guarantee();
-        let Noise::Skellam(noise, shift) = self.noise else { return Ok(guarantee.epsilon_at(delta)) };
+        let SampledLaw::Skellam(noise, shift) = self.noise else { return Ok(guarantee.epsilon_at(delta)) };
         let own = skellam::epsilon(noise.variance(), shift, delta)?;
         let stated = guarantee.stated.filter(|(_, at)| at.get() <= delta.get()).map_or(f64::INFINITY, |(e, _)| e.get());
         Ok(own.min(conversions::epsilon_of_zcdp(guarantee.rho, delta)).min(stated))
@@ -247,10 +247,10 @@ impl LazyPlan {
     /// The sampled law, which a state must match: another law would continue from other noise.
     pub(super) fn law_digest(&self) -> [u8; 32] {
         let law = match &self.noise {
-            Noise::Nodes => "nodes".to_owned(),
-            Noise::Polya(bridge) => format!("polya {}", bridge.scale()),
-            Noise::Skellam(bridge, _) => format!("skellam {} over {}", bridge.variance(), bridge.divisor()),
-            Noise::Float(float) | Noise::Buffers(float, _) => {
+            SampledLaw::Nodes => "nodes".to_owned(),
+            SampledLaw::Polya(bridge) => format!("polya {}", bridge.scale()),
+            SampledLaw::Skellam(bridge, _) => format!("skellam {} over {}", bridge.variance(), bridge.divisor()),
+            SampledLaw::Float(float) | SampledLaw::Buffers(float, _) => {
                 format!("float {:x} {}", float.units.to_bits(), float.fraction_bits)
             }
         };
@@ -268,24 +268,24 @@ impl LazyPlan {
     /// Which noise the cells use.
     pub(super) fn purpose(&self) -> Purpose<'static> {
         match &self.noise {
-            Noise::Nodes => Purpose::Sums,
+            SampledLaw::Nodes => Purpose::Sums,
             _ => Purpose::Reads(self.sampling.tag()),
         }
     }
 
     /// The cells of a vector of this key and name, all untouched.
-    pub(super) fn cells(&self, key: &SecretKey, name: &StreamName) -> Box<dyn Cells> {
+    pub(super) fn cells(&self, key: &SecretKey, name: &StreamName) -> Box<dyn VectorCells> {
         let keyed = |purpose| KeyedNoise::unrecorded(key, name, &self.plan.digest(), purpose);
         let reads = keyed(Purpose::Reads(self.sampling.tag()));
         let walk = || walk(&self.plan, self.sampling).expect("asked when the plan was made");
         let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));
         match &self.noise {
-            Noise::Nodes => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
-            Noise::Polya(bridge) => along(walk(), *bridge, reads),
-            Noise::Skellam(bridge, _) => along(walk(), *bridge, reads),
-            Noise::Float(float) if laplace => along(walk(), GammaBridge::new(float.units), reads),
-            Noise::Float(float) => along(walk(), GaussianBridge::new(float.units), reads),
-            Noise::Buffers(float, model) => {
+            SampledLaw::Nodes => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
+            SampledLaw::Polya(bridge) => along(walk(), *bridge, reads),
+            SampledLaw::Skellam(bridge, _) => along(walk(), *bridge, reads),
+            SampledLaw::Float(float) if laplace => along(walk(), GammaBridge::new(float.units), reads),
+            SampledLaw::Float(float) => along(walk(), GaussianBridge::new(float.units), reads),
+            SampledLaw::Buffers(float, model) => {
                 let sampler = BufferSampler { model: model.clone(), units: float.units };
                 Box::new(StateCells::new(sampler, reads))
             }
@@ -293,24 +293,24 @@ impl LazyPlan {
     }
 }
 
-impl Noise {
+impl SampledLaw {
     /// The sampler of a plan's noise.
-    fn of(plan: &Plan, sampling: Sampling) -> Result<Self> {
+    fn of(plan: &Plan, sampling: LazySampling) -> Result<Self> {
         let mechanism = plan.mechanism();
         match sampling {
-            Sampling::Keyed if mechanism.has_random_access() => Ok(Self::Nodes),
-            Sampling::Keyed if !mechanism.workload().is_sum() => Err(Error::invalid(format!(
+            LazySampling::Keyed if mechanism.has_random_access() => Ok(Self::Nodes),
+            LazySampling::Keyed if !mechanism.workload().is_sum() => Err(Error::invalid(format!(
                 "the noise of `{}` for `{}` depends on all earlier steps, so a single read cannot be computed alone; \
                  for windows use `input`, or a tree",
                 mechanism.name().brief(),
                 mechanism.workload()
             ))),
-            Sampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
-            Sampling::Float => match mechanism.lazy() {
+            LazySampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
+            LazySampling::Float => match mechanism.lazy() {
                 Some(Lazy::States(model)) => Ok(Self::Buffers(Float::of(plan)?, Arc::from(model))),
                 _ => walk(plan, sampling).and_then(|_| Float::of(plan)).map(Self::Float),
             },
-            Sampling::Integer => {
+            LazySampling::Integer => {
                 walk(plan, sampling)?;
                 match plan.law() {
                     DiscreteLaw::Laplace(law) => PolyaBridge::new(law.scale()).map(Self::Polya),
@@ -321,9 +321,9 @@ impl Noise {
     }
 }
 
-fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
+fn refusal(plan: &Plan, sampling: LazySampling, reason: &str) -> Error {
     let name = plan.mechanism().name().brief();
-    let blt = if sampling == Sampling::Float { " or a BLT" } else { "" };
+    let blt = if sampling == LazySampling::Float { " or a BLT" } else { "" };
     Error::invalid(format!(
         "`{name}` does not support `{sampling}` sampling: {reason}; use `path-sum`{blt}, or for Laplace noise \
          `subtract` or `smooth`"
@@ -331,7 +331,7 @@ fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
 }
 
 /// The paths of the mechanism, of unit lengths if the noise is Laplace: only equal scales have a bridge.
-fn walk(plan: &Plan, sampling: Sampling) -> Result<Box<dyn Walk>> {
+fn walk(plan: &Plan, sampling: LazySampling) -> Result<Box<dyn Walk>> {
     let refuse = |reason| Err(refusal(plan, sampling, reason));
     match (plan.mechanism().lazy().and_then(Lazy::into_walk), plan.law()) {
         (None, _) => refuse("it is not a sum along the paths of a tree, or its paths are too long"),
@@ -391,10 +391,10 @@ fn skellam(plan: &Plan) -> Result<(SkellamBridge, IntegerShift)> {
             Err(error) => refused = Some(error), // too coarse for any bound
         }
     }
-    Err(refused.unwrap_or_else(|| refusal(plan, Sampling::Integer, "its noise needs too fine a grid")))
+    Err(refused.unwrap_or_else(|| refusal(plan, LazySampling::Integer, "its noise needs too fine a grid")))
 }
 
-fn along<B: Bridge + 'static>(walk: Box<dyn Walk>, bridge: B, keyed: KeyedNoise) -> Box<dyn Cells>
+fn along<B: Bridge + 'static>(walk: Box<dyn Walk>, bridge: B, keyed: KeyedNoise) -> Box<dyn VectorCells>
 where
     PathSampler<B>: Sampler,
 {

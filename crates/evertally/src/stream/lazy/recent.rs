@@ -17,7 +17,7 @@ pub(super) struct Recent {
 }
 
 /// Sums by coordinate, as they are saved.
-pub(super) type Saved = Vec<(u64, Vec<(u64, i64)>)>;
+pub(super) type SavedRecent = Vec<(u64, Vec<(u64, i64)>)>;
 
 impl Recent {
     pub(super) fn new(width: u64) -> Self {
@@ -71,10 +71,10 @@ impl Recent {
 
     /// The totals that are read at a step, in the order of coordinates: equal data have equal bytes, whatever was
     /// removed when.
-    pub(super) fn save(&self, step: u64) -> Saved {
+    pub(super) fn save(&self, step: u64) -> SavedRecent {
         let read = |totals: &Totals| totals.iter().filter(|(at, _)| self.is_read(*at, step)).copied().collect();
         let all = self.totals.iter().map(|(coordinate, totals)| (*coordinate, read(totals)));
-        let mut saved: Saved = all.filter(|(_, totals): &(u64, Vec<_>)| !totals.is_empty()).collect();
+        let mut saved: SavedRecent = all.filter(|(_, totals): &(u64, Vec<_>)| !totals.is_empty()).collect();
         saved.sort_unstable_by_key(|(coordinate, _)| *coordinate);
         saved
     }
@@ -83,7 +83,7 @@ impl Recent {
     ///
     /// # Errors
     /// If it cannot belong to a vector of this many coordinates at this step.
-    pub(super) fn restore(&mut self, saved: Saved, step: u64, coordinates: u64) -> Result<()> {
+    pub(super) fn restore(&mut self, saved: SavedRecent, step: u64, coordinates: u64) -> Result<()> {
         let rising = saved.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let is_sound = |(coordinate, totals): &(u64, Vec<(u64, i64)>)| {
             let in_order = totals.windows(2).all(|pair| pair[0].0 < pair[1].0);

@@ -1,14 +1,14 @@
 //! Releases of a vector at any step, in any order, from only key, name and plan.
 
 use super::cells::KeyedCells;
-use super::{LazyPlan, Release, Sampling, check_coordinate};
+use super::{LazyPlan, LazySampling, Release, check_coordinate};
 use crate::noise::{GuardedKey, KeyedNoise, Purpose, StreamName};
 use crate::stream::series::check_past_step;
 use crate::{Error, Result};
 
-/// The noise of a vector with [`Sampling::Keyed`], for callers who hold the exact sums themselves: any running sum, at
-/// any step, in any order, on any number of workers, in `O(log T)` draws and without a state. The releases are those of
-/// a [`LazyVector`](super::LazyVector) of the same plan, key and name.
+/// The noise of a vector with [`LazySampling::Keyed`], for callers who hold the exact sums themselves: any running sum,
+/// at any step, in any order, on any number of workers, in `O(log T)` draws and without a state. The releases are those
+/// of a [`LazyVector`](super::LazyVector) of the same plan, key and name.
 ///
 /// It keeps no data between calls, so the caller must keep one rule: **one sum at one step has one value**. Two
 /// releases of the same coordinate and step with different sums have the same noise, and their difference is exact.
@@ -17,11 +17,11 @@ use crate::{Error, Result};
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
-/// use evertally::stream::{LazyPlan, LazyVector, Sampling, StatelessVector};
+/// use evertally::stream::{LazyPlan, LazyVector, LazySampling, StatelessVector};
 ///
 /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = request.with_mechanism("path-sum".parse()?).plan()?;
-/// let plan = LazyPlan::new(plan, 1_000_000_000_000, Sampling::Keyed)?;
+/// let plan = LazyPlan::new(plan, 1_000_000_000_000, LazySampling::Keyed)?;
 /// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
 /// let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
 /// let visits = StatelessVector::new(plan.clone(), &key, "visits".parse()?)?;
@@ -44,9 +44,9 @@ impl StatelessVector {
     /// The noise of the named vector.
     ///
     /// # Errors
-    /// If the plan's sampling is not [`Sampling::Keyed`].
+    /// If the plan's sampling is not [`LazySampling::Keyed`].
     pub fn new(plan: LazyPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
-        if plan.sampling() != Sampling::Keyed {
+        if plan.sampling() != LazySampling::Keyed {
             return Err(Error::invalid(format!(
                 "only `keyed` sampling draws noise without a state, but the plan has `{}`",
                 plan.sampling()

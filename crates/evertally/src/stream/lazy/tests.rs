@@ -178,7 +178,7 @@ fn long_horizons_and_gaps_have_the_covariance_of_the_mechanism() {
     }
 }
 
-fn lazy(mechanism: &str, horizon: u64, budget: Budget, coordinates: u64, sampling: Sampling) -> LazyPlan {
+fn lazy(mechanism: &str, horizon: u64, budget: Budget, coordinates: u64, sampling: LazySampling) -> LazyPlan {
     let request = PlanRequest::count(horizon, budget).with_mechanism(mechanism.parse().unwrap());
     LazyPlan::new(request.plan().unwrap(), coordinates, sampling).unwrap()
 }
@@ -198,18 +198,18 @@ fn releases_have_the_covariance_of_the_plan() {
     let steps = [1u64, 4, 5, 6, 40, 41, 100];
     let count = 40_000u64;
     for (mechanism, budget, sampling) in [
-        ("path-sum", gaussian(), Sampling::Float),
-        ("subtract(k=5)", gaussian(), Sampling::Float),
-        ("smooth", gaussian(), Sampling::Float),
-        ("blt", gaussian(), Sampling::Float),
-        ("normalized-blt", gaussian(), Sampling::Float),
-        ("subtract(k=5)", pure(), Sampling::Float),
-        ("binary", pure(), Sampling::Float),
-        ("path-sum", gaussian(), Sampling::Keyed),
-        ("subtract(k=5)", pure(), Sampling::Keyed),
-        ("path-sum", gaussian(), Sampling::Integer),
-        ("subtract(k=5)", gaussian(), Sampling::Integer),
-        ("subtract(k=5)", pure(), Sampling::Integer),
+        ("path-sum", gaussian(), LazySampling::Float),
+        ("subtract(k=5)", gaussian(), LazySampling::Float),
+        ("smooth", gaussian(), LazySampling::Float),
+        ("blt", gaussian(), LazySampling::Float),
+        ("normalized-blt", gaussian(), LazySampling::Float),
+        ("subtract(k=5)", pure(), LazySampling::Float),
+        ("binary", pure(), LazySampling::Float),
+        ("path-sum", gaussian(), LazySampling::Keyed),
+        ("subtract(k=5)", pure(), LazySampling::Keyed),
+        ("path-sum", gaussian(), LazySampling::Integer),
+        ("subtract(k=5)", gaussian(), LazySampling::Integer),
+        ("subtract(k=5)", pure(), LazySampling::Integer),
     ] {
         let plan = lazy(mechanism, 100, budget, count, sampling);
         let mut vector = LazyVector::new(plan.clone(), &key(7), "vector".parse().unwrap()).unwrap();
@@ -237,7 +237,7 @@ fn releases_have_the_covariance_of_the_plan() {
                 assert!(i != j || (mean / want - 1.0).abs() < 0.1, "{place}: {mean} is not {want}");
             }
         }
-        if sampling == Sampling::Keyed {
+        if sampling == LazySampling::Keyed {
             assert_eq!(vector.touched(), 0);
         } else {
             assert_eq!(vector.touched() as u64, count);
@@ -252,7 +252,7 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
         [("path-sum", gaussian()), ("smooth", gaussian()), ("subtract(k=4)", pure()), ("consistent(k=3)", pure())]
     {
         let request = PlanRequest::count(60, budget).with_mechanism(mechanism.parse().unwrap());
-        let Ok(plan) = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed) else {
+        let Ok(plan) = LazyPlan::new(request.plan().unwrap(), 10, LazySampling::Keyed) else {
             assert!(mechanism.starts_with("consistent"));
             continue;
         };
@@ -284,12 +284,12 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
 #[test]
 fn vectors_add_up_and_come_back() {
     for (mechanism, budget, sampling) in [
-        ("path-sum", gaussian(), Sampling::Float),
-        ("normalized-blt", gaussian(), Sampling::Float),
-        ("subtract(k=5)", pure(), Sampling::Float),
-        ("path-sum", gaussian(), Sampling::Keyed),
-        ("path-sum", gaussian(), Sampling::Integer),
-        ("subtract(k=5)", pure(), Sampling::Integer),
+        ("path-sum", gaussian(), LazySampling::Float),
+        ("normalized-blt", gaussian(), LazySampling::Float),
+        ("subtract(k=5)", pure(), LazySampling::Float),
+        ("path-sum", gaussian(), LazySampling::Keyed),
+        ("path-sum", gaussian(), LazySampling::Integer),
+        ("subtract(k=5)", pure(), LazySampling::Integer),
     ] {
         let plan = lazy(mechanism, 1000, budget, 1 << 40, sampling);
         let name: StreamName = "vector".parse().unwrap();
@@ -326,7 +326,7 @@ fn vectors_add_up_and_come_back() {
 
 #[test]
 fn states_are_checked() {
-    let plan = lazy("path-sum", 100, gaussian(), 10, Sampling::Float);
+    let plan = lazy("path-sum", 100, gaussian(), 10, LazySampling::Float);
     let name: StreamName = "vector".parse().unwrap();
     let mut vector = LazyVector::new(plan.clone(), &key(1), name.clone()).unwrap();
     vector.tick().unwrap();
@@ -341,9 +341,9 @@ fn states_are_checked() {
         assert!(restore(&plan, 1, &damaged).unwrap_err().is_state(), "byte {place}");
     }
     assert!(restore(&plan, 2, &saved).unwrap_err().to_string().contains("another key"));
-    let other = lazy("path-sum", 100, gaussian(), 11, Sampling::Float);
+    let other = lazy("path-sum", 100, gaussian(), 11, LazySampling::Float);
     assert!(restore(&other, 1, &saved).unwrap_err().to_string().contains("another kind"));
-    let keyed = lazy("path-sum", 100, gaussian(), 10, Sampling::Keyed);
+    let keyed = lazy("path-sum", 100, gaussian(), 10, LazySampling::Keyed);
     assert!(restore(&keyed, 1, &saved).unwrap_err().to_string().contains("another kind"));
     let stream = crate::stream::RunningSum::new(plan.plan().clone(), &key(1), name.clone()).unwrap();
     assert!(restore(&plan, 1, &stream.save()).unwrap_err().to_string().contains("that of a stream"));
@@ -352,7 +352,7 @@ fn states_are_checked() {
 #[test]
 fn bad_input_changes_nothing() {
     let request = PlanRequest::count(9, gaussian()).with_sums_per_event(2).with_mechanism("path-sum".parse().unwrap());
-    let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Float).unwrap();
+    let plan = LazyPlan::new(request.plan().unwrap(), 10, LazySampling::Float).unwrap();
     let mut vector = LazyVector::new(plan, &key(1), "vector".parse().unwrap()).unwrap();
     assert!(vector.read(0).unwrap_err().to_string().contains("before the first step"));
     vector.add_event(&[(0, 1), (9, 1)]).unwrap();
@@ -373,11 +373,11 @@ fn bad_input_changes_nothing() {
         let request = PlanRequest::count(9, gaussian()).with_mechanism(mechanism.parse().unwrap());
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
     };
-    assert!(of("honaker-online", Sampling::Float).unwrap_err().to_string().contains("not a sum along the paths"));
-    assert!(of("sqrt", Sampling::Keyed).unwrap_err().to_string().contains("random access"));
+    assert!(of("honaker-online", LazySampling::Float).unwrap_err().to_string().contains("not a sum along the paths"));
+    assert!(of("sqrt", LazySampling::Keyed).unwrap_err().to_string().contains("random access"));
     let request = PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     for coordinates in [0, (1 << 40) + 1] {
-        assert!(LazyPlan::new(request.clone().plan().unwrap(), coordinates, Sampling::Keyed).is_err());
+        assert!(LazyPlan::new(request.clone().plan().unwrap(), coordinates, LazySampling::Keyed).is_err());
     }
 }
 
@@ -389,7 +389,7 @@ fn overflow_is_refused_at_once() {
         .with_values(values)
         .with_mechanism("binary".parse().unwrap())
         .with_grid(crate::number::Grid::ONE);
-    let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed).unwrap();
+    let plan = LazyPlan::new(request.plan().unwrap(), 10, LazySampling::Keyed).unwrap();
     let mut vector = LazyVector::new(plan, &key(1), "vector".parse().unwrap()).unwrap();
     (0..63).for_each(|_| vector.add(0, 1 << 57).unwrap());
     vector.add(0, (1 << 57) - 1).unwrap();
@@ -412,14 +412,14 @@ fn floating_point_noise_keeps_to_its_digits() {
             PlanRequest::count(1 << 20, gaussian()).with_values(values).with_mechanism("path-sum".parse().unwrap());
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
     };
-    assert_eq!(of(1, Sampling::Float).unwrap().fraction_bits(), 8);
-    let plan = of(1 << 20, Sampling::Float).unwrap();
+    assert_eq!(of(1, LazySampling::Float).unwrap().fraction_bits(), 8);
+    let plan = of(1 << 20, LazySampling::Float).unwrap();
     assert!((1..8).contains(&plan.fraction_bits()));
     let units = plan.std_error(1) * 2f64.powi(plan.fraction_bits() as i32);
     assert!((2f64.powi(24)..2f64.powi(27)).contains(&units));
-    assert_eq!(of(1 << 28, Sampling::Float).unwrap().fraction_bits(), 0);
-    assert!(of(1 << 40, Sampling::Float).unwrap_err().to_string().contains("coarsen the grid"));
-    assert!(of(1 << 40, Sampling::Keyed).is_ok());
+    assert_eq!(of(1 << 28, LazySampling::Float).unwrap().fraction_bits(), 0);
+    assert!(of(1 << 40, LazySampling::Float).unwrap_err().to_string().contains("coarsen the grid"));
+    assert!(of(1 << 40, LazySampling::Keyed).is_ok());
 }
 
 /// The standard error is that of the drawn noise, also if it is small compared with the grid.
@@ -430,7 +430,7 @@ fn standard_errors_are_those_of_the_noise() {
         ("binary", Budget::Zcdp(Rho::new(10.0).unwrap())),
         ("path-sum", Budget::Zcdp(Rho::new(10.0).unwrap())),
     ] {
-        for sampling in [Sampling::Float, Sampling::Integer, Sampling::Keyed] {
+        for sampling in [LazySampling::Float, LazySampling::Integer, LazySampling::Keyed] {
             let plan = lazy(mechanism, 3, budget, 100_000, sampling);
             let mut vector = LazyVector::new(plan.clone(), &key(11), "vector".parse().unwrap()).unwrap();
             vector.tick().unwrap();
@@ -481,13 +481,13 @@ fn whole_numbers_cost_no_accuracy() {
             let request = PlanRequest::count(1 << 20, budget)
                 .with_mechanism(mechanism.parse().unwrap())
                 .with_noise(crate::plan::NoiseKind::Gaussian);
-            let plan = LazyPlan::new(request.clone().plan().unwrap(), 1000, Sampling::Float).unwrap();
+            let plan = LazyPlan::new(request.clone().plan().unwrap(), 1000, LazySampling::Float).unwrap();
             // The budget requires σ²; a small discrete law has less variance than that.
             assert!(
                 (1.0 - 1e-9..1.05).contains(&(plan.std_error(5) / plan.plan().std_error(5))),
                 "{mechanism} {budget:?}"
             );
-            let plan = LazyPlan::new(request.plan().unwrap(), 1000, Sampling::Integer).unwrap();
+            let plan = LazyPlan::new(request.plan().unwrap(), 1000, LazySampling::Integer).unwrap();
             let ratio = plan.std_error(5) / plan.plan().std_error(5);
             assert!((1.0 - 1e-6..1.002).contains(&ratio), "{mechanism} {budget:?}: {ratio}");
             if let Budget::Approximate(epsilon, delta) = budget {
@@ -500,7 +500,7 @@ fn whole_numbers_cost_no_accuracy() {
         }
     }
     // Laplace noise is the plan's own, on the grid itself.
-    let plan = lazy("subtract(k=7)", 1 << 20, pure(), 1000, Sampling::Integer);
+    let plan = lazy("subtract(k=7)", 1 << 20, pure(), 1000, LazySampling::Integer);
     assert_eq!((plan.std_error(5), plan.fraction_bits()), (plan.plan().std_error(5), 0));
 }
 
@@ -510,13 +510,13 @@ fn many_reads_are_single_reads() {
     let all: Vec<u64> = (0..5000).map(|i| 3 * i).collect();
     let some: Vec<u64> = all.iter().copied().filter(|sum| sum % 7 < 3).chain([15_001, 15_002]).collect();
     for (mechanism, budget, sampling) in [
-        ("path-sum", gaussian(), Sampling::Keyed),
-        ("binary", gaussian(), Sampling::Keyed),
-        ("smooth", pure(), Sampling::Keyed),
-        ("subtract(k=4)", pure(), Sampling::Keyed),
-        ("output", pure(), Sampling::Keyed),
-        ("path-sum", gaussian(), Sampling::Float),
-        ("subtract(k=3)", pure(), Sampling::Integer),
+        ("path-sum", gaussian(), LazySampling::Keyed),
+        ("binary", gaussian(), LazySampling::Keyed),
+        ("smooth", pure(), LazySampling::Keyed),
+        ("subtract(k=4)", pure(), LazySampling::Keyed),
+        ("output", pure(), LazySampling::Keyed),
+        ("path-sum", gaussian(), LazySampling::Float),
+        ("subtract(k=3)", pure(), LazySampling::Integer),
     ] {
         let request = PlanRequest::count(900, budget).with_mechanism(mechanism.parse().unwrap());
         let plan = LazyPlan::new(request.plan().unwrap(), 20_000, sampling).unwrap();
@@ -541,7 +541,7 @@ fn many_reads_are_single_reads() {
             assert!(many.read_many(wrong).is_err());
         }
         assert_eq!(many.reads(), single.reads());
-        if sampling == Sampling::Keyed {
+        if sampling == LazySampling::Keyed {
             assert_eq!(many.save(), single.save(), "the cache is not part of the state");
         }
     }

@@ -15,7 +15,7 @@ fn key() -> GuardedKey {
 fn plan(mechanism: &str, window: u64, budget: Budget) -> LazyPlan {
     let request = PlanRequest::count(HORIZON, budget).with_values(Values::Sum { lower: -4, upper: 4 });
     let request = request.with_workload(Workload::Window(window)).with_mechanism(mechanism.parse().unwrap());
-    LazyPlan::new(request.plan().unwrap(), 1 << 20, Sampling::Keyed).unwrap()
+    LazyPlan::new(request.plan().unwrap(), 1 << 20, LazySampling::Keyed).unwrap()
 }
 
 fn vector(plan: &LazyPlan) -> LazyVector {
@@ -144,7 +144,8 @@ fn memory_is_that_of_the_window() {
     }
 }
 
-/// Noise over many sums has the variance of the plan: a ratio off by 2 % is ten standard deviations of a mean of squares.
+/// Noise over many sums has the variance of the plan: a ratio off by 2 % is ten standard deviations of a mean of
+/// squares.
 #[test]
 fn noise_has_the_variance_of_the_plan() {
     const SUMS: u64 = 100_000;
@@ -162,25 +163,25 @@ fn noise_has_the_variance_of_the_plan() {
 fn what_cannot_be_is_refused() {
     let request = |workload| PlanRequest::count(HORIZON, zcdp()).with_workload(workload);
     let week = request(Workload::Window(7));
-    for sampling in [Sampling::Float, Sampling::Integer] {
+    for sampling in [LazySampling::Float, LazySampling::Integer] {
         let refusal = LazyPlan::new(week.clone().plan().unwrap(), 5, sampling).unwrap_err().to_string();
         assert!(refusal.contains("window(7)") && refusal.contains("keyed"), "{refusal}");
     }
     let banded = week.clone().with_mechanism("banded".parse().unwrap()).plan().unwrap();
-    let refusal = LazyPlan::new(banded, 5, Sampling::Keyed).unwrap_err().to_string();
+    let refusal = LazyPlan::new(banded, 5, LazySampling::Keyed).unwrap_err().to_string();
     assert!(refusal.contains("banded") && refusal.contains("all earlier steps"), "{refusal}");
     let decay = request(Workload::Decay(5)).plan().unwrap();
-    assert!(LazyPlan::new(decay, 5, Sampling::Keyed).is_err());
+    assert!(LazyPlan::new(decay, 5, LazySampling::Keyed).is_err());
     let mix = crate::mechanism::Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)]).unwrap();
     let both = request(Workload::Sum).with_mix(mix).plan().unwrap();
-    assert!(LazyPlan::new(both, 5, Sampling::Keyed).unwrap_err().to_string().contains("one workload"));
+    assert!(LazyPlan::new(both, 5, LazySampling::Keyed).unwrap_err().to_string().contains("one workload"));
     // For windows of a week, noise on each step is best.
-    let best = LazyPlan::best(week.clone(), 5, Sampling::Keyed).unwrap();
+    let best = LazyPlan::best(week.clone(), 5, LazySampling::Keyed).unwrap();
     assert_eq!(best.plan().mechanism().name().to_string(), "input");
     let long =
-        LazyPlan::best(PlanRequest::count(1 << 40, zcdp()).with_workload(Workload::Window(7)), 5, Sampling::Keyed);
+        LazyPlan::best(PlanRequest::count(1 << 40, zcdp()).with_workload(Workload::Window(7)), 5, LazySampling::Keyed);
     assert_eq!(long.unwrap().plan().mechanism().name().to_string(), "input");
     // A window as long as the horizon is the running sum.
-    let all = LazyPlan::best(request(Workload::Window(HORIZON)), 5, Sampling::Float).unwrap();
+    let all = LazyPlan::best(request(Workload::Window(HORIZON)), 5, LazySampling::Float).unwrap();
     assert!(all.plan().mechanism().workload().is_sum());
 }

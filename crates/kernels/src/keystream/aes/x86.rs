@@ -9,9 +9,9 @@ use crate::keystream::GROUP;
 
 /// The eleven round keys of FIPS 197.
 #[derive(ZeroizeOnDrop)]
-pub(in crate::keystream) struct RoundKeys([__m128i; 11]);
+pub(in crate::keystream) struct AesRoundKeys([__m128i; 11]);
 
-impl RoundKeys {
+impl AesRoundKeys {
     /// The key expansion of FIPS 197, section 5.2.
     #[target_feature(enable = "avx2,aes")]
     pub(super) fn new(key: &[u8; 16]) -> Self {

@@ -195,12 +195,12 @@ fn a_key_of_a_service_is_for_that_service_alone() {
 /// Parts of one stream's noise that overlap.
 #[test]
 fn parts_meet_where_they_overlap() {
-    let noise = |from, to| Noise { plan: "p".into(), purpose: "cells".into(), from, to, claim: String::new() };
+    let noise = |from, to| IssuedNoise { plan: "p".into(), purpose: "cells".into(), from, to, claim: String::new() };
     let meet = |one: (u64, u64), other: (u64, u64)| noise(one.0, one.1).meets(&noise(other.0, other.1));
     assert!(meet((0, 5), (4, 9)) && meet((4, 9), (0, 5)) && meet((0, 9), (3, 4)) && meet((3, 4), (0, 9)));
     assert!(!meet((0, 5), (5, 9)) && !meet((5, 9), (0, 5)));
-    assert!(!noise(0, 5).meets(&Noise { purpose: "groups".into(), ..noise(0, 5) }));
-    assert!(!noise(0, 5).meets(&Noise { plan: "q".into(), ..noise(0, 5) }));
+    assert!(!noise(0, 5).meets(&IssuedNoise { purpose: "groups".into(), ..noise(0, 5) }));
+    assert!(!noise(0, 5).meets(&IssuedNoise { plan: "q".into(), ..noise(0, 5) }));
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let mut ledger = Ledger::create(MemoryStore::default(), &key).unwrap();
     ledger.begin_step_log("log").unwrap();

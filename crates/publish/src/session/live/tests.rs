@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::session::tests::{STEPS, a_row, a_unit, groups, key, place, push, session, stream_of};
-use evertally_declare::error::Error;
+use evertally_declare::error::PipelineError;
 use proptest::prelude::*;
 
 /// The rows of a closed step.
 fn rows_of(mut closed: ClosedStep<'_>, into: &mut Vec<String>) {
-    closed.for_each_row(|_, row| Ok::<(), Error>(into.push(format!("{row:?}")))).unwrap();
+    closed.for_each_row(|_, row| Ok::<(), PipelineError>(into.push(format!("{row:?}")))).unwrap();
 }
 
 proptest! {

@@ -56,7 +56,7 @@ fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym,
     let is_there = |(kept, _): &&(Kept, Details)| kept.step() >= persons.since;
     assert_eq!(persons.count(), map.values().filter(is_there).count());
     let there = map.iter().filter(|(_, kept)| is_there(kept));
-    let entries = persons.parts.iter().flat_map(Part::persons);
+    let entries = persons.parts.iter().flat_map(TablePart::persons);
     let none = Details::default();
     let told = entries.map(|(entry, details)| (entry.name, (entry.kept, details.unwrap_or(&none).clone())));
     assert!(told.eq(there.map(|(name, kept)| (*name, kept.clone()))));
@@ -117,7 +117,7 @@ fn memory_is_bounded() {
             let entries: usize = persons.parts.iter().map(|part| part.entries.capacity()).sum();
             let largest = persons.parts.iter().map(|part| part.entries.capacity()).max().unwrap();
             // While a part grows, it exists twice.
-            let bytes = (entries + largest) * size_of::<Entry>();
+            let bytes = (entries + largest) * size_of::<PersonEntry>();
             assert!(bytes <= 53 * number as usize, "{bytes} bytes, {number} persons");
         }
     }

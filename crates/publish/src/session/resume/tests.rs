@@ -13,7 +13,7 @@ fn take(session: &mut Session<RunningSums>, rows: &mut Vec<String>, sums: &mut V
         sums.push(step.unsafe_exact_sums().to_vec());
         step.for_each_row(|_, row| {
             rows.push(format!("{row:?}"));
-            Ok::<(), evertally_declare::error::Error>(())
+            Ok::<(), evertally_declare::error::PipelineError>(())
         })?;
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Batches of events.
 
 use super::super::app::{App, Caller};
-use super::super::body::{Expected, Incoming, sha256_of};
+use super::super::body::{BodyLimits, Incoming, sha256_of};
 use super::super::body_fault::Coding;
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::BatchFormat;
@@ -22,7 +22,7 @@ const MAX_ID_CHARS: usize = 200;
 
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
-pub(in super::super) struct Taken {
+pub(in super::super) struct ReceiptAnswer {
     /// The id chosen by the client.
     batch: String,
     /// The number of its rows.
@@ -47,7 +47,7 @@ pub(in super::super) struct Taken {
         (Vec<u8> = "application/vnd.apache.parquet"),
     )),
     responses(
-        (status = 200, body = Taken),
+        (status = 200, body = ReceiptAnswer),
         (status = 400, body = Document, content_type = "application/problem+json"),
         (status = 403, body = Document, content_type = "application/problem+json"),
         (status = 409, body = Document, content_type = "application/problem+json"),
@@ -64,9 +64,9 @@ pub(in super::super) async fn take(
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.writes(&name)?;
-    let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+    let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
     let id = id_of(&headers)?;
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
@@ -74,53 +74,53 @@ pub(in super::super) async fn take(
         let reader = incoming.open(app.service.decoding())?;
         let receipt = app.service.accept(&info, &id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
-        Ok(Json(Taken { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
+        Ok(Json(ReceiptAnswer { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
     })
     .await
 }
 
 /// The format of a request's rows, and its body.
-pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchFormat, Incoming), Problem> {
+pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchFormat, Incoming), ProblemAnswer> {
     let format = format_of(headers)?;
     let sha256 =
         headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
     let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
-    let expected = Expected { coding: coding_of(headers)?, bytes, decoded, sha256 };
+    let expected = BodyLimits { coding: coding_of(headers)?, bytes, decoded, sha256 };
     Ok((format, Incoming::new(body, expected)))
 }
 
-fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
+fn id_of(headers: &HeaderMap) -> Result<String, ProblemAnswer> {
     let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
     let is_good = (1..=MAX_ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     if is_good {
         return Ok(id.to_owned());
     }
-    Err(Problem::bad(
+    Err(ProblemAnswer::bad(
         "every batch needs its own id: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same \
          one when you send the batch again",
     ))
 }
 
-fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
+fn format_of(headers: &HeaderMap) -> Result<BatchFormat, ProblemAnswer> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     match kind.split(';').next().unwrap_or("").trim() {
         "application/x-ndjson" | "application/jsonl" | "application/jsonlines" => Ok(BatchFormat::JsonLines),
         "text/csv" => Ok(BatchFormat::Csv),
         "application/vnd.apache.parquet" => Ok(BatchFormat::Parquet),
         "application/vnd.apache.arrow.stream" => Ok(BatchFormat::Arrow),
-        _ => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format").because(
+        _ => Err(ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format").because(
             "send Content-Type: application/x-ndjson, text/csv, application/vnd.apache.arrow.stream or \
              application/vnd.apache.parquet",
         )),
     }
 }
 
-fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
+fn coding_of(headers: &HeaderMap) -> Result<Coding, ProblemAnswer> {
     match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
         None | Some(b"identity") => Ok(Coding::None),
         Some(b"gzip") => Ok(Coding::Gzip),
         Some(b"zstd") => Ok(Coding::Zstd),
-        Some(_) => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coding", "No such compression")
+        Some(_) => Err(ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coding", "No such compression")
             .because("compress with gzip or zstd and set Content-Encoding, or do not compress")),
     }
 }

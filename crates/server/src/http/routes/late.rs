@@ -1,7 +1,7 @@
 //! Late events that were set aside, for operators: they are exact data.
 
 use super::super::app::{App, Caller};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use axum::Json;
@@ -49,11 +49,11 @@ pub(in super::super) async fn late(
     caller: Caller,
     Path(name): Path<String>,
     query: Result<Query<LateQuery>, axum::extract::rejection::QueryRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Query(LateQuery { behind }) = query.map_err(|e| Problem::bad(e.body_text()))?;
+    let Query(LateQuery { behind }) = query.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     waiting(&app, Work::Rows, move |app| {
-        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+        let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
         let (rows, behind) = app.service.late(&info, behind, MAX_EVENTS)?;
         let columns = &info.stream.columns;
         let own = std::iter::once(&columns.time).chain(&columns.labels).chain(&columns.person).chain(&columns.value);

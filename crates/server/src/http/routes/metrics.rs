@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: released values, and for operators the health of the service.
 
 use super::super::app::{App, Caller};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 const MAX_LINES: usize = 10_000;
 
 /// The released values of public streams; nothing exact.
-pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, ProblemAnswer> {
     let streams = app.all_readable(&Caller { role: None });
     answer(&app, streams, false).await
 }
@@ -26,16 +26,16 @@ pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, P
     (status = 200, body = String, content_type = "text/plain"),
     (status = 401, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+pub(in super::super) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     let streams = app.service.streams();
     answer(&app, streams, true).await
 }
 
-async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool) -> Result<Response, Problem> {
+async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool) -> Result<Response, ProblemAnswer> {
     let work = if with_counts { Work::Engine } else { Work::Rows };
     waiting(app, work, move |app| {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         streams.iter().try_for_each(|info| text.released(app, info))?;
         if with_counts {
             let health = app.service.health()?;
@@ -55,9 +55,9 @@ async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool
 
 /// The text format of Prometheus: all samples of a name together.
 #[derive(Default)]
-struct Text(Vec<(&'static str, &'static str, &'static str, String)>);
+struct MetricsText(Vec<(&'static str, &'static str, &'static str, String)>);
 
-impl Text {
+impl MetricsText {
     /// Adds a gauge: noisy counts can fall, so a counter would be wrong.
     fn add(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: f64) {
         self.of_kind(name, "gauge", help, labels, value);
@@ -98,7 +98,7 @@ impl Text {
         writeln!(samples, " {value}").expect("a String accepts every write");
     }
 
-    fn released(&mut self, app: &App, info: &StreamInfo) -> Result<(), Problem> {
+    fn released(&mut self, app: &App, info: &StreamInfo) -> Result<(), ProblemAnswer> {
         let last = info.progress().publications;
         if last == 0 {
             return Ok(());

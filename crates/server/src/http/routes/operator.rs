@@ -2,17 +2,17 @@
 
 use super::super::answers;
 use super::super::app::{App, Caller};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use crate::engine::{State as StreamState, is_behind};
-use crate::tokens::{Entry, Role};
+use crate::engine::{StreamState, is_behind};
+use crate::tokens::{Role, TokenEntry};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use evertally_declare::error::{Error, Result as PublishResult, usage};
-use evertally_ledger::source::{Costs, SourceBudget, State as Budgeted};
+use evertally_declare::error::{PipelineError, Result as PublishResult, usage};
+use evertally_ledger::source::{BudgetState as Budgeted, Costs, SourceBudget};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,24 +28,24 @@ pub(in super::super) struct Operator {
     folder_id: String,
     /// Why nothing is accepted or published, if so.
     read_only: Option<String>,
-    disk: Disk,
-    witness: Option<Witness>,
-    key: Key,
-    rates: Rates,
+    disk: DiskHealth,
+    witness: Option<WitnessInfo>,
+    key: KeyInfo,
+    rates: EventRates,
     watchers: usize,
-    streams: Vec<Stream>,
+    streams: Vec<OperatorStream>,
     /// Current problems, in words.
     problems: Vec<String>,
 }
 
 #[derive(Serialize, ToSchema)]
-struct Disk {
+struct DiskHealth {
     store_bytes: u64,
     free_bytes: Option<u64>,
 }
 
 #[derive(Serialize, ToSchema)]
-struct Witness {
+struct WitnessInfo {
     place: String,
     /// How often the witness was updated.
     told: u64,
@@ -55,20 +55,20 @@ struct Witness {
 }
 
 #[derive(Serialize, ToSchema)]
-struct Key {
+struct KeyInfo {
     id: String,
     sealed: bool,
 }
 
 #[derive(Serialize, ToSchema)]
-struct Rates {
+struct EventRates {
     /// The average since the start.
     events_per_second: f64,
     batches_per_second: f64,
 }
 
 #[derive(Serialize, ToSchema)]
-struct Stream {
+struct OperatorStream {
     name: String,
     state: String,
     public: bool,
@@ -93,20 +93,20 @@ struct Stream {
     (status = 401, body = Document, content_type = "application/problem+json"),
     (status = 403, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     waiting(&app, Work::Engine, move |app| {
         let health = app.service.health()?;
         let (started, since) = app.started;
         let now = app.service.now();
-        let streams: Vec<Stream> = app
+        let streams: Vec<OperatorStream> = app
             .service
             .streams()
             .iter()
             .map(|info| {
                 let (progress, counts) = (info.progress(), &info.counts);
                 let lag = progress.closes_at.map_or(0, |at| (now.micros() - at.micros()).max(0));
-                Stream {
+                OperatorStream {
                     name: info.name().to_owned(),
                     state: progress.state.word().to_owned(),
                     public: info.is_public(),
@@ -128,9 +128,9 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
             })
             .collect();
         let seconds = since.elapsed().as_secs_f64().max(1e-3);
-        let rate = |of: fn(&Stream) -> u64| streams.iter().map(of).sum::<u64>() as f64 / seconds;
-        let rates = Rates { events_per_second: rate(|s| s.events), batches_per_second: rate(|s| s.batches) };
-        let witness = health.witness.map(|place| Witness {
+        let rate = |of: fn(&OperatorStream) -> u64| streams.iter().map(of).sum::<u64>() as f64 / seconds;
+        let rates = EventRates { events_per_second: rate(|s| s.events), batches_per_second: rate(|s| s.batches) };
+        let witness = health.witness.map(|place| WitnessInfo {
             place,
             told: health.witness_counter,
             behind: health.witness_behind,
@@ -144,12 +144,12 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
             folder: app.folder.display().to_string(),
             folder_id: app.service.folder_id.clone(),
             read_only: health.read_only,
-            disk: Disk {
+            disk: DiskHealth {
                 store_bytes: crate::folder::store_bytes(&app.folder),
                 free_bytes: crate::folder::free_bytes(&app.folder),
             },
             witness,
-            key: Key { id: app.service.key_id.clone(), sealed: app.is_sealed },
+            key: KeyInfo { id: app.service.key_id.clone(), sealed: app.is_sealed },
             rates,
             watchers: app.hub.count(),
             streams,
@@ -161,12 +161,12 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
 
 /// The budgets of data sources.
 #[derive(Serialize, ToSchema)]
-pub(in super::super) struct Sources {
-    sources: Vec<Source>,
+pub(in super::super) struct SourceList {
+    sources: Vec<SourceInfo>,
 }
 
 #[derive(Serialize, ToSchema)]
-struct Source {
+struct SourceInfo {
     name: String,
     /// The budget declared for the source, in words.
     total: String,
@@ -181,7 +181,7 @@ struct Source {
     streams: Vec<String>,
 }
 
-impl Source {
+impl SourceInfo {
     /// A source for an operator.
     fn whole(name: &str, state: &Budgeted, streams: Vec<String>) -> Self {
         let (cap, left) = (state.cap.main(), state.left.main());
@@ -205,8 +205,8 @@ impl Source {
 
 /// The budgets of data sources with streams that the caller may read. Only operators see the spending of streams that
 /// the caller may not read.
-#[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = Sources)))]
-pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+#[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = SourceList)))]
+pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     waiting(&app, Work::Quick, move |app| {
         let readable = app.all_readable(&caller);
         let is_operator = caller.role.as_ref().is_some_and(Role::operates);
@@ -219,20 +219,20 @@ pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Calle
             }
             let state = SourceBudget::of_file(path).and_then(|budget| budget.state());
             sources.push(if is_operator {
-                Source::whole(name, &state?, streams)
+                SourceInfo::whole(name, &state?, streams)
             } else {
-                Source::of_readable(name, &state.map_err(|error| unreadable(&error))?, streams, &app.service.key_id)
+                SourceInfo::of_readable(name, &state.map_err(|error| unreadable(&error))?, streams, &app.service.key_id)
             });
         }
-        Ok(Json(Sources { sources }))
+        Ok(Json(SourceList { sources }))
     })
     .await
 }
 
 /// The problem of an unreadable budget: its path is only logged.
-fn unreadable(error: &Error) -> Problem {
+fn unreadable(error: &PipelineError) -> ProblemAnswer {
     tracing::error!(error = %error, "cannot read the budget of a source");
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
+    ProblemAnswer::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
         .because("the operator can see the error in the log")
 }
 
@@ -256,11 +256,12 @@ pub(in super::super) struct AllTokens {
     (status = 200, body = AllTokens),
     (status = 401, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     waiting(&app, Work::Quick, move |app| {
         let all = app.tokens.all()?;
-        let shown = |Entry { id, role, label, made, .. }: Entry| Token { id, role, label, made: made.to_string() };
+        let shown =
+            |TokenEntry { id, role, label, made, .. }: TokenEntry| Token { id, role, label, made: made.to_string() };
         Ok(Json(AllTokens { tokens: all.into_iter().map(shown).collect() }))
     })
     .await
@@ -296,10 +297,10 @@ pub(in super::super) async fn make_token(
     State(app): State<Arc<App>>,
     caller: Caller,
     body: Result<Json<WantedToken>, axum::extract::rejection::JsonRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Json(WantedToken { role, label }) = body.map_err(|e| Problem::bad(e.body_text()))?;
-    let role: Role = role.parse().map_err(Problem::bad)?;
+    let Json(WantedToken { role, label }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+    let role: Role = role.parse().map_err(ProblemAnswer::bad)?;
     waiting(&app, Work::Quick, move |app| {
         let made: PublishResult<_> = app.tokens.make(&role, &label);
         let (id, token) = made?;
@@ -318,7 +319,7 @@ pub(in super::super) async fn revoke_token(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     waiting(&app, Work::Quick, move |app| {
         app.tokens.revoke(&id)?;
@@ -342,7 +343,7 @@ pub(in super::super) struct Backup {
     (status = 403, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     waiting(&app, Work::Rows, move |app| {
         let folder = app.backups.as_ref().ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! Pictures of released values.
 
 use super::super::app::{App, Caller};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use super::releases::ReleasesQuery;
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::Response;
 use evertally_declare::error::failure;
-use evertally_declare::stream::Band;
+use evertally_declare::stream::Coverage;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(in super::super) async fn svg(
     caller: Caller,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     waiting(&app, Work::Report, move |app| {
         let svg = drawn(app, &info, query.as_deref())?;
@@ -51,17 +51,17 @@ pub(in super::super) async fn png(
     caller: Caller,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     waiting(&app, Work::Report, move |app| {
         let svg = drawn(app, &info, query.as_deref())?;
-        let bytes = evertally_plot::png(&svg, SCALE).map_err(|e| Problem::of(&failure(e)))?;
+        let bytes = evertally_plot::png(&svg, SCALE).map_err(|e| ProblemAnswer::of(&failure(e)))?;
         Ok(([(CONTENT_TYPE, "image/png"), (CACHE_CONTROL, "no-cache")], bytes))
     })
     .await
 }
 
-fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, Problem> {
+fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, ProblemAnswer> {
     let (mut wanted, _) = ReleasesQuery::read(query)?.of(info)?;
     let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
     wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
@@ -70,7 +70,7 @@ fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, Pr
     plot(app, info, &wanted)?.svg().map_err(|_| nothing_yet())
 }
 
-fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot, Problem> {
+fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot, ProblemAnswer> {
     let (stream, report) = (&info.stream, info.report());
     let mut curves: BTreeMap<Vec<String>, Curve> = BTreeMap::new();
     app.service.rows(info, wanted, &mut |_, row| {
@@ -91,7 +91,7 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
         footer: format!("{} Each point is at the end of its step.", report.promise()),
         time_labels: TimeLabels::Calendar(stream.calendar.zone().time_zone().clone()),
         confidence: stream.confidence,
-        at_once: stream.band == Band::Simultaneous,
+        at_once: stream.band == Coverage::Simultaneous,
         curves: curves.into_values().collect(),
         total_groups: info.line_count(),
         group_word: if stream.measures.is_some() { "line" } else { "group" },
@@ -100,7 +100,7 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
     })
 }
 
-fn nothing_yet() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "nothing-yet", "Nothing to draw yet")
+fn nothing_yet() -> ProblemAnswer {
+    ProblemAnswer::new(StatusCode::NOT_FOUND, "nothing-yet", "Nothing to draw yet")
         .because("there is no publication that could be drawn yet; try again after the next one")
 }

@@ -2,8 +2,8 @@
 
 use super::super::answers::Releases;
 use super::super::app::{App, Caller};
-use super::super::pieces::{Pieces, PiecewiseBody, RowFormat};
-use super::super::problem::{Document, Problem};
+use super::super::pieces::{AnswerPieces, PiecewiseBody, RowFormat};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
@@ -43,7 +43,7 @@ impl Format {
         }
     }
 
-    fn of(asked: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
+    fn of(asked: Option<&str>, headers: &HeaderMap) -> Result<Self, ProblemAnswer> {
         if let Some(asked) = asked {
             return match asked {
                 "json" => Ok(Self::Json),
@@ -51,7 +51,9 @@ impl Format {
                 "csv" => Ok(Self::Table(OutputFormat::Csv)),
                 "parquet" => Ok(Self::Table(OutputFormat::Parquet)),
                 "arrow" => Ok(Self::Arrow),
-                _ => Err(Problem::bad(format!("`{asked}` is not a format: use json, jsonl, csv, arrow or parquet"))),
+                _ => Err(ProblemAnswer::bad(format!(
+                    "`{asked}` is not a format: use json, jsonl, csv, arrow or parquet"
+                ))),
             };
         }
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
@@ -81,12 +83,12 @@ pub(super) struct ReleasesQuery {
 
 impl ReleasesQuery {
     /// Reads a query; `group` and `measure` may be repeated.
-    pub(super) fn read(query: Option<&str>) -> Result<Self, Problem> {
+    pub(super) fn read(query: Option<&str>) -> Result<Self, ProblemAnswer> {
         let mut asked = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()).into_owned() {
             let number = || {
                 let number = value.parse().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| Problem::bad(format!("`{name}={value}`: must be a whole number, from 1")))
+                number.ok_or_else(|| ProblemAnswer::bad(format!("`{name}={value}`: must be a whole number, from 1")))
             };
             match name.as_str() {
                 "from" => asked.from = Some(number()?),
@@ -97,7 +99,7 @@ impl ReleasesQuery {
                 "format" => asked.format = Some(value),
                 _ => {
                     let problem = format!("unknown parameter `{name}`: use from, to, every, group, measure or format");
-                    return Err(Problem::bad(problem));
+                    return Err(ProblemAnswer::bad(problem));
                 }
             }
         }
@@ -105,28 +107,28 @@ impl ReleasesQuery {
     }
 
     /// The query for a stream, and whether its answer never changes.
-    pub(super) fn of(&self, info: &StreamInfo) -> Result<(RowsQuery, bool), Problem> {
+    pub(super) fn of(&self, info: &StreamInfo) -> Result<(RowsQuery, bool), ProblemAnswer> {
         let shown = info.progress().publications;
         let to = self.to.unwrap_or(shown);
         let from = self.from.unwrap_or(to.min(shown).saturating_sub(DEFAULT_PUBLICATIONS - 1).max(1));
         if from > to.max(1) {
-            return Err(Problem::bad(format!("`from` ({from}) is greater than `to` ({to})")));
+            return Err(ProblemAnswer::bad(format!("`from` ({from}) is greater than `to` ({to})")));
         }
         let is_closed = self.to.is_some_and(|to| to <= shown) && self.from.is_some();
         let (publications, every) = (from..=to.min(shown), self.every.unwrap_or(1));
         Ok((RowsQuery { publications, places: self.places(info)?, every, kept: None }, is_closed))
     }
 
-    fn places(&self, info: &StreamInfo) -> Result<Option<Vec<u32>>, Problem> {
+    fn places(&self, info: &StreamInfo) -> Result<Option<Vec<u32>>, ProblemAnswer> {
         if self.groups.is_empty() && self.measures.is_empty() {
             return Ok(None);
         }
         let labels = info.stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels());
         if let Some(unknown) = self.measures.iter().find(|measure| !labels.contains(measure)) {
-            return Err(Problem::bad(format!("the stream has no measure or workload `{unknown}`")));
+            return Err(ProblemAnswer::bad(format!("the stream has no measure or workload `{unknown}`")));
         }
         let groups = self.groups.iter().map(|text| names_in(text, &info.stream.columns.labels));
-        let groups = groups.collect::<Result<Vec<Vec<String>>, Problem>>()?;
+        let groups = groups.collect::<Result<Vec<Vec<String>>, ProblemAnswer>>()?;
         let is_wanted = |names: &[String]| {
             let (group, measure) = match labels.is_empty() {
                 true => (names, None),
@@ -145,7 +147,7 @@ impl ReleasesQuery {
             places.extend((0u32..).zip(&names).filter(|(_, names)| is_wanted(names)).map(|(place, _)| place));
         }
         if places.is_empty() {
-            return Err(Problem::new(StatusCode::NOT_FOUND, "no-group", "No such group")
+            return Err(ProblemAnswer::new(StatusCode::NOT_FOUND, "no-group", "No such group")
                 .because("this stream releases none of the requested groups"));
         }
         Ok(Some(places))
@@ -153,7 +155,7 @@ impl ReleasesQuery {
 }
 
 /// The names of a group: a JSON list, or one text per column, separated by `/`.
-fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
+fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer> {
     if let Some(names) = text.starts_with('[').then(|| serde_json::from_str(text).ok()).flatten() {
         return Ok(names);
     }
@@ -164,7 +166,7 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
     if names.len() == columns.len() {
         return Ok(names);
     }
-    Err(Problem::bad(match columns {
+    Err(ProblemAnswer::bad(match columns {
         [] => "the stream has no groups".to_owned(),
         columns => format!(
             "`group={text}`: a group of this stream has {} names, {}: separate them by `/`, or write a JSON list",
@@ -199,7 +201,7 @@ pub(in super::super) async fn releases(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     let own = Arc::clone(&app);
     waiting(&app, Work::Rows, move |_| answer(&own, &info, query.as_deref(), &headers)).await
@@ -210,7 +212,7 @@ fn answer(
     info: &Arc<StreamInfo>,
     query: Option<&str>,
     headers: &HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let asked = ReleasesQuery::read(query)?;
     let format = Format::of(asked.format.as_deref(), headers)?;
     let (wanted, is_closed) = asked.of(info)?;
@@ -222,7 +224,7 @@ fn answer(
         let most = most_rows / lines.max(1);
         let problem =
             format!("more than {most_rows} rows; request at most {most} publications at once, or fewer groups");
-        return Err(Problem::too_large(problem));
+        return Err(ProblemAnswer::too_large(problem));
     }
     // Published rows never change: the range and the last publication identify an answer.
     let tag = tag_of(info, &wanted, format);
@@ -258,7 +260,7 @@ fn write(app: &Arc<App>, info: &Arc<StreamInfo>, wanted: RowsQuery, lines: u64, 
             return Ok(table.finish()?.into());
         }
     };
-    let mut pieces = Pieces::new(Arc::clone(info), wanted, lines, format);
+    let mut pieces = AnswerPieces::new(Arc::clone(info), wanted, lines, format);
     let first = pieces.next(app)?;
     if pieces.is_over() {
         return Ok(first.into());
@@ -275,7 +277,7 @@ pub(in super::super) async fn plan(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<String, Problem> {
+) -> Result<String, ProblemAnswer> {
     Ok(app.readable(&name, &caller)?.plan.clone())
 }
 
@@ -288,7 +290,7 @@ pub(in super::super) async fn report(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     waiting(&app, Work::Report, move |_| {
         Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], info.report().markdown()))

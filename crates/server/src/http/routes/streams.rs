@@ -2,10 +2,10 @@
 
 use super::super::answers::{Description, errors};
 use super::super::app::{App, Caller, Side};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use crate::config::{Closer, Span};
+use crate::config::{Closer, TimeSpan};
 use crate::engine::{Opening, Preview};
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::StatusCode;
@@ -20,22 +20,22 @@ use utoipa::{IntoParams, ToSchema};
 
 /// All streams that the caller may read.
 #[derive(Serialize, ToSchema)]
-pub(in super::super) struct Streams {
+pub(in super::super) struct StreamList {
     streams: Vec<Description>,
     /// Whether this listener also answers operators.
     operated: bool,
 }
 
 /// The streams that the caller may read.
-#[utoipa::path(get, path = "/v1/streams", tag = "reading", responses((status = 200, body = Streams)))]
+#[utoipa::path(get, path = "/v1/streams", tag = "reading", responses((status = 200, body = StreamList)))]
 pub(in super::super) async fn list(
     State(app): State<Arc<App>>,
     Extension(side): Extension<Side>,
     caller: Caller,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     waiting(&app, Work::Report, move |app| {
         let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
-        Ok(Json(Streams { streams, operated: side == Side::Private }))
+        Ok(Json(StreamList { streams, operated: side == Side::Private }))
     })
     .await
 }
@@ -49,7 +49,7 @@ pub(in super::super) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     waiting(&app, Work::Report, move |_| Ok(Json(Description::of(&info)))).await
 }
@@ -73,11 +73,11 @@ pub(in super::super) struct OpenRequest {
     /// How long a step stays open after its end, such as `90s`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    grace: Option<Span>,
+    grace: Option<TimeSpan>,
     /// How long rows are ready before they are shown.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    delay: Option<Span>,
+    delay: Option<TimeSpan>,
 }
 
 /// Options of opening a stream.
@@ -91,7 +91,7 @@ pub(in super::super) struct How {
 
 /// The stream that was opened, or would be.
 #[derive(Serialize, ToSchema)]
-pub(in super::super) struct Opened {
+pub(in super::super) struct OpenedStream {
     name: String,
     /// Whether it is open now.
     opened: bool,
@@ -109,8 +109,8 @@ pub(in super::super) struct Opened {
     picture: Option<String>,
 }
 
-impl Opened {
-    fn of(preview: &Preview, opened: bool) -> Result<Self, Problem> {
+impl OpenedStream {
+    fn of(preview: &Preview, opened: bool) -> Result<Self, ProblemAnswer> {
         let (stream, errors) = (preview.stream(), errors(preview.stream()));
         Ok(Self {
             name: stream.name.to_string(),
@@ -165,8 +165,8 @@ fn picture_of_error(preview: &Preview) -> Option<String> {
 
 /// Opens a stream; with `dry-run=true` only plans it and reports its cost.
 #[utoipa::path(post, path = "/v1/streams", tag = "operating", params(How), request_body = OpenRequest, responses(
-    (status = 200, description = "The stream that would be opened.", body = Opened),
-    (status = 201, description = "The stream that was opened.", body = Opened),
+    (status = 200, description = "The stream that would be opened.", body = OpenedStream),
+    (status = 201, description = "The stream that was opened.", body = OpenedStream),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn open(
@@ -174,19 +174,19 @@ pub(in super::super) async fn open(
     caller: Caller,
     Query(how): Query<How>,
     body: Result<Json<OpenRequest>, axum::extract::rejection::JsonRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Json(wanted) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    let Json(wanted) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     if wanted.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
         let why = "a budget that protects next to nothing can only be declared in the configuration of the service";
-        return Err(Problem::of(&usage(why)));
+        return Err(ProblemAnswer::of(&usage(why)));
     }
     let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
     let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
     waiting(&app, Work::Plan, move |app| {
         let preview = app.service.preview(opening.clone())?;
-        let said = Opened::of(&preview, !how.dry_run)?;
+        let said = OpenedStream::of(&preview, !how.dry_run)?;
         if how.dry_run {
             return Ok((StatusCode::OK, Json(said)));
         }
@@ -197,8 +197,8 @@ pub(in super::super) async fn open(
 }
 
 /// The description of a stream after a change.
-fn described(app: &App, name: &str) -> Result<Json<Description>, Problem> {
-    let info = app.service.stream(name).ok_or_else(Problem::no_stream)?;
+fn described(app: &App, name: &str) -> Result<Json<Description>, ProblemAnswer> {
+    let info = app.service.stream(name).ok_or_else(ProblemAnswer::no_stream)?;
     Ok(Json(Description::of(&info)))
 }
 
@@ -222,9 +222,9 @@ pub(in super::super) async fn close(
     caller: Caller,
     Path(name): Path<String>,
     body: Result<Json<Through>, axum::extract::rejection::JsonRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Json(Through { through }) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    let Json(Through { through }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     waiting(&app, Work::Engine, move |app| {
         app.service.close_through(&name, through)?;
         described(app, &name)
@@ -241,7 +241,7 @@ pub(in super::super) async fn retire(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     waiting(&app, Work::Engine, move |app| {
         app.service.retire(&name)?;
@@ -263,11 +263,11 @@ pub(in super::super) async fn extend(
     caller: Caller,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     if let Some(query) = query {
         let problem = format!("unexpected query `{query}`: an extended stream keeps its original declaration");
-        return Err(Problem::bad(problem));
+        return Err(ProblemAnswer::bad(problem));
     }
     waiting(&app, Work::Plan, move |app| {
         let next = app.service.extend(&name)?;
@@ -281,13 +281,13 @@ pub(in super::super) async fn extend(
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Joining {
     /// Their names: a text per group, or a list of texts if groups have several columns.
-    groups: Vec<Names>,
+    groups: Vec<GroupNames>,
 }
 
 /// The names of a group.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged, expecting = "a group is a text, or a list of texts if groups have several columns")]
-enum Names {
+enum GroupNames {
     One(String),
     Several(Vec<String>),
 }
@@ -304,12 +304,12 @@ pub(in super::super) async fn join(
     caller: Caller,
     Path(name): Path<String>,
     body: Result<Json<Joining>, axum::extract::rejection::JsonRejection>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Json(Joining { groups }) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    let Json(Joining { groups }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     let names = |names| match names {
-        Names::One(name) => vec![name],
-        Names::Several(names) => names,
+        GroupNames::One(name) => vec![name],
+        GroupNames::Several(names) => names,
     };
     waiting(&app, Work::Engine, move |app| {
         app.service.join_groups(&name, groups.into_iter().map(names).collect())?;

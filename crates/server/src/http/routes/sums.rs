@@ -1,7 +1,7 @@
 //! Sums of complete steps that were counted elsewhere.
 
 use super::super::app::{App, Caller};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use super::events::sent;
@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 /// The steps that the sums cover.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Steps {
+pub(in super::super) struct CoveredSteps {
     /// The first step, from 1: at most the one after the last accepted step.
     #[param(minimum = 1)]
     from: u64,
@@ -48,7 +48,7 @@ pub(in super::super) struct TakenSums {
 #[utoipa::path(put, path = "/v1/streams/{stream}/sums", tag = "writing",
     params(
         ("stream" = String, Path),
-        Steps,
+        CoveredSteps,
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
     request_body(description = "Rows with the declared group columns, `step` and `sum` (exact, in units of the data), \
@@ -74,13 +74,13 @@ pub(in super::super) async fn put(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    steps: Result<Query<Steps>, QueryRejection>,
+    steps: Result<Query<CoveredSteps>, QueryRejection>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.writes(&name)?;
-    let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-    let Query(Steps { from, through, evidence }) = steps.map_err(|e| Problem::bad(e.body_text()))?;
+    let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
+    let Query(CoveredSteps { from, through, evidence }) = steps.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
@@ -93,7 +93,7 @@ pub(in super::super) async fn put(
 
 /// Everything that an external counter needs to know: none of it is secret.
 #[derive(Serialize, ToSchema)]
-pub(in super::super) struct Declared {
+pub(in super::super) struct SumsDeclaration {
     /// The declaration, with the names of configuration files.
     declaration: serde_json::Value,
     /// The plan, as JSON.
@@ -107,22 +107,22 @@ pub(in super::super) struct Declared {
 
 /// The declaration and plan of a stream, for its writers.
 #[utoipa::path(get, path = "/v1/streams/{stream}/declaration", tag = "writing", params(("stream" = String, Path)), responses(
-    (status = 200, body = Declared),
+    (status = 200, body = SumsDeclaration),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn declaration(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     caller.writes(&name)?;
-    let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+    let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
     waiting(&app, Work::Quick, move |_| {
         let record = info.record();
         let digest = blake3::Hash::from_bytes(info.stream.plan_digest()).to_hex().to_string();
         let declaration = serde_json::from_str(&record.declaration).expect("it was read as JSON");
         let (plan, closing) = (info.stream.plan.clone(), record.closing.word().to_owned());
-        Ok(Json(Declared { declaration, plan, digest, closing }))
+        Ok(Json(SumsDeclaration { declaration, plan, digest, closing }))
     })
     .await
 }

@@ -1,7 +1,7 @@
 //! Watching a stream: server-sent events.
 
 use super::super::app::{App, Caller};
-use super::super::problem::{Document, Problem};
+use super::super::problem::{Document, ProblemAnswer};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -22,13 +22,17 @@ pub(in super::super) async fn watch(
     caller: Caller,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
     let Some(told) = app.hub.watch(info, behind) else {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "watchers", "Too many watch this stream already")
-            .because("poll the releases instead, or try again later")
-            .retry_after(60));
+        return Err(ProblemAnswer::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "watchers",
+            "Too many watch this stream already",
+        )
+        .because("poll the releases instead, or try again later")
+        .retry_after(60));
     };
     let own = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((own, Body::from_stream(told)).into_response())

@@ -1,5 +1,5 @@
 use super::super::ReadOptions;
-use super::super::blocks::Blocks;
+use super::super::blocks::BlockReader;
 use super::*;
 use proptest::prelude::*;
 use std::io::Read;
@@ -19,10 +19,10 @@ impl Read for Dribble<'_> {
 /// All records, from blocks as the reader returns them.
 fn records(data: &[u8], step: usize) -> Result<Vec<(u64, Vec<String>)>> {
     let options = ReadOptions { block_bytes: step.min(1 << 18), ..ReadOptions::default() };
-    let mut blocks = Blocks::new(Dribble(data, step), &options);
-    let (mut block, mut cut, mut all) = (Block::default(), Cut::default(), Vec::new());
+    let mut blocks = BlockReader::new(Dribble(data, step), &options);
+    let (mut block, mut cut, mut all) = (RecordBlock::default(), RecordBuffers::default(), Vec::new());
     while blocks.next(&mut block, |data| CsvFile::whole_records(data, b',')).unwrap() {
-        let mut records = Records::new("f.csv", &block, b',', &mut cut);
+        let mut records = CsvRecords::new("f.csv", &block, b',', &mut cut);
         while records.advance()? {
             let text = records.text()?;
             all.push((records.line, records.cut.fields.iter().map(|f| text[range(f)].to_owned()).collect()));

@@ -92,7 +92,7 @@ fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool)
         let summary = match feeds {
             true => events.feed(&mut session, &mut due)?,
             false => {
-                while events.next_batch::<Error>(&mut |event| {
+                while events.next_batch::<PipelineError>(&mut |event| {
                     session.push(event)?;
                     due(&mut session)
                 })? {}
@@ -313,7 +313,7 @@ fn cancellation_ends_all_threads() {
         let mut session = Session::of_sums(stream.clone(), None, &key, &Ledger::in_memory(&key)).unwrap();
         let (cancelled, mut steps) = (AtomicBool::new(false), 0);
         let events = Events::of_files(std::slice::from_ref(&path), &stream.columns, &options, &(), &cancelled).unwrap();
-        let fed = events.feed::<_, Error>(&mut session, &mut |session| {
+        let fed = events.feed::<_, PipelineError>(&mut session, &mut |session| {
             while session.next_step()?.is_some() {
                 steps += 1;
             }

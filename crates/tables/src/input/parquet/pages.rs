@@ -30,7 +30,7 @@ const RLE_DICTIONARY: i64 = 8;
 const MAX_DECIMAL_BYTES: usize = 32;
 
 /// The file, and its memory limit.
-pub(super) struct Source {
+pub(super) struct PageSource {
     pub(super) file: File,
     pub(super) bytes: u64,
     pub(super) metadata: Arc<ParquetMetaData>,
@@ -44,7 +44,7 @@ pub(super) fn damaged(problem: impl std::fmt::Display) -> ParquetError {
 
 /// The pages of a column chunk, one after the other.
 pub(super) struct Pages {
-    source: Arc<Source>,
+    source: Arc<PageSource>,
     at: u64,
     left: u64,
     values_left: u64,
@@ -61,7 +61,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The pages of one leaf column in one row group.
-    pub(super) fn open(source: &Arc<Source>, group: usize, column: usize) -> Result<Self> {
+    pub(super) fn open(source: &Arc<PageSource>, group: usize, column: usize) -> Result<Self> {
         let chunk: &ColumnChunkMetaData = source.metadata.row_group(group).column(column);
         let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
         let (at, left) = (u64::try_from(start), u64::try_from(chunk.compressed_size()));
@@ -346,7 +346,7 @@ impl PageReader for Pages {
 
 /// The pages of one column in some row groups.
 pub(super) struct ColumnPages {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<PageSource>,
     pub(super) groups: std::ops::Range<usize>,
     pub(super) column: usize,
 }

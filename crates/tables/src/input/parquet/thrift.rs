@@ -91,7 +91,7 @@ impl<'b> Compact<'b> {
     }
 
     /// Moves past a value, and adds the elements of its lists to a measure.
-    fn skip(&mut self, kind: u8, in_list: bool, depth: u32, measure: &mut Measure) -> Option<()> {
+    fn skip(&mut self, kind: u8, in_list: bool, depth: u32, measure: &mut FooterMemory) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -137,11 +137,11 @@ impl<'b> Compact<'b> {
 
 /// An upper bound on the memory of the structures that a footer describes.
 #[derive(Default)]
-struct Measure {
+struct FooterMemory {
     bytes: u64,
 }
 
-impl Measure {
+impl FooterMemory {
     fn add_list(&mut self, count: u64, kind: u8, depth: u32) {
         // Columns of row groups are the largest structures; the structures inside them are small.
         let each = match (kind, depth) {
@@ -155,7 +155,7 @@ impl Measure {
 
 /// An upper bound on the memory of a parsed footer (`FileMetaData`); `None` if it is damaged.
 pub(super) fn memory_of_footer(bytes: &[u8]) -> Option<u64> {
-    let (mut from, mut last, mut measure) = (Compact::new(bytes), 0, Measure::default());
+    let (mut from, mut last, mut measure) = (Compact::new(bytes), 0, FooterMemory::default());
     while let Some((number, kind)) = from.field(&mut last)? {
         match (number, kind) {
             (2, LIST) => schema(&mut from, &mut measure)?,
@@ -166,7 +166,7 @@ pub(super) fn memory_of_footer(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Moves past the schema, a tree written depth first. Readers recurse for each level.
-fn schema(from: &mut Compact<'_>, measure: &mut Measure) -> Option<()> {
+fn schema(from: &mut Compact<'_>, measure: &mut FooterMemory) -> Option<()> {
     let (count, kind) = from.list()?;
     measure.add_list(count, kind, 1);
     // The number of remaining children of each enclosing group.
@@ -190,7 +190,7 @@ fn schema(from: &mut Compact<'_>, measure: &mut Measure) -> Option<()> {
 }
 
 /// Moves past an element of the schema; returns its number of children.
-fn schema_element(from: &mut Compact<'_>, measure: &mut Measure) -> Option<u64> {
+fn schema_element(from: &mut Compact<'_>, measure: &mut FooterMemory) -> Option<u64> {
     let (mut last, mut children) = (0, 0);
     while let Some((number, kind)) = from.field(&mut last)? {
         match (number, kind) {
@@ -242,7 +242,7 @@ impl PageHeader {
                 (2, 4..=6) => header.uncompressed = count(from.zigzag()?)?,
                 (3, 4..=6) => header.compressed = count(from.zigzag()?)?,
                 (5 | 7 | 8, STRUCT) => header.describe(number, &mut from)?,
-                _ => from.skip(kind, false, 1, &mut Measure::default())?,
+                _ => from.skip(kind, false, 1, &mut FooterMemory::default())?,
             }
         }
         Some((header, bytes.len() - from.left()))
@@ -264,7 +264,7 @@ impl PageHeader {
                 (8, 5, 4..=6) => self.definition_bytes = count(from.zigzag()?)?,
                 (8, 6, 4..=6) => self.repetition_bytes = count(from.zigzag()?)?,
                 (8, 7, TRUE | FALSE) => self.is_uncompressed = kind == FALSE,
-                _ => from.skip(kind, false, 2, &mut Measure::default())?,
+                _ => from.skip(kind, false, 2, &mut FooterMemory::default())?,
             }
         }
         Some(())

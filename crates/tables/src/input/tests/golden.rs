@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{DataType, TimeUnit};
-use evertally_declare::event::{Field, Role};
+use evertally_declare::event::{ColumnRole, Field};
 use evertally_declare::identity::Identities;
 
 use super::*;
@@ -198,7 +198,7 @@ fn identities(fixture: &Fixture, contents: &[u8]) -> Vec<[String; 2]> {
     let visited = fixture.visit(&[path], &AtomicBool::new(false), &mut |event| {
         let mut of =
             |role| event.identity(role, Identities::default(), &mut scratch).map(|id| id.unwrap_or("").to_owned());
-        rows.push([of(Role::Label(0))?, of(Role::Person)?]);
+        rows.push([of(ColumnRole::Label(0))?, of(ColumnRole::Person)?]);
         Ok(())
     });
     visited.unwrap();

@@ -147,7 +147,7 @@ fn ten_million_rows_pass_through_one_buffer() {
     }
     let rows = 10_000_000;
     let columns = Columns { time: "time".into(), labels: vec!["g".into()], person: None, value: Some("v".into()) };
-    let (layout, options, cancelled) = (Layout::new(&columns), ReadOptions::default(), AtomicBool::new(false));
+    let (layout, options, cancelled) = (ColumnLayout::new(&columns), ReadOptions::default(), AtomicBool::new(false));
     let mut sum = 0;
     let mut visit = |event: &Event<'_>| -> Result<()> {
         sum += event.multiple_of("0.5".parse().unwrap())?.unwrap();
@@ -157,7 +157,7 @@ fn ten_million_rows_pass_through_one_buffer() {
     let before = resident_kib();
     let open = Some(Open::csv("many", source, &options, layout.names()).unwrap());
     let (wanted, sources) = (layout.names().to_vec(), Vec::new());
-    let pieces = Pieces { wanted, options: &options, progress: &(), stopped: &cancelled, sources, open };
+    let pieces = InputPieces { wanted, options: &options, progress: &(), stopped: &cancelled, sources, open };
     let mut events = Events::new(layout, pieces);
     while events.next_batch(&mut visit).unwrap() {}
     assert_eq!(events.summary().rows, rows);

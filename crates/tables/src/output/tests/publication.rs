@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::output::publication::plain_io_error;
-use crate::output::{OutputError, Publication};
+use crate::output::{OutputError, RunOutputs};
 
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> =
@@ -12,13 +12,13 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn write(publication: &mut Publication, path: &Path, text: &str) -> Result<(), OutputError> {
+fn write(publication: &mut RunOutputs, path: &Path, text: &str) -> Result<(), OutputError> {
     let mut file = publication.add(path)?;
     file.write_all(text.as_bytes()).unwrap();
     file.finish()
 }
 
-fn refused(publication: &mut Publication, path: &Path) -> String {
+fn refused(publication: &mut RunOutputs, path: &Path) -> String {
     let error = publication.add(path).unwrap_err();
     assert_eq!(error.path(), path);
     error.to_string()
@@ -28,7 +28,7 @@ fn refused(publication: &mut Publication, path: &Path) -> String {
 fn everything_appears_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (folder.path().join("a.csv"), folder.path().join("b.html"));
-    let mut publication = Publication::new(&[], false);
+    let mut publication = RunOutputs::new(&[], false);
     write(&mut publication, &a, "table").unwrap();
     write(&mut publication, &b, "report").unwrap();
     assert!(!a.exists() && !b.exists());
@@ -41,7 +41,7 @@ fn everything_appears_at_the_end() {
 #[test]
 fn nothing_stays_behind_without_commit() {
     let folder = tempfile::tempdir().unwrap();
-    let mut publication = Publication::new(&[], false);
+    let mut publication = RunOutputs::new(&[], false);
     write(&mut publication, &folder.path().join("a"), "x").unwrap();
     let mut open = publication.add(&folder.path().join("b")).unwrap();
     open.write_all(&[7; 100_000]).unwrap();
@@ -54,7 +54,7 @@ fn nothing_stays_behind_without_commit() {
 #[test]
 fn unfinished_outputs_are_not_published() {
     let folder = tempfile::tempdir().unwrap();
-    let mut publication = Publication::new(&[], false);
+    let mut publication = RunOutputs::new(&[], false);
     write(&mut publication, &folder.path().join("a"), "x").unwrap();
     let unfinished = publication.add(&folder.path().join("b")).unwrap();
     let error = publication.commit().unwrap_err().to_string();
@@ -68,9 +68,9 @@ fn existing_files_are_replaced_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     fs::write(&path, "old").unwrap();
-    let error = refused(&mut Publication::new(&[], false), &path);
+    let error = refused(&mut RunOutputs::new(&[], false), &path);
     assert!(error.contains("exists already") && error.contains("another name"), "{error}");
-    let mut publication = Publication::new(&[], true);
+    let mut publication = RunOutputs::new(&[], true);
     write(&mut publication, &path, "new").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     publication.commit().unwrap();
@@ -81,7 +81,7 @@ fn existing_files_are_replaced_only_on_request() {
 fn a_file_that_appears_meanwhile_is_kept_and_the_rest_taken_back() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-    let mut publication = Publication::new(&[], false);
+    let mut publication = RunOutputs::new(&[], false);
     write(&mut publication, &a, "new").unwrap();
     write(&mut publication, &b, "new").unwrap();
     fs::write(&b, "theirs").unwrap();
@@ -96,7 +96,7 @@ fn clashes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     fs::write(&input, "data").unwrap();
-    let mut publication = Publication::new(&[input.clone(), PathBuf::from("-")], true);
+    let mut publication = RunOutputs::new(&[input.clone(), PathBuf::from("-")], true);
     let error = refused(&mut publication, &input);
     assert!(error.contains("input of the run"), "{error}");
     write(&mut publication, &output, "x").unwrap();
@@ -111,7 +111,7 @@ fn clashes_are_refused() {
 #[test]
 fn bad_places_say_why() {
     let folder = tempfile::tempdir().unwrap();
-    let mut publication = Publication::new(&[], true);
+    let mut publication = RunOutputs::new(&[], true);
     let error = refused(&mut publication, folder.path());
     assert!(error.contains("is a directory"), "{error}");
     let error = refused(&mut publication, &folder.path().join("no/such/folder.csv"));
@@ -136,7 +136,7 @@ mod unix {
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
-        let mut publication = Publication::new(&[], true);
+        let mut publication = RunOutputs::new(&[], true);
         write(&mut publication, &link, "new").unwrap();
         publication.commit().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -148,7 +148,7 @@ mod unix {
     fn new_files_get_the_mode_of_any_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let (ours, plain) = (folder.path().join("ours"), folder.path().join("plain"));
-        let mut publication = Publication::new(&[], false);
+        let mut publication = RunOutputs::new(&[], false);
         write(&mut publication, &ours, "x").unwrap();
         publication.commit().unwrap();
         fs::write(&plain, "x").unwrap();
@@ -161,7 +161,7 @@ mod unix {
         let (input, other) = (folder.path().join("in"), folder.path().join("other"));
         fs::write(&input, "data").unwrap();
         fs::hard_link(&input, &other).unwrap();
-        let error = refused(&mut Publication::new(&[input], true), &other);
+        let error = refused(&mut RunOutputs::new(&[input], true), &other);
         assert!(error.contains("input of the run"), "{error}");
     }
 
@@ -171,13 +171,13 @@ mod unix {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let mut publication = Publication::new(&[], false);
+        let mut publication = RunOutputs::new(&[], false);
         write(&mut publication, &folder.path().join("a"), "x").unwrap();
         write(&mut publication, Path::new("/dev/full"), "y").unwrap();
         let error = publication.commit().unwrap_err().to_string();
         assert!(error.contains("/dev/full: the disk is full"), "{error}");
         assert_eq!(names(folder.path()), [""; 0]);
-        let mut publication = Publication::new(&[], false);
+        let mut publication = RunOutputs::new(&[], false);
         write(&mut publication, Path::new("/dev/null"), "y").unwrap();
         publication.commit().unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());

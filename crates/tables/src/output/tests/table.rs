@@ -5,10 +5,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::output::{OutputFormat, TableSpec, TableWriter};
 use evertally_declare::steps::Instant;
-use evertally_publish::rows::{Amount, ReleaseRow};
+use evertally_publish::rows::{ReleaseRow, ReleasedValue};
 
 fn row<'a>(groups: &'a [&'a str], step: u64, text: &'a str) -> ReleaseRow<'a> {
-    let value = Amount { text, number: text.parse().unwrap() };
+    let value = ReleasedValue { text, number: text.parse().unwrap() };
     let span = (Instant::from_micros(1_356_998_400_000_000), Instant::from_micros(1_357_084_800_000_000));
     ReleaseRow { time: "2013-01-01", span, groups, step, value, std_error: 2.5, lower: -1.0, upper: 1e20, view: None }
 }

@@ -3,7 +3,7 @@
 use super::wide::Wide;
 use crate::replay::rows::{FileFormat, LABELS, Row};
 use evertally::privacy::Neighbours;
-use evertally_declare::declaration::{Declaration, Groups};
+use evertally_declare::declaration::{Declaration, DeclaredGroups};
 use evertally_declare::steps::{Instant, Period, StepCalendar, TimeFormat};
 use evertally_declare::stream::{OutOfBounds, Refusable};
 use proptest::prelude::*;
@@ -115,7 +115,7 @@ impl Terms {
             per: self.person.and_then(|bounds| bounds.period).map(|reset| self.period(reset)),
             neighbours: self.replace_one.then_some(Neighbours::ReplaceOne),
             group_by: (self.columns > 0).then(|| LABELS[..self.columns].iter().map(|name| (*name).into()).collect()),
-            groups: (self.columns > 0).then(|| Groups::Tuples(texts(self.columns))),
+            groups: (self.columns > 0).then(|| DeclaredGroups::Tuples(texts(self.columns))),
             rest: (self.columns > 0 && self.rest).then(|| "others".into()),
             sort_buffer: self.unsorted.then_some(64),
             missing: skip(self.skip_missing),

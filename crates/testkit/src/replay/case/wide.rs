@@ -1,7 +1,7 @@
 //! Wide cases declare more than running sums of declared groups: workloads, measures, publication widths, scales,
 //! groups that join or are discovered, endless streams.
 
-use evertally_declare::declaration::{Declaration, Groups};
+use evertally_declare::declaration::{Declaration, DeclaredGroups};
 
 /// The additions of a wide case.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ impl Wide {
             declared.select_every = Some(1);
         } else if columns > 0 && self.scales && declared.value.is_some() {
             let count = match &declared.groups {
-                Some(Groups::Tuples(tuples)) => tuples.len(),
+                Some(DeclaredGroups::Tuples(tuples)) => tuples.len(),
                 _ => 0,
             };
             let scales = ["1", "2.5", "0.5"].iter().take(count).map(|scale| scale.parse().expect("a scale"));

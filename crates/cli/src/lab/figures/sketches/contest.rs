@@ -6,7 +6,7 @@ use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Rho};
 use evertally::sketch::baselines::{BufferedSketch, EagerSketch};
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
-use evertally::stream::Sampling;
+use evertally::stream::LazySampling;
 use std::time::{Duration, Instant};
 
 /// Number of different items.
@@ -62,11 +62,11 @@ pub(super) struct Outcome {
 }
 
 /// Zipf's law with exponent 1, by inverting the continuous distribution; the same stream every time.
-struct Stream {
+struct ZipfStream {
     state: u64,
 }
 
-impl Stream {
+impl ZipfStream {
     fn item(&mut self) -> u64 {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let uniform = (self.state >> 11) as f64 / 2f64.powi(53);
@@ -144,8 +144,11 @@ impl SketchBenchmark {
         let horizon = self.horizon;
         let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5)?));
         let request = request.with_mechanism("path-sum".parse()?);
-        let sampling =
-            if way == NoiseVariant::Keyed || way == NoiseVariant::Eager { Sampling::Keyed } else { Sampling::Float };
+        let sampling = if way == NoiseVariant::Keyed || way == NoiseVariant::Eager {
+            LazySampling::Keyed
+        } else {
+            LazySampling::Float
+        };
         let plan = SketchPlan::new(request, Shape::CountSketch(Table::new(5, self.width)?), sampling)?;
         let (key, name) = (GuardedKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);
         Ok(match way {
@@ -158,7 +161,7 @@ impl SketchBenchmark {
     /// Nanoseconds per step: the median over short rounds of some thousands of steps, or up to `limit`. Other programs
     /// only add time, and only to a few rounds.
     fn timed(self, sketch: &mut dyn Sketch, limit: Duration) -> Result<f64> {
-        let mut stream = Stream { state: 1 };
+        let mut stream = ZipfStream { state: 1 };
         let (start, mut rounds, mut done) = (Instant::now(), vec![], 0);
         while done < TIMED_STEPS.min(self.horizon) && (done == 0 || start.elapsed() < limit) {
             let steps = if limit == Duration::MAX { STEPS_PER_ROUND.min(self.horizon - done) } else { 1 };
@@ -180,7 +183,7 @@ impl SketchBenchmark {
     fn error(self, way: NoiseVariant) -> Result<(f64, u64)> {
         let mut sketch = self.sketch(way, None)?;
         let mut counts = vec![0u64; ITEMS as usize + 1];
-        let mut stream = Stream { state: 2 };
+        let mut stream = ZipfStream { state: 2 };
         let every = (self.horizon / 2 / QUERIES).max(1);
         let (mut squares, mut queries) = (0.0, 0);
         for step in 1..=self.horizon {

@@ -6,7 +6,7 @@ use crate::lab::figures::survey::families;
 use anyhow::Result;
 use evertally::mechanism::{MAX_HORIZON, Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective};
-use evertally_plot::lines::Line;
+use evertally_plot::lines::PanelLine;
 use std::collections::BTreeMap;
 
 /// ε² · variance at some steps.
@@ -30,16 +30,16 @@ impl Pure {
             column("endless-trees", "endless-trees", MAX_HORIZON)?,
             column("subtract, one horizon of 2^40 steps", "subtract", 1 << 40)?,
         ];
-        let best = Best::new(studio, steps[steps.len() - 1]);
+        let best = MinVariance::new(studio, steps[steps.len() - 1]);
         Ok(Self { best: steps.iter().map(|step| best.at(*step)).collect(), columns })
     }
 
     /// Ratios to the best.
-    pub(super) fn lines(&self, steps: &[u64]) -> Vec<Line> {
+    pub(super) fn lines(&self, steps: &[u64]) -> Vec<PanelLine> {
         let line = |(label, values): &(&str, Vec<f64>)| {
             let ratios = steps.iter().zip(values).zip(&self.best);
             let points = ratios.map(|((step, value), best)| (*step as f64, value / best)).collect();
-            Line { label: (*label).into(), look: look(label.split(',').next().unwrap_or(label)), points }
+            PanelLine { label: (*label).into(), look: look(label.split(',').next().unwrap_or(label)), points }
         };
         self.columns.iter().map(line).collect()
     }
@@ -51,9 +51,9 @@ fn factor(mechanism: &dyn Mechanism) -> f64 {
 }
 
 /// The smallest maximum variance by horizon, at powers of two.
-struct Best(BTreeMap<u64, f64>);
+struct MinVariance(BTreeMap<u64, f64>);
 
-impl Best {
+impl MinVariance {
     fn new(studio: &mut FigureContext, last: u64) -> Self {
         let horizons = (0..=last.next_power_of_two().ilog2()).map(|power| 1u64 << power);
         let mut of = |horizon: u64| {

@@ -1,7 +1,7 @@
 //! Every bound compared with every pattern, in dense matrices.
 
 use super::*;
-use crate::mechanism::Columns;
+use crate::mechanism::ColumnScaling;
 use crate::mechanism::Mechanism;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::DMatrix;
@@ -257,8 +257,8 @@ fn sums_of_columns_at_longer_horizons() {
 #[test]
 fn very_many_steps() {
     let horizon = 1u64 << 18;
-    let blt = crate::mechanism::Blt::optimised(1 << 12, Columns::Plain, 3, Objective::Max).unwrap().buffers();
-    let blt = crate::mechanism::Blt::new(horizon, Columns::Plain, blt).unwrap();
+    let blt = crate::mechanism::Blt::optimised(1 << 12, ColumnScaling::Plain, 3, Objective::Max).unwrap().buffers();
+    let blt = crate::mechanism::Blt::new(horizon, ColumnScaling::Plain, blt).unwrap();
     let unit = 1.0 / (1u64 << 62) as f64;
     let (decays, echoes) = (blt.buffers().decays().to_vec(), blt.buffers().echoes().to_vec());
     let mut modes: Vec<f64> = echoes.iter().map(|echo| *echo as f64 * unit).collect();

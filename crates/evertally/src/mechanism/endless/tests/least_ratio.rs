@@ -96,7 +96,8 @@ impl Kind {
         let steps = epoch.last - epoch.before;
         let norm: Box<dyn Fn(u64) -> f64> = match &epoch.inner {
             Inner::Filter(blt) => {
-                let columns = if self.inside == Inside::Plain { Columns::Plain } else { Columns::Normalized };
+                let columns =
+                    if self.inside == Inside::Plain { ColumnScaling::Plain } else { ColumnScaling::Normalized };
                 let buffers: Buffers = blt.buffers();
                 let whole = epoch::part(steps, columns, buffers, 0).unwrap();
                 Box::new(move |step| whole.row_norm_squared(step))

@@ -1,9 +1,9 @@
 //! The estimation with weights in floating point, for single rows.
 
-use super::Shape;
+use super::ConsistentShape;
 use crate::noise::Node;
 
-impl Shape {
+impl ConsistentShape {
     /// The two passes in floating point, for any values of nodes. `O(T)`.
     pub(super) fn path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
         let precision = |level| f64::from(self.weight_squared(level));

@@ -1,8 +1,8 @@
 //! The noise of one release after another, in fixed point with certain rounding, along the blocks around the step.
 
-use super::Shape;
+use super::ConsistentShape;
 use crate::mechanism::Cursor;
-use crate::mechanism::rounding::{FRACTION_BITS, Rounding};
+use crate::mechanism::rounding::{FRACTION_BITS, RoundingOffset};
 use crate::noise::Node;
 use num_bigint::BigInt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct LevelGains {
 }
 
 impl LevelGains {
-    fn new(shape: &Shape, digits: u32) -> Self {
+    fn new(shape: &ConsistentShape, digits: u32) -> Self {
         let one = BigInt::from(1) << digits;
         let precision = |level| BigInt::from(shape.weight_squared(level));
         let first = &one / precision(0);
@@ -54,7 +54,7 @@ impl LevelGains {
 }
 
 /// The children of a block around the step.
-struct Frame {
+struct ChildFrame {
     /// Level of the block and its index there.
     level: usize,
     index: u64,
@@ -64,21 +64,21 @@ struct Frame {
 
 /// Stands at any step with the estimates of the blocks around it.
 pub(super) struct PathCursor {
-    shape: Arc<Shape>,
+    shape: Arc<ConsistentShape>,
     gains: LevelGains,
-    rounding: Rounding,
+    rounding: RoundingOffset,
     step: u64,
     /// From the root down.
-    frames: Vec<Frame>,
+    frames: Vec<ChildFrame>,
 }
 
 impl PathCursor {
-    pub(super) fn new(shape: Arc<Shape>) -> Self {
+    pub(super) fn new(shape: Arc<ConsistentShape>) -> Self {
         Self::with_digits(shape, DIGITS)
     }
 
-    fn with_digits(shape: Arc<Shape>, digits: u32) -> Self {
-        let rounding = Rounding::new(BigInt::from(1) << ERROR_BITS, digits - FRACTION_BITS);
+    fn with_digits(shape: Arc<ConsistentShape>, digits: u32) -> Self {
+        let rounding = RoundingOffset::new(BigInt::from(1) << ERROR_BITS, digits - FRACTION_BITS);
         Self { gains: LevelGains::new(&shape, digits), rounding, step: 0, frames: vec![], shape }
     }
 
@@ -136,7 +136,13 @@ impl PathCursor {
 
     /// The estimates of a block's children: each takes its share of the difference between the block's estimate and
     /// their sum.
-    fn enter(&self, level: usize, index: u64, known: Option<[BigInt; 2]>, draw: &mut dyn FnMut(Node) -> i128) -> Frame {
+    fn enter(
+        &self,
+        level: usize,
+        index: u64,
+        known: Option<[BigInt; 2]>,
+        draw: &mut dyn FnMut(Node) -> i128,
+    ) -> ChildFrame {
         let children = self.shape.children(level, index);
         let inside: Vec<BigInt> = children.clone().map(|child| self.inside(level - 1, child, draw)).collect();
         let sum: BigInt = inside.iter().sum();
@@ -150,7 +156,7 @@ impl PathCursor {
             prefix += inside + if self.is_last(level - 1, child) { &cut } else { &complete };
             prefixes.push(prefix.clone());
         }
-        Frame { level, index, prefixes }
+        ChildFrame { level, index, prefixes }
     }
 
     /// The rounded noise of a step (1 ..= T), or `None` if this many digits do not decide it.

@@ -3,23 +3,23 @@
 //! All complete blocks of a level are alike, so a few numbers per level serve all prefixes. The operations and their
 //! order are frozen: searches compare these values, and must always find the same weights.
 
-use super::Shape;
+use super::ConsistentShape;
 
 /// The quantities that a prefix uses on its way up.
 pub(super) struct Prefixes<'a> {
-    shape: &'a Shape,
-    levels: Vec<Level>,
+    shape: &'a ConsistentShape,
+    levels: Vec<BlockLevel>,
 }
 
 /// The blocks of one level.
-struct Level {
+struct BlockLevel {
     /// `before[j]`: variance of the first `j` complete blocks.
     before: Vec<f64>,
     /// Variance of the inside estimate of the last block, which may be cut.
     cut: f64,
 }
 
-impl Level {
+impl BlockLevel {
     fn new(arity: u64, complete: f64, cut: f64) -> Self {
         let before = std::iter::successors(Some(0.0), |sum| Some(sum + complete));
         Self { before: before.take(arity as usize + 1).collect(), cut }
@@ -33,16 +33,16 @@ impl Level {
 
 impl<'a> Prefixes<'a> {
     /// `O(k log_k T)`.
-    pub(super) fn new(shape: &'a Shape) -> Self {
+    pub(super) fn new(shape: &'a ConsistentShape) -> Self {
         let leaf = 1.0 / f64::from(shape.weight_squared(0));
         let arity = shape.arity.min(shape.horizon);
-        let mut levels = vec![Level::new(arity, leaf, leaf)];
+        let mut levels = vec![BlockLevel::new(arity, leaf, leaf)];
         for level in 1..shape.levels() {
             let below = &levels[level - 1];
             let of = |total: f64| total / (1.0 + total * f64::from(shape.weight_squared(level)));
             let last = shape.children(level, shape.blocks[level] - 1);
             let (complete, cut) = (of(below.total(arity, false)), of(below.total(last.end - last.start, true)));
-            levels.push(Level::new(arity, complete, cut));
+            levels.push(BlockLevel::new(arity, complete, cut));
         }
         Self { shape, levels }
     }

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// The layout of the entries of `R` in one vector: the diagonal first, then bump after bump.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct BumpLayout {
     horizon: usize,
     /// The steps (from 0) every bump may touch.
     spans: Vec<Range<usize>>,
@@ -28,7 +28,7 @@ pub(super) struct Layout {
     offsets: Vec<usize>,
 }
 
-impl Layout {
+impl BumpLayout {
     pub(super) fn new(horizon: usize, spans: Vec<Range<usize>>) -> Self {
         let mut size = horizon;
         let mut offsets = Vec::with_capacity(spans.len());
@@ -76,7 +76,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> Option<Range<usize>> {
 /// `R` with the factors that its least-squares `L` needs.
 #[derive(Debug)]
 pub(super) struct Solved {
-    layout: Layout,
+    layout: BumpLayout,
     /// The entries of `R`.
     r: Vec<f64>,
     /// `1/a_j²`.
@@ -90,7 +90,7 @@ pub(super) struct Solved {
 impl Solved {
     /// The diagonal must be positive; a diagonal above about a hundredth of its column keeps `S` well conditioned.
     /// `O(n² overlap + n³)`.
-    pub(super) fn new(layout: &Layout, r: Vec<f64>) -> Self {
+    pub(super) fn new(layout: &BumpLayout, r: Vec<f64>) -> Self {
         let inverse_squares: Vec<f64> = r[..layout.horizon].iter().map(|a| 1.0 / (a * a)).collect();
         let mut scaled = r[layout.horizon..].to_vec();
         let n = layout.spans.len();

@@ -9,7 +9,7 @@
 //! **Largest variance.** The power mean `(Σ ‖L_t‖^{2p} / T)^{1/p}` is minimised for growing `p`; its gradient is that
 //! of `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
 
-use super::bumps::{Layout, Solved};
+use super::bumps::{BumpLayout, Solved};
 use crate::mechanism::Objective;
 use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::number::descent::minimise;
@@ -26,12 +26,12 @@ pub(super) enum Aim {
 
 /// One attempt: the spans of the bumps, and `θ`.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) layout: Layout,
+pub(super) struct BumpCandidate {
+    pub(super) layout: BumpLayout,
     pub(super) theta: Vec<f64>,
 }
 
-impl Candidate {
+impl BumpCandidate {
     /// The entries of `R`, with column sums 1.
     pub(super) fn entries(&self) -> Vec<f64> {
         columns(&self.layout, &self.theta).0
@@ -63,7 +63,7 @@ impl Candidate {
         let identity = 1.0 - levels.iter().map(|(_, budget)| budget).sum::<f64>();
         let mut theta = vec![identity.sqrt(); horizon];
         theta.extend(values.into_iter().map(f64::sqrt));
-        Self { layout: Layout::new(horizon, spans), theta }
+        Self { layout: BumpLayout::new(horizon, spans), theta }
     }
 
     /// Descends for at most this many steps and returns the value reached.
@@ -105,7 +105,7 @@ impl Candidate {
         }
         theta.extend(&self.theta[self.layout.entries(bump).end..]);
         spans.extend_from_slice(&self.layout.spans()[bump + 1..]);
-        Self { layout: Layout::new(self.layout.horizon(), spans), theta }
+        Self { layout: BumpLayout::new(self.layout.horizon(), spans), theta }
     }
 
     /// Drops vanished bumps, gives the weight of bumps that shrank to a single step to the diagonal, and lets every
@@ -136,12 +136,12 @@ impl Candidate {
         }
         theta.extend(values);
         theta.iter_mut().for_each(|t| *t = t.max(0.0).sqrt());
-        *self = Self { layout: Layout::new(horizon, spans), theta };
+        *self = Self { layout: BumpLayout::new(horizon, spans), theta };
     }
 }
 
 /// The entries of `R` and the column sums of `θ²`.
-fn columns(layout: &Layout, theta: &[f64]) -> (Vec<f64>, Vec<f64>) {
+fn columns(layout: &BumpLayout, theta: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let mut entries: Vec<f64> = theta.iter().map(|t| t * t).collect();
     let sums = layout.column_sums(&entries);
     for (a, sum) in entries.iter_mut().zip(&sums) {
@@ -155,7 +155,7 @@ fn columns(layout: &Layout, theta: &[f64]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// The aim, times 2, and its derivatives by `θ`.
-pub(super) fn evaluate(layout: &Layout, aim: Aim, theta: &[f64], gradient: &mut [f64]) -> f64 {
+pub(super) fn evaluate(layout: &BumpLayout, aim: Aim, theta: &[f64], gradient: &mut [f64]) -> f64 {
     let (entries, sums) = columns(layout, theta);
     let solved = Solved::new(layout, entries);
     let (weights, value) = match aim {

@@ -1,6 +1,6 @@
 //! The exact release: see the header of the mechanism.
 
-use super::Shape;
+use super::DensePureShape;
 use crate::mechanism::least_squares::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
@@ -20,7 +20,7 @@ fn rounded(sum: i128) -> i128 {
     (sum + (1 << (dropped - 1))) >> dropped
 }
 
-impl Shape {
+impl DensePureShape {
     /// `δ` in units of `2^-32`, from the measurements or, with the same result, from their noise alone.
     ///
     /// fits: the weights are 2^9 and more, so |ζ| ≤ 2^(74 + 32 - 9), times weights below 2^16 on at most 2^9 steps is
@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-impl Solve for Shape {
+impl Solve for DensePureShape {
     /// `O(T + n² + entries)`.
     fn releases(&self, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
         let mut level = |level: u32, count: usize| -> Vec<i128> {

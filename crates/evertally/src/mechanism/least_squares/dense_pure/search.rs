@@ -5,7 +5,7 @@
 //! kept if another descent from it is better. For the largest variance all this is done on power means of moderate
 //! exponents, and the exponent is raised at the end. All choices depend on the variances alone.
 
-use super::candidate::{Aim, Candidate};
+use super::candidate::{Aim, BumpCandidate};
 use crate::mechanism::Objective;
 
 /// How many of the starts are refined, and how many of those have their bumps rearranged.
@@ -20,25 +20,25 @@ const LONG: usize = 500;
 const MARGIN: usize = 8;
 
 /// Receives progress: the best value and the completed share of the work.
-struct Report<'a> {
+struct SearchReport<'a> {
     objective: Objective,
     best: f64,
     progress: &'a mut dyn FnMut(f64, f64),
 }
 
-impl Report<'_> {
-    fn tell(&mut self, candidate: &Candidate, done: f64) {
+impl SearchReport<'_> {
+    fn tell(&mut self, candidate: &BumpCandidate, done: f64) {
         self.best = self.best.min(candidate.figure(self.objective));
         (self.progress)(self.best, done);
     }
 }
 
 /// A candidate with the value of the aim it has reached.
-type Ranked = (f64, Candidate);
+type RankedCandidate = (f64, BumpCandidate);
 
 /// The best factorization found over `horizon` steps.
-pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn FnMut(f64, f64)) -> Candidate {
-    let mut report = Report { objective, best: f64::INFINITY, progress };
+pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn FnMut(f64, f64)) -> BumpCandidate {
+    let mut report = SearchReport { objective, best: f64::INFINITY, progress };
     let aim = if objective == Objective::Mean { Aim::Mean } else { Aim::PowerMean { log_power: 6 } };
     let mut ranked = rank_starts(horizon, aim, &mut report);
     ranked.truncate(REFINED);
@@ -54,10 +54,10 @@ pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn Fn
     ranked.truncate(REARRANGED);
     let count = ranked.len() as f64;
     let rearranged = ranked.into_iter().enumerate().map(|(index, start)| {
-        let mut tell = |best: &Candidate, share| report.tell(best, 0.2 + 0.7 * (index as f64 + share) / count);
+        let mut tell = |best: &BumpCandidate, share| report.tell(best, 0.2 + 0.7 * (index as f64 + share) / count);
         rearrange(start, aim, &mut tell)
     });
-    let mut last: Vec<Ranked> = rearranged.collect();
+    let mut last: Vec<RankedCandidate> = rearranged.collect();
     sort(&mut last);
     let (_, mut best) = last.swap_remove(0);
     best.tidy(MARGIN);
@@ -72,17 +72,17 @@ pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn Fn
 }
 
 /// By value; equal ones stay in order.
-fn sort(ranked: &mut [Ranked]) {
+fn sort(ranked: &mut [RankedCandidate]) {
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
 /// All starts after a short descent, best first.
-fn rank_starts(horizon: usize, aim: Aim, report: &mut Report) -> Vec<Ranked> {
+fn rank_starts(horizon: usize, aim: Aim, report: &mut SearchReport) -> Vec<RankedCandidate> {
     let starts = starts(horizon);
     let count = starts.len() as f64;
     let mut ranked = Vec::new();
     for (index, levels) in starts.into_iter().enumerate() {
-        let mut candidate = Candidate::hats(horizon, &levels);
+        let mut candidate = BumpCandidate::hats(horizon, &levels);
         if aim != Aim::Mean {
             candidate.descend(Aim::PowerMean { log_power: 2 }, SHORT);
             candidate.tidy(MARGIN);
@@ -96,12 +96,16 @@ fn rank_starts(horizon: usize, aim: Aim, report: &mut Report) -> Vec<Ranked> {
 
 /// Removes and splits bumps as long as a sweep over all of them gains something. `tell` receives the completed share of
 /// the sweeps.
-fn rearrange((mut value, mut best): Ranked, aim: Aim, tell: &mut dyn FnMut(&Candidate, f64)) -> Ranked {
+fn rearrange(
+    (mut value, mut best): RankedCandidate,
+    aim: Aim,
+    tell: &mut dyn FnMut(&BumpCandidate, f64),
+) -> RankedCandidate {
     for sweep in 0..SWEEPS {
         let before = value;
         let mut bump = 0;
         while bump < best.bumps() {
-            for change in [Candidate::without, Candidate::split] {
+            for change in [BumpCandidate::without, BumpCandidate::split] {
                 if bump >= best.bumps() {
                     break; // the last one was removed
                 }

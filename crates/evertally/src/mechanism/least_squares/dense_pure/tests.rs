@@ -133,7 +133,7 @@ fn spread_events_stay_below_the_bound() {
 #[test]
 fn derivatives_are_those_of_the_definition() {
     let levels = [(3.0, 0.3), (6.0, 0.36)];
-    let mut start = Candidate::hats(13, &levels);
+    let mut start = BumpCandidate::hats(13, &levels);
     let bumpy = |i: usize| 1.0 + 0.3 * libm::sin(7.0 * i as f64);
     start.theta.iter_mut().enumerate().for_each(|(i, theta)| *theta *= bumpy(i));
     let a = DMatrix::from_fn(13, 13, |i, j| f64::from(u8::from(j <= i)));
@@ -175,7 +175,7 @@ fn tidying_does_no_harm() {
     theta.extend([0.1, 0.5, 0.6, 0.6, 0.5, 0.3, 0.1]);
     theta.push(0.5);
     theta.extend([1e-4; 10]);
-    let mut candidate = Candidate { layout: Layout::new(10, spans), theta };
+    let mut candidate = BumpCandidate { layout: BumpLayout::new(10, spans), theta };
     let (before, sums) = (candidate.figure(Objective::Mean), candidate.entries());
     candidate.tidy(1);
     assert_eq!((candidate.bumps(), &candidate.layout.spans()[0]), (1, &(1..10)));

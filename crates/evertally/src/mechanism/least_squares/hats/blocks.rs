@@ -1,11 +1,11 @@
 //! A bound of the shifts of a unit over a long horizon that is fast for each unit.
 //!
-//! The exact `max_i Σ_n R_ni c_n` (see [`Shape::capped_column`]) visits all pieces for every unit. Here pieces are
+//! The exact `max_i Σ_n R_ni c_n` (see [`HatShape::capped_column`]) visits all pieces for every unit. Here pieces are
 //! joined into blocks. A block keeps the largest weight of a single step, and for every level the maximum contribution
 //! to a step and the largest height and mass of its hats. With these instead of the values of each step the sum is no
 //! smaller, and as shares change slowly along the steps, hardly larger.
 
-use super::shape::Shape;
+use super::shape::HatShape;
 use crate::privacy::Spread;
 
 /// Ends of pieces in a block.
@@ -16,14 +16,14 @@ const LAST: usize = 128;
 
 /// Summary of the pieces of a shape.
 #[derive(Clone, Debug)]
-pub(super) struct Blocks {
-    blocks: Vec<Block>,
+pub(super) struct ShapeSummary {
+    blocks: Vec<PieceBlock>,
     /// The largest sum of squares of a column.
     squares: u128,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Block {
+struct PieceBlock {
     identity: u64,
     levels: Vec<LevelMaxima>,
 }
@@ -36,13 +36,13 @@ struct LevelMaxima {
     mass: u64,
 }
 
-impl Blocks {
+impl ShapeSummary {
     /// `O(n l)` for `n` hats on `l` levels.
-    pub(super) fn new(shape: &Shape) -> Self {
+    pub(super) fn new(shape: &HatShape) -> Self {
         // All entries are straight along pieces, and the summed function is convex: it is largest at their ends.
         let ends: Vec<u64> = shape.ends().collect();
         let of_block = |ends: &[u64]| {
-            let mut block = Block { identity: 0, levels: vec![LevelMaxima::default(); shape.level_count()] };
+            let mut block = PieceBlock { identity: 0, levels: vec![LevelMaxima::default(); shape.level_count()] };
             for &step in ends {
                 block.identity = block.identity.max(shape.identity(step));
                 let mut taken = vec![0; block.levels.len()];
@@ -69,7 +69,7 @@ impl Blocks {
             let cap = (total * u128::from(level.height)).min(per_step * u128::from(level.mass));
             u128::from(level.taken).saturating_mul(cap)
         };
-        let of_block = |block: &Block| {
+        let of_block = |block: &PieceBlock| {
             let own = u128::from(block.identity);
             let levels = block.levels.iter().map(of_level).fold(0, u128::saturating_add);
             (own * own).saturating_mul(total.min(per_step)).saturating_add(levels)

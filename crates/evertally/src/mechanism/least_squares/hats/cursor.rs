@@ -1,7 +1,7 @@
 //! The noise of all releases, from one solution of the normal equations.
 
 use super::normal::Elimination;
-use super::shape::{Piece, SLOTS, Shape};
+use super::shape::{HatShape, LinearPiece, SLOTS};
 use crate::mechanism::least_squares::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
@@ -21,7 +21,7 @@ pub(super) fn hat_node(level: usize, hat: usize) -> Node {
 }
 
 /// The estimate of a step's noise from its own measurement, in units of `2^-STEP_BITS`: the `k`-th step of a piece.
-pub(super) fn estimate(piece: &Piece, k: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+pub(super) fn estimate(piece: &LinearPiece, k: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
     let weight = i128::from(piece.identity.0 + k as i64 * piece.identity.1);
     rounded_quotient(draw(step_node(piece.first + k)) << STEP_BITS, weight)
 }
@@ -35,12 +35,12 @@ impl Covered {
     /// the order in which hats end.
     ///
     /// Both are functions of the protected sums `y = R x + z` alone, up to the whole number `x` that is added to an
-    /// estimate (see the mechanism's documentation), in integers and therefore also modulo 2^128. No number leaves 128 bits
-    /// while noise is below 2^74: an estimate is below 2^(74 + 20) / W_j, and the entries of a hat over `W_j ≥ s1 / 256`
-    /// add to at most 256 · 2^22 · 2.
+    /// estimate (see the mechanism's documentation), in integers and therefore also modulo 2^128. No number leaves 128
+    /// bits while noise is below 2^74: an estimate is below 2^(74 + 20) / W_j, and the entries of a hat over `W_j ≥ s1
+    /// / 256` add to at most 256 · 2^22 · 2.
     pub(super) fn pass(
         &mut self,
-        shape: &Shape,
+        shape: &HatShape,
         index: usize,
         draw: &mut dyn FnMut(Node) -> i128,
         mut estimated: impl FnMut(i128),
@@ -66,7 +66,7 @@ impl Covered {
 }
 
 /// The estimates of all steps, and the discrepancies of all hats.
-pub(super) fn discrepancies(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> (Vec<i128>, Vec<i128>) {
+pub(super) fn discrepancies(shape: &HatShape, draw: &mut dyn FnMut(Node) -> i128) -> (Vec<i128>, Vec<i128>) {
     let mut estimates = Vec::with_capacity(shape.horizon as usize);
     let mut found = Vec::with_capacity(shape.hat_count());
     let mut covered = Covered::default();
@@ -83,14 +83,14 @@ pub(super) fn in_grid_units(discrepancy: i128) -> f64 {
 
 /// The running sums of estimates and of corrections.
 #[derive(Clone, Default)]
-pub(super) struct Running {
+pub(super) struct RunningEstimates {
     sum: i128,
     correction: f64,
 }
 
-impl Running {
+impl RunningEstimates {
     /// The release of the `k`-th step of a piece, after that of the step before.
-    pub(super) fn release(&mut self, piece: &Piece, k: u64, (value, slope): (f64, f64), estimate: i128) -> i128 {
+    pub(super) fn release(&mut self, piece: &LinearPiece, k: u64, (value, slope): (f64, f64), estimate: i128) -> i128 {
         let weight = (piece.identity.0 + k as i64 * piece.identity.1) as f64;
         self.correction += (value + k as f64 * slope) / (weight * weight);
         self.sum = self.sum.wrapping_add(estimate);
@@ -104,18 +104,18 @@ fn rounded_quotient(numerator: i128, denominator: i128) -> i128 {
     (numerator + denominator / 2).div_euclid(denominator)
 }
 
-impl Solve for Shape {
+impl Solve for HatShape {
     /// In units of `2^-FRACTION_BITS`; `O(T + n l²)`.
     fn releases(&self, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
         releases(self, draw)
     }
 }
 
-fn releases(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
+fn releases(shape: &HatShape, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
     let (estimates, discrepancies) = discrepancies(shape, draw);
     let right: Vec<f64> = discrepancies.into_iter().map(in_grid_units).collect();
     let (_, lines) = Elimination::new(shape).solve(&right);
-    let mut running = Running::default();
+    let mut running = RunningEstimates::default();
     let mut releases = Vec::with_capacity(estimates.len());
     let mut estimates = estimates.into_iter();
     for (index, line) in lines.into_iter().enumerate() {
@@ -128,8 +128,8 @@ fn releases(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
 }
 
 /// The same in floating point, for any values of nodes. `O(T + n l²)`.
-pub(super) fn path(shape: &Shape, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
-    let weight = |piece: &Piece, k: u64| (piece.identity.0 + k as i64 * piece.identity.1) as f64;
+pub(super) fn path(shape: &HatShape, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+    let weight = |piece: &LinearPiece, k: u64| (piece.identity.0 + k as i64 * piece.identity.1) as f64;
     let mut path: Vec<f64> = Vec::with_capacity(shape.horizon as usize);
     let (mut right, mut open) = (Vec::with_capacity(shape.hat_count()), [0.0; SLOTS]);
     for index in 0..shape.pieces() {

@@ -7,24 +7,24 @@
 //! the hats over it, two per level, are involved. Along a straight piece sums over steps are combinations of the
 //! moments `Σ D_k`, `Σ k D_k` and `Σ k² D_k`.
 
-use super::shape::{Piece, SLOTS, Shape};
+use super::shape::{HatShape, LinearPiece, SLOTS};
 
-pub(super) type Row = [f64; SLOTS];
-type Square = [Row; SLOTS];
+pub(super) type NormalRow = [f64; SLOTS];
+type Square = [NormalRow; SLOTS];
 
 /// `M = K Δ Kᵀ` with unit lower triangular `K`, one column for every hat.
 pub(super) struct Elimination<'a> {
-    shape: &'a Shape,
+    shape: &'a HatShape,
     /// In the order of elimination.
-    columns: Vec<Column>,
+    columns: Vec<HatElimination>,
 }
 
 /// The result of eliminating one hat.
-pub(super) struct Column {
+pub(super) struct HatElimination {
     slot: usize,
     pivot: f64,
     /// Entries of `K` in the slots of later hats.
-    multipliers: Row,
+    multipliers: NormalRow,
 }
 
 /// The remainder of `M` on the open hats after the eliminations; a slot without a hat has a row of the unit matrix.
@@ -38,7 +38,11 @@ impl Front {
     }
 
     /// Adds a piece and eliminates the hats that end with it, in the order of elimination.
-    pub(super) fn pass<'a>(&'a mut self, shape: &'a Shape, index: usize) -> impl Iterator<Item = Column> + 'a {
+    pub(super) fn pass<'a>(
+        &'a mut self,
+        shape: &'a HatShape,
+        index: usize,
+    ) -> impl Iterator<Item = HatElimination> + 'a {
         let piece = shape.piece(index);
         let (lines, [m0, m1, m2]) = (Lines::of(&piece), moments(&piece, piece.length));
         let (with_value, with_slope) = (lines.summed(m0, m1), lines.summed(m1, m2));
@@ -52,7 +56,7 @@ impl Front {
 
 /// One more hat in the forward pass: its part of the solution, before later hats are known. `carried` holds the
 /// contributions of ended hats to the open ones.
-pub(super) fn forward(column: &Column, right: f64, carried: &mut Row) -> f64 {
+pub(super) fn forward(column: &HatElimination, right: f64, carried: &mut NormalRow) -> f64 {
     let value = right + carried[column.slot];
     add(carried, -value, &column.multipliers);
     carried[column.slot] = 0.0;
@@ -60,61 +64,61 @@ pub(super) fn forward(column: &Column, right: f64, carried: &mut Row) -> f64 {
 }
 
 /// The same hat in the backward pass: its part of the solution joins that of the open ones.
-pub(super) fn backward(column: &Column, solution: f64, open: &mut Row) -> f64 {
+pub(super) fn backward(column: &HatElimination, solution: f64, open: &mut NormalRow) -> f64 {
     let solution = solution - dot(&column.multipliers, open);
     open[column.slot] = solution;
     solution
 }
 
 /// The line `k ↦ (Hᵀ μ)_k` along a piece, as value and slope.
-pub(super) fn line(piece: &Piece, open: &Row) -> (f64, f64) {
+pub(super) fn line(piece: &LinearPiece, open: &NormalRow) -> (f64, f64) {
     let hats = Lines::of(piece);
     (dot(&hats.values, open), dot(&hats.slopes, open))
 }
 
 /// The straight line of every slot: value at the first step of a piece, and slope.
 struct Lines {
-    values: Row,
-    slopes: Row,
+    values: NormalRow,
+    slopes: NormalRow,
 }
 
 impl Lines {
     /// Entries are below 2^32: exact.
-    fn of(piece: &Piece) -> Self {
+    fn of(piece: &LinearPiece) -> Self {
         Self { values: piece.hats.map(|line| line.0 as f64), slopes: piece.hats.map(|line| line.1 as f64) }
     }
 
     /// Sums over steps with the moments `Σ c_k` and `Σ k c_k` of some weights.
-    fn summed(&self, zeroth: f64, first: f64) -> Row {
+    fn summed(&self, zeroth: f64, first: f64) -> NormalRow {
         std::array::from_fn(|slot| zeroth * self.values[slot] + first * self.slopes[slot])
     }
 }
 
 /// `D_k` of the `k`-th step of a piece.
-fn variance(piece: &Piece, k: u64) -> f64 {
+fn variance(piece: &LinearPiece, k: u64) -> f64 {
     let weight = (piece.identity.0 + k as i64 * piece.identity.1) as f64;
     1.0 / (weight * weight)
 }
 
 /// `Σ D_k`, `Σ k D_k`, `Σ k² D_k` over the first steps of a piece.
-fn moments(piece: &Piece, steps: u64) -> [f64; 3] {
+fn moments(piece: &LinearPiece, steps: u64) -> [f64; 3] {
     (0..steps).fold([0.0; 3], |[zeroth, first, second], k| {
         let (d, k) = (variance(piece, k), k as f64);
         [zeroth + d, first + k * d, second + k * k * d]
     })
 }
 
-fn dot(a: &Row, b: &Row) -> f64 {
+fn dot(a: &NormalRow, b: &NormalRow) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// Adds a multiple of a row.
-fn add(to: &mut Row, factor: f64, row: &Row) {
+fn add(to: &mut NormalRow, factor: f64, row: &NormalRow) {
     to.iter_mut().zip(row).for_each(|(to, entry)| *to += factor * entry);
 }
 
 /// The product of a symmetric matrix and a vector, row by row: several entries at once.
-fn times(matrix: &Square, vector: &Row) -> Row {
+fn times(matrix: &Square, vector: &NormalRow) -> NormalRow {
     matrix.iter().zip(vector).fold([0.0; SLOTS], |mut sum, (row, factor)| {
         add(&mut sum, *factor, row);
         sum
@@ -126,12 +130,12 @@ fn times(matrix: &Square, vector: &Row) -> Row {
 #[derive(Clone, Copy)]
 struct Prefix {
     variance: f64,
-    open: Row,
+    open: NormalRow,
 }
 
 impl<'a> Elimination<'a> {
     /// `O(T + n l²)` for `n` hats on `l` levels.
-    pub(super) fn new(shape: &'a Shape) -> Self {
+    pub(super) fn new(shape: &'a HatShape) -> Self {
         let mut columns = Vec::with_capacity(shape.hat_count());
         let mut front = Front::new();
         (0..shape.pieces()).for_each(|index| columns.extend(front.pass(shape, index)));
@@ -247,14 +251,14 @@ impl<'a> Elimination<'a> {
 }
 
 /// Row `i` of the unit matrix.
-fn unit(i: usize) -> Row {
+fn unit(i: usize) -> NormalRow {
     let mut row = [0.0; SLOTS];
     row[i] = 1.0;
     row
 }
 
 /// Eliminates a slot and leaves it empty.
-fn eliminate(front: &mut Square, slot: usize) -> Column {
+fn eliminate(front: &mut Square, slot: usize) -> HatElimination {
     let row = std::mem::replace(&mut front[slot], unit(slot));
     let pivot = row[slot];
     let mut multipliers = row.map(|entry| entry / pivot);
@@ -263,15 +267,15 @@ fn eliminate(front: &mut Square, slot: usize) -> Column {
         add(other, -multiplier, &row);
         other[slot] = 0.0;
     }
-    Column { slot, pivot, multipliers }
+    HatElimination { slot, pivot, multipliers }
 }
 
-impl Column {
+impl HatElimination {
     /// One step of Takahashi's recursion: adds the row and column of this hat to the inverse on the open hats, from
     /// those of the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence
     /// `Z_cb = -Σ_m K_mc Z_mb` and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
     fn reopen(&self, inverse: &mut Square) {
-        let mut row: Row = [0.0; SLOTS];
+        let mut row: NormalRow = [0.0; SLOTS];
         for (later, multiplier) in inverse.iter().zip(&self.multipliers).filter(|(_, m)| **m != 0.0) {
             add(&mut row, -multiplier, later);
         }

@@ -33,7 +33,7 @@ const MIN_EVALUATIONS: u64 = 16;
 
 /// The objective.
 #[derive(Clone, Copy)]
-enum Figure {
+enum SearchObjective {
     Mean,
     Max,
     /// The power mean of degree 16: near the largest, and smooth.
@@ -84,12 +84,12 @@ impl Hats {
     }
 
     /// ε²·variance.
-    fn laplace_variance(&self, figure: Figure) -> f64 {
+    fn laplace_variance(&self, figure: SearchObjective) -> f64 {
         let s1 = self.shape.total as f64;
         let row = match figure {
-            Figure::Mean => self.row_norms().mean(),
-            Figure::Max => self.row_norms().max(),
-            Figure::Smooth => {
+            SearchObjective::Mean => self.row_norms().mean(),
+            SearchObjective::Max => self.row_norms().max(),
+            SearchObjective::Smooth => {
                 let square = |x: f64| x * x;
                 let power = |step| square(square(square(square(self.row_norms().at(step) / self.row_norms().max()))));
                 let mean = (1..=self.shape.horizon).map(power).sum::<f64>() / self.shape.horizon as f64;
@@ -100,7 +100,7 @@ impl Hats {
     }
 
     /// Coordinate descent with shrinking factors, with at most `evaluations` evaluations.
-    fn descend(self, figure: Figure, free: Free, evaluations: u64) -> Self {
+    fn descend(self, figure: SearchObjective, free: Free, evaluations: u64) -> Self {
         let horizon = self.shape.horizon;
         let places = self.shape.levels.len() * if matches!(free, Free::All) { 3 } else { 2 };
         let (mut best, mut least) = (self.shape.levels, self.laplace_variance(figure));
@@ -153,11 +153,13 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
 /// The best of several starts after a descent; for long horizons, of the most promising ones only. The largest variance
 /// is reached by way of the smooth objective.
 fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
-    let path: &[Figure] = objective.of::<&[Figure]>(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
+    let path: &[SearchObjective] =
+        objective.of::<&[SearchObjective]>(&[SearchObjective::Smooth, SearchObjective::Max], &[SearchObjective::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
     let kept = (evaluations / EVALUATIONS_PER_DESCENT).clamp(1, starts.len() as u64);
-    let order =
-        |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_variance(figure).total_cmp(&b.laplace_variance(figure));
+    let order = |figure: SearchObjective| {
+        move |a: &Hats, b: &Hats| a.laplace_variance(figure).total_cmp(&b.laplace_variance(figure))
+    };
     let turns =
         Some((evaluations / kept).min(EVALUATIONS_PER_DESCENT)).filter(|turns| *turns >= MIN_EVALUATIONS).unwrap_or(0);
     let last = path[path.len() - 1];

@@ -17,12 +17,12 @@ const MIN_TOTAL: u64 = 1 << 12;
 
 /// The matrix `R`: the weights of single steps and of hats, all integers, every column with the sum `total`.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct HatShape {
     pub(super) horizon: u64,
     pub(super) levels: HatLevels,
     /// The sum of every column, a power of two, at most 2^32.
     pub(super) total: u64,
-    hats: Vec<Level>,
+    hats: Vec<HatLevel>,
     /// The smallest of the largest entries of all rows.
     pub(super) least_height: u64,
     /// First steps of the straight pieces: 1 and every knot.
@@ -32,7 +32,7 @@ pub(super) struct Shape {
 /// The hats of one level. Their knots are `spacing` apart and end with `T + 1`, which has no hat: the last hat falls to
 /// 0 there. The first hat is constant up to its knot.
 #[derive(Clone, Debug)]
-struct Level {
+struct HatLevel {
     spacing: u64,
     first_knot: u64,
     /// Slope of every hat; its height is `slope · spacing`.
@@ -40,7 +40,7 @@ struct Level {
 }
 
 /// Steps over which every entry of `R` is a straight line.
-pub(super) struct Piece {
+pub(super) struct LinearPiece {
     /// The first step, from 1.
     pub(super) first: u64,
     /// Number of steps.
@@ -51,7 +51,7 @@ pub(super) struct Piece {
     pub(super) identity: (i64, i64),
 }
 
-impl Level {
+impl HatLevel {
     /// The level with its first knot: at least a fifth of a spacing after step 1 if there is room for two hats.
     fn placed(horizon: u64, spacing: u64) -> Self {
         let count = ((5 * horizon - spacing) / (5 * spacing)).max(1);
@@ -93,7 +93,7 @@ impl Level {
     }
 }
 
-impl Shape {
+impl HatShape {
     /// # Errors
     /// If a spacing exceeds the horizon or the levels leave a step less than 1/256 of its budget.
     pub(super) fn new(horizon: u64, levels: HatLevels) -> Result<Self> {
@@ -107,9 +107,9 @@ impl Shape {
         if coarsest > horizon {
             return Err(Error::invalid(format!("hats {coarsest} steps apart do not fit a horizon of {horizon} steps")));
         }
-        let mut hats: Vec<Level> = Vec::new();
+        let mut hats: Vec<HatLevel> = Vec::new();
         for (level, spacing) in levels.spacings().iter().enumerate().rev() {
-            let mut placed = Level::placed(horizon, (*spacing).into());
+            let mut placed = HatLevel::placed(horizon, (*spacing).into());
             let shares = levels.shares().map(|shares| u64::from(shares[level]));
             for hat in 0..placed.slopes.len() {
                 let knot = placed.knot(hat);
@@ -164,7 +164,7 @@ impl Shape {
     }
 
     /// A piece by its number.
-    pub(super) fn piece(&self, index: usize) -> Piece {
+    pub(super) fn piece(&self, index: usize) -> LinearPiece {
         let first = self.starts[index];
         let mut hats = [(0, 0); SLOTS];
         let mut identity = (self.total as i64, 0);
@@ -174,7 +174,7 @@ impl Shape {
                 identity = (identity.0 - value, identity.1 - slope);
             }
         }
-        Piece { first, length: self.last_step(index) + 1 - first, hats, identity }
+        LinearPiece { first, length: self.last_step(index) + 1 - first, hats, identity }
     }
 
     /// The hats that end with a piece, as (level, number), finest first.
@@ -218,7 +218,7 @@ impl Shape {
 
     /// The hats over a step with their entries, as (level, number, entry); hats with entry 0 may be among them.
     pub(super) fn over(&self, step: u64) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
-        let lines = move |(level, placed): (usize, &Level)| {
+        let lines = move |(level, placed): (usize, &HatLevel)| {
             let exists = placed.slopes.len();
             placed
                 .lines(step)

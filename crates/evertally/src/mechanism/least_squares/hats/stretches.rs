@@ -6,9 +6,9 @@
 //! before all parts; one backward pass, which includes a forward pass inside every part, computes the states after
 //! them. Every level of nested parts costs some more draws per step.
 
-use super::cursor::{Covered, Running, estimate, in_grid_units};
-use super::normal::{Column, Front, Row, backward, forward, line};
-use super::shape::{Piece, SLOTS, Shape};
+use super::cursor::{Covered, RunningEstimates, estimate, in_grid_units};
+use super::normal::{Front, HatElimination, NormalRow, backward, forward, line};
+use super::shape::{HatShape, LinearPiece, SLOTS};
 use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const WORDS: u64 = (SLOTS * SLOTS + 3 * SLOTS + 4) as u64;
 #[derive(Clone)]
 struct Before {
     front: Front,
-    carried: Row,
+    carried: NormalRow,
     covered: Covered,
 }
 
@@ -31,12 +31,12 @@ struct Before {
 struct PieceRange {
     pieces: Range<usize>,
     before: Before,
-    behind: Row,
+    behind: NormalRow,
 }
 
 /// A cursor that computes one release after the other.
 pub(super) struct CheckpointedCursor {
-    shape: Arc<Shape>,
+    shape: Arc<HatShape>,
     parts: usize,
     step: u64,
     /// The remaining stretches, the next one last.
@@ -44,8 +44,8 @@ pub(super) struct CheckpointedCursor {
     /// The lines of the remaining pieces of the present stretch, the next one last.
     lines: Vec<(usize, (f64, f64))>,
     /// The present piece, its line, and how many of its steps are released.
-    present: Option<(Piece, (f64, f64), u64)>,
-    running: Running,
+    present: Option<(LinearPiece, (f64, f64), u64)>,
+    running: RunningEstimates,
 }
 
 impl Before {
@@ -57,10 +57,10 @@ impl Before {
     /// Moves along a piece, and passes on the hats that end with it, with their part of the solution so far.
     fn pass(
         &mut self,
-        shape: &Shape,
+        shape: &HatShape,
         index: usize,
         draw: &mut dyn FnMut(Node) -> i128,
-        mut solved: impl FnMut(Column, f64),
+        mut solved: impl FnMut(HatElimination, f64),
     ) {
         let (mut columns, carried) = (self.front.pass(shape, index), &mut self.carried);
         let found = |discrepancy| {
@@ -78,13 +78,13 @@ fn part_length(pieces: usize, parts: usize) -> usize {
 }
 
 impl CheckpointedCursor {
-    pub(super) fn new(shape: Arc<Shape>) -> Self {
+    pub(super) fn new(shape: Arc<HatShape>) -> Self {
         Self::with_parts(shape, PARTS)
     }
 
-    pub(super) fn with_parts(shape: Arc<Shape>, parts: usize) -> Self {
+    pub(super) fn with_parts(shape: Arc<HatShape>, parts: usize) -> Self {
         let whole = PieceRange { pieces: 0..shape.pieces(), before: Before::new(), behind: [0.0; SLOTS] };
-        let (stretches, running) = (vec![whole], Running::default());
+        let (stretches, running) = (vec![whole], RunningEstimates::default());
         Self { shape, parts, step: 0, stretches, lines: vec![], present: None, running }
     }
 
@@ -113,12 +113,12 @@ impl CheckpointedCursor {
         &self,
         pieces: Range<usize>,
         before: &Before,
-        mut open: Row,
+        mut open: NormalRow,
         draw: &mut dyn FnMut(Node) -> i128,
-        mut passed: impl FnMut(usize, &Row),
-    ) -> Row {
+        mut passed: impl FnMut(usize, &NormalRow),
+    ) -> NormalRow {
         let mut now = before.clone();
-        let mut closed: Vec<Vec<(Column, f64)>> = vec![];
+        let mut closed: Vec<Vec<(HatElimination, f64)>> = vec![];
         for index in pieces.clone() {
             let mut here = vec![];
             now.pass(&self.shape, index, draw, |column, solution| here.push((column, solution)));
@@ -134,7 +134,7 @@ impl CheckpointedCursor {
     }
 
     /// The open hats before a stretch.
-    fn solve_backwards(&self, stretch: &PieceRange, draw: &mut dyn FnMut(Node) -> i128) -> Row {
+    fn solve_backwards(&self, stretch: &PieceRange, draw: &mut dyn FnMut(Node) -> i128) -> NormalRow {
         let PieceRange { pieces, before, behind } = stretch;
         if pieces.len() <= self.parts {
             return self.back(pieces.clone(), before, *behind, draw, |_, _| {});
@@ -158,7 +158,7 @@ impl CheckpointedCursor {
     }
 
     /// The next piece and its line.
-    fn next_piece(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> (Piece, (f64, f64)) {
+    fn next_piece(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> (LinearPiece, (f64, f64)) {
         while self.lines.is_empty() {
             let stretch = self.stretches.pop().expect("the step is within the horizon");
             if stretch.pieces.len() > self.parts {

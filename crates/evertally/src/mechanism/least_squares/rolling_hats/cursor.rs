@@ -1,7 +1,7 @@
 //! The noise of windows, step by step, without end: the sum of the corrected noise of the last steps.
 
 use super::local::{Local, REACH};
-use super::shape::Shape;
+use super::shape::RollingHatShape;
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
@@ -29,7 +29,7 @@ fn rounded_quotient(numerator: i128, denominator: i128) -> i128 {
 
 /// The last steps, and the values that the estimates of a period need.
 pub(super) struct RollingCursor {
-    shape: Arc<Shape>,
+    shape: Arc<RollingHatShape>,
     local: Arc<Local>,
     width: u64,
     step: u64,
@@ -43,7 +43,7 @@ pub(super) struct RollingCursor {
 }
 
 impl RollingCursor {
-    pub(super) fn new(shape: Arc<Shape>, local: Arc<Local>, width: u64) -> Self {
+    pub(super) fn new(shape: Arc<RollingHatShape>, local: Arc<Local>, width: u64) -> Self {
         let (measured, period, window) = (VecDeque::new(), vec![], VecDeque::new());
         Self { shape, local, width, step: 0, measured, period, window, sum: 0 }
     }

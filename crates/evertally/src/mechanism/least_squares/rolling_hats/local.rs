@@ -4,7 +4,7 @@
 //! `M = I + D H Hᵀ`, as in `hats`, where `H` are the hats that lie in the five surrounding periods. Ordered by their
 //! ends, the later neighbours of a hat overlap each other already, so elimination causes no fill-in.
 
-use super::shape::Shape;
+use super::shape::RollingHatShape;
 
 /// Periods before and after the one that is estimated. Measurements farther away contribute so little that the variance
 /// of a window is within 1 % of that with all hats; one period costs 5 to 25 %.
@@ -14,14 +14,14 @@ pub(super) const AROUND: u64 = 2 * REACH + 1;
 
 /// A hat in the five periods: its number is counted from their beginning.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hat {
+pub(super) struct RollingHat {
     pub(super) level: usize,
     pub(super) number: u64,
 }
 
 /// The result of eliminating one hat.
 #[derive(Debug)]
-struct Column {
+struct RollingElimination {
     pivot: f64,
     /// Later hats with their multipliers.
     multipliers: Vec<(usize, f64)>,
@@ -31,14 +31,14 @@ struct Column {
 #[derive(Debug)]
 pub(super) struct Local {
     /// In the order of elimination.
-    hats: Vec<Hat>,
+    hats: Vec<RollingHat>,
     /// Indices of the hats of a level in that order; the first is that of number 1.
     places: Vec<Vec<usize>>,
-    columns: Vec<Column>,
+    columns: Vec<RollingElimination>,
 }
 
 /// The weight of every measurement in an estimate.
-pub(super) struct Weights {
+pub(super) struct MeasurementWeights {
     /// For the single steps of five periods.
     pub(super) singles: Vec<f64>,
     /// For the hats, in their order.
@@ -47,10 +47,10 @@ pub(super) struct Weights {
 
 impl Local {
     /// `O(p l²)` for a period `p` and `l` levels.
-    pub(super) fn new(shape: &Shape) -> Self {
+    pub(super) fn new(shape: &RollingHatShape) -> Self {
         let length = AROUND * shape.period();
-        let mut hats: Vec<Hat> = (0..shape.level_count())
-            .flat_map(|level| (1..length / shape.spacing(level)).map(move |number| Hat { level, number }))
+        let mut hats: Vec<RollingHat> = (0..shape.level_count())
+            .flat_map(|level| (1..length / shape.spacing(level)).map(move |number| RollingHat { level, number }))
             .collect();
         hats.sort_by_key(|hat| ((hat.number + 1) * shape.spacing(hat.level), hat.level));
         let mut places: Vec<Vec<usize>> = vec![vec![]; shape.level_count()];
@@ -60,7 +60,7 @@ impl Local {
         local
     }
 
-    pub(super) fn hats(&self) -> &[Hat] {
+    pub(super) fn hats(&self) -> &[RollingHat] {
         &self.hats
     }
 
@@ -70,21 +70,21 @@ impl Local {
     }
 
     /// Positions over which a hat is not 0.
-    fn support(shape: &Shape, hat: Hat) -> std::ops::Range<u64> {
+    fn support(shape: &RollingHatShape, hat: RollingHat) -> std::ops::Range<u64> {
         let spacing = shape.spacing(hat.level);
         (hat.number - 1) * spacing + 1..(hat.number + 1) * spacing
     }
 
-    fn entry(shape: &Shape, hat: Hat, position: u64) -> u64 {
+    fn entry(shape: &RollingHatShape, hat: RollingHat, position: u64) -> u64 {
         shape.entry(hat.level, position.abs_diff(hat.number * shape.spacing(hat.level)))
     }
 
     /// The part of a row of `M` that belongs to the hat and later ones.
-    fn row(&self, shape: &Shape, place: usize) -> (f64, Vec<(usize, f64)>) {
+    fn row(&self, shape: &RollingHatShape, place: usize) -> (f64, Vec<(usize, f64)>) {
         let variance = 1.0 / (shape.single as f64 * shape.single as f64);
         let hat = self.hats[place];
         let support = Self::support(shape, hat);
-        let dot = |other: Hat| {
+        let dot = |other: RollingHat| {
             let theirs = Self::support(shape, other);
             let both = support.start.max(theirs.start)..support.end.min(theirs.end);
             // fits: 2^16 products below 2^46
@@ -105,7 +105,7 @@ impl Local {
         (1.0 + dot(hat) as f64 * variance, later)
     }
 
-    fn eliminated(&self, shape: &Shape) -> Vec<Column> {
+    fn eliminated(&self, shape: &RollingHatShape) -> Vec<RollingElimination> {
         let mut rows: Vec<(f64, Vec<(usize, f64)>)> =
             (0..self.hats.len()).map(|place| self.row(shape, place)).collect();
         let mut columns = Vec::with_capacity(rows.len());
@@ -123,7 +123,7 @@ impl Local {
                 }
             }
             let multipliers = later.into_iter().map(|(other, entry)| (other, entry / pivot)).collect();
-            columns.push(Column { pivot, multipliers });
+            columns.push(RollingElimination { pivot, multipliers });
         }
         columns
     }
@@ -142,12 +142,16 @@ impl Local {
     }
 
     /// The indices of the hats over a position of the five periods, with their entries.
-    pub(super) fn over<'a>(&'a self, shape: &'a Shape, position: u64) -> impl Iterator<Item = (usize, u64)> + 'a {
+    pub(super) fn over<'a>(
+        &'a self,
+        shape: &'a RollingHatShape,
+        position: u64,
+    ) -> impl Iterator<Item = (usize, u64)> + 'a {
         shape.over(position).filter_map(|(level, number, entry)| Some((self.place(level, number)?, entry)))
     }
 
     /// `D Hᵀ μ` at the steps of the middle period.
-    pub(super) fn corrections(&self, shape: &Shape, solution: &[f64]) -> Vec<f64> {
+    pub(super) fn corrections(&self, shape: &RollingHatShape, solution: &[f64]) -> Vec<f64> {
         let variance = 1.0 / (shape.single as f64 * shape.single as f64);
         let first = REACH * shape.period();
         let at = |position| {
@@ -158,7 +162,7 @@ impl Local {
     }
 
     /// How the sum of the estimates of some steps of the middle period depends on the measurements. `O(p l)`.
-    pub(super) fn weights(&self, shape: &Shape, steps: std::ops::Range<u64>) -> Weights {
+    pub(super) fn weights(&self, shape: &RollingHatShape, steps: std::ops::Range<u64>) -> MeasurementWeights {
         let single = shape.single as f64;
         let middle = REACH * shape.period();
         let steps = middle + steps.start..middle + steps.end;
@@ -177,7 +181,7 @@ impl Local {
             }
         }
         singles.iter_mut().for_each(|weight| *weight /= single);
-        Weights { singles, hats }
+        MeasurementWeights { singles, hats }
     }
 
     /// Number of stored numbers.

@@ -1,12 +1,12 @@
 //! Rows of `L`: how the estimate of one window depends on every measurement.
 
 use super::cursor::{hat_node, step_node};
-use super::local::{AROUND, Local, REACH, Weights};
-use super::shape::Shape;
+use super::local::{AROUND, Local, MeasurementWeights, REACH};
+use super::shape::RollingHatShape;
 use crate::noise::Node;
 
 /// The weights of all measurements in the estimate of one window.
-pub(super) struct Row {
+pub(super) struct EstimateWeights {
     /// By position.
     singles: Vec<f64>,
     /// By level and number.
@@ -18,9 +18,15 @@ pub(super) struct Row {
     first: u64,
 }
 
-impl Row {
+impl EstimateWeights {
     /// The weights for the steps at the positions `start .. end`; `whole` are those of a whole period. `O(w + p l)`.
-    pub(super) fn new(shape: &Shape, local: &Local, whole: &Weights, start: u64, end: u64) -> Self {
+    pub(super) fn new(
+        shape: &RollingHatShape,
+        local: &Local,
+        whole: &MeasurementWeights,
+        start: u64,
+        end: u64,
+    ) -> Self {
         let period = shape.period();
         let periods = start / period..(end - 1) / period + 1;
         let length = (periods.end - periods.start + 2 * REACH) * period;
@@ -46,7 +52,7 @@ impl Row {
     }
 
     /// Adds the contributions of a period's estimates.
-    fn add(&mut self, local: &Local, weights: &Weights, offset: u64) {
+    fn add(&mut self, local: &Local, weights: &MeasurementWeights, offset: u64) {
         let start = (offset * self.period) as usize;
         let singles = &mut self.singles[start..start + (AROUND * self.period) as usize];
         singles.iter_mut().zip(&weights.singles).for_each(|(sum, weight)| *sum += weight);

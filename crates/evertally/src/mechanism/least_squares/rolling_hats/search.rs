@@ -6,8 +6,8 @@
 
 use super::RollingHats;
 use super::local::{AROUND, Local};
-use super::row::Row;
-use super::shape::Shape;
+use super::row::EstimateWeights;
+use super::shape::RollingHatShape;
 use crate::mechanism::Objective;
 use crate::mechanism::name::rolling_levels::{MAX_LEVELS, RollingLevels, SHARE_UNITS};
 use crate::{Error, Result};
@@ -83,14 +83,14 @@ fn starts(width: u64) -> Vec<Trial> {
 
 /// ε² · variance of windows at late steps, at a few positions of a period.
 fn figure(width: u64, levels: RollingLevels, objective: Objective) -> f64 {
-    let shape = Shape::new(levels);
+    let shape = RollingHatShape::new(levels);
     let local = Local::new(&shape);
     let period = shape.period();
     let whole = local.weights(&shape, 0..period);
     let places = PLACES.min(period);
     let variance = |place: u64| {
         let start = AROUND * period + place * period / places;
-        Row::new(&shape, &local, &whole, start, start + width).moments().0
+        EstimateWeights::new(&shape, &local, &whole, start, start + width).moments().0
     };
     let variances: Vec<f64> = (0..places).map(variance).collect();
     let row =

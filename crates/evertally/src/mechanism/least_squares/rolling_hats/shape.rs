@@ -10,7 +10,7 @@ const MIN_TOTAL: u64 = 1 << 12;
 /// The matrix `R`, every column of which has the sum `total`. Positions are counted from 0: step `t` has position
 /// `t - 1`.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(super) struct RollingHatShape {
     pub(super) levels: RollingLevels,
     /// The sum of every column, a power of two, at most 2^23.
     pub(super) total: u64,
@@ -20,7 +20,7 @@ pub(super) struct Shape {
     slopes: Vec<u64>,
 }
 
-impl Shape {
+impl RollingHatShape {
     pub(super) fn new(levels: RollingLevels) -> Self {
         let total = (levels.period().next_power_of_two() << RESOLUTION_BITS).max(MIN_TOTAL);
         let slope = |(spacing, share): (&u32, &u16)| {

@@ -17,7 +17,7 @@ use crate::mechanism::optimum::weights::{Ladder, Weights};
 
 /// `R` in states: `n` numbers per step, one step after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Factor {
+pub(super) struct StateFactor {
     states: usize,
     /// `Φ_k`, the decay from step `k+1` to step `k`.
     ratios: Vec<f64>,
@@ -27,7 +27,7 @@ pub(super) struct Factor {
     diagonal: Vec<f64>,
 }
 
-impl Factor {
+impl StateFactor {
     /// The factor of `X`, scaled so that its largest column norm is 1.
     pub(super) fn of(weights: &Weights) -> Self {
         let (steps, states) = (weights.rows.len(), weights.poles.len());

@@ -4,7 +4,7 @@
 //! `(2^-30 R̃)⁻¹ = Z (I - E)⁻¹`, and row `t` of `A (2^-30 R̃)⁻¹` has an L1 norm of at most `‖(A Z)_t‖₁ / (1 - e)`. `E`
 //! is computed entry by entry; that rounding (some 10⁻¹² an entry) is far below the remaining slack.
 
-use super::factor::Factor;
+use super::factor::StateFactor;
 use crate::mechanism::ColumnNorms;
 use crate::mechanism::toeplitz::filter::packed;
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ pub(super) struct Integer {
 
 /// L1 norms that bound the filter's errors, in units of `R` and `L`.
 #[derive(Default)]
-struct Bounds {
+struct NormBounds {
     /// Longest row of `E`.
     residual: f64,
     /// Longest row of `2^-30 R̃`.
@@ -38,12 +38,12 @@ struct Bounds {
 
 impl Integer {
     /// `O(T² n)`.
-    pub(super) fn new(factor: &Factor) -> Result<Self> {
+    pub(super) fn new(factor: &StateFactor) -> Result<Self> {
         let steps = factor.steps();
         let unit = f64::from(1 << MATRIX_BITS);
         let (mut matrix, mut row_norms) = (Vec::with_capacity(packed(steps)), Vec::with_capacity(steps));
         let (mut l1, mut l2) = (vec![0.0; steps], vec![0.0; steps]);
-        let mut bounds = Bounds::default();
+        let mut bounds = NormBounds::default();
         let ones = vec![1.0; steps];
         for t in 0..steps {
             let mut row = factor.row(t);
@@ -70,7 +70,7 @@ impl Integer {
     }
 }
 
-impl Bounds {
+impl NormBounds {
     /// The conditions of the [filter](crate::mechanism::toeplitz::filter) on a packed matrix, with a factor 2 to spare.
     fn check(&self) -> Result<()> {
         let stretch = 1.0 / (1.0 - self.residual);
@@ -93,15 +93,15 @@ mod tests {
 
     #[test]
     fn ill_conditioned_matrices_are_refused() {
-        let fine = || Bounds { residual: 1e-4, row: 40.0, diagonal: 1.0, inverse: 100.0, inverse_per_step: 1.0 };
+        let fine = || NormBounds { residual: 1e-4, row: 40.0, diagonal: 1.0, inverse: 100.0, inverse_per_step: 1.0 };
         assert!(fine().check().is_ok());
         for bad in [
-            Bounds { residual: 0.3, ..fine() },
-            Bounds { diagonal: 5.0, ..fine() },
-            Bounds { inverse_per_step: 5.0, ..fine() },
-            Bounds { inverse: 1e4, ..fine() },
-            Bounds { row: f64::INFINITY, ..fine() },
-            Bounds { residual: f64::NAN, ..fine() },
+            NormBounds { residual: 0.3, ..fine() },
+            NormBounds { diagonal: 5.0, ..fine() },
+            NormBounds { inverse_per_step: 5.0, ..fine() },
+            NormBounds { inverse: 1e4, ..fine() },
+            NormBounds { row: f64::INFINITY, ..fine() },
+            NormBounds { residual: f64::NAN, ..fine() },
         ] {
             assert!(bad.check().is_err());
         }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn rows_times_the_inverse_are_unit_vectors() {
         for objective in Objective::BOTH {
-            let factor = Factor::of(&Weights::optimal(300, objective, 1e-6));
+            let factor = StateFactor::of(&Weights::optimal(300, objective, 1e-6));
             for t in [0, 1, 77, 299] {
                 let unit = factor.times_inverse(&factor.row(t));
                 let error = |(j, x): (usize, &f64)| (x - f64::from(u8::from(j == t))).abs();

@@ -175,7 +175,7 @@ fn the_factor_is_one_of_x() {
         let seed = seed as u64;
         let weights = Weights::evaluate(random_weights(seed, steps), random_weights(seed + 9, steps));
         let (_, x) = by_singular_values(&weights.rows, &weights.columns);
-        let factor = Factor::of(&weights);
+        let factor = StateFactor::of(&weights);
         let r = DMatrix::from_fn(steps, steps, |i, j| if j <= i { factor.row(i)[j] } else { 0.0 });
         let error = (r.transpose() * r - &x / x.diagonal().max()).amax();
         assert!(error < 1e-9, "{steps}: {error}");
@@ -236,7 +236,7 @@ fn spread_events_stay_below_the_bound() {
 fn releases_are_correctly_rounded() {
     for optimum in both(40) {
         let want = by_rationals(&integer_matrix(&optimum));
-        let coarse = || Filter::with_guard(Rows::Packed(optimum.matrix.clone()), None, 10);
+        let coarse = || TriangularCursor::with_guard(FilterRows::Packed(optimum.matrix.clone()), None, 10);
         let (mut usual, mut narrow) = (optimum.cursor(), coarse());
         for (step, want) in want.into_iter().enumerate() {
             assert_eq!(usual.advance(&mut noise), want, "{} step {step}", optimum.name());

@@ -57,7 +57,7 @@ impl Frozen {
         let ladder = Ladder::new(&weights.rows, &weights.columns, &weights.poles);
         let scale = weights.diagonal.iter().copied().fold(0.0, f64::max);
         let mut frozen = Self { states, numbers: vec![Number::default(); steps * states] };
-        let mut columns = Columns::new(states);
+        let mut columns = FrozenColumns::new(states);
         let mut fits = true;
         ladder.each_diagonal(|k, entries| {
             let numbers = &mut frozen.numbers[k * states..(k + 1) * states];
@@ -140,7 +140,7 @@ impl Frozen {
 }
 
 /// The columns from the last to the first.
-struct Columns {
+struct FrozenColumns {
     /// `h_k - Q_k 1`.
     left: Vec<f64>,
     /// `Q`, and the same for the sums of the entries.
@@ -149,7 +149,7 @@ struct Columns {
     largest: ColumnNorms,
 }
 
-impl Columns {
+impl FrozenColumns {
     fn new(states: usize) -> Self {
         Self {
             left: vec![0.0; states],

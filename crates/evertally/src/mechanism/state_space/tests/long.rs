@@ -1,7 +1,7 @@
 //! Long horizons and gaps: compared with the norms, with sums over all steps, and with another arithmetic.
 
 use super::*;
-use crate::mechanism::{Columns, Objective};
+use crate::mechanism::{ColumnScaling, Objective};
 
 /// The covariances of the words of a state that was all zeros.
 fn fresh_covariances(lazy: &LazyBlt, from: u64, to: u64) -> Vec<Vec<f64>> {
@@ -34,7 +34,7 @@ fn gaps(horizon: u64) -> Vec<(u64, u64)> {
 
 fn long_ones() -> Vec<Blt> {
     let mut found = vec![];
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         for horizon in [1 << 20, 1 << 40] {
             found.extend(given().into_iter().map(|buffers| Blt::new(horizon, columns, buffers).unwrap()));
         }
@@ -138,7 +138,7 @@ fn factors_are_those_of_the_closed_forms() {
 #[test]
 fn covariances_are_those_of_the_rows() {
     let horizon = 1 << 18;
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         let blt = Blt::optimised(horizon, columns, 6, Objective::Max).unwrap();
         let reads = [1, 77, 78, 5000, 5001, 5777, horizon / 2, horizon - 4000, horizon - 30, horizon - 29, horizon];
         let mut rows = vec![vec![0.0; horizon as usize]; reads.len()];
@@ -159,7 +159,7 @@ fn covariances_are_those_of_the_rows() {
 #[test]
 fn covariances_keep_their_digits() {
     for (buffers, horizon, normalized, s, t, [at_s, both, at_t]) in GOLDEN {
-        let columns = if normalized { Columns::Normalized } else { Columns::Plain };
+        let columns = if normalized { ColumnScaling::Normalized } else { ColumnScaling::Plain };
         let blt = Blt::new(horizon, columns, buffers.parse().unwrap()).unwrap();
         let found = covariances_of_reads(&blt.lazy(), &[s, t]);
         let scale = (at_s * at_t).sqrt();

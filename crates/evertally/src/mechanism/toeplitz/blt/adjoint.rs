@@ -1,35 +1,43 @@
 //! Derivatives of a function of a BLT's responses, by reverse accumulation.
 
-use crate::mechanism::state_space::response::{Modes, Pole, Response, Row, joined};
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, Pole, joined};
 
 /// The number of terms of a geometric sum, with `1 - θ_i^n`.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     pub(super) n: f64,
-    pub(super) decayed: Row,
+    pub(super) decayed: BufferRow,
 }
 
-/// Derivatives by everything a [`Response`] holds, and by `1 - θ` and `-ln θ` of the poles as if they were independent.
+/// Derivatives by everything a [`PartialFractions`] holds, and by `1 - θ` and `-ln θ` of the poles as if they were
+/// independent.
 #[derive(Default)]
 pub(super) struct Adjoint {
     direct: ByPoles,
     inverse: ByPoles,
-    echoes: Row,
-    pub(super) lambda: Row,
+    echoes: BufferRow,
+    pub(super) lambda: BufferRow,
     pub(super) floor: f64,
 }
 
 /// Derivatives by the poles of one response.
 #[derive(Default)]
 struct ByPoles {
-    q: Row,
-    a: Row,
+    q: BufferRow,
+    a: BufferRow,
 }
 
 impl ByPoles {
     /// Adds the derivatives of `square Σ w_i w_j V_ij + Σ linear_i w_j V_ij` with `V_ij = Σ_{s<n} (θ_i θ_j)^s`, by the
     /// poles here and by the weights `w` to `by_weight`.
-    fn add_quadratic(&mut self, modes: &Modes, terms: Terms, square: f64, linear: &Row, by_weight: &mut Row) {
+    fn add_quadratic(
+        &mut self,
+        modes: &Modes,
+        terms: Terms,
+        square: f64,
+        linear: &BufferRow,
+        by_weight: &mut BufferRow,
+    ) {
         let Modes { weights, poles, pairs } = modes;
         let Terms { n, decayed } = terms;
         for i in 0..poles.len() {
@@ -49,12 +57,12 @@ impl ByPoles {
 
 impl Adjoint {
     /// Adds `factor` times the derivatives of the squared column norm of `entries.n + 1` entries.
-    pub(super) fn add_column(&mut self, response: &Response, entries: Terms, factor: f64) {
-        self.direct.add_quadratic(&response.direct, entries, factor, &Row::default(), &mut self.echoes);
+    pub(super) fn add_column(&mut self, response: &PartialFractions, entries: Terms, factor: f64) {
+        self.direct.add_quadratic(&response.direct, entries, factor, &BufferRow::default(), &mut self.echoes);
     }
 
     /// Adds the derivatives of `square Σ λ_i λ_j V_ij + Σ linear_i λ_j V_ij` after `steps.n` steps.
-    pub(super) fn add_couplings(&mut self, response: &Response, steps: Terms, square: f64, linear: &Row) {
+    pub(super) fn add_couplings(&mut self, response: &PartialFractions, steps: Terms, square: f64, linear: &BufferRow) {
         self.inverse.add_quadratic(&response.inverse, steps, square, linear, &mut self.lambda);
     }
 
@@ -66,7 +74,7 @@ impl Adjoint {
     }
 
     /// The derivatives by the rates `-ln θ` of all poles, in ascending order.
-    pub(super) fn of_rates(mut self, response: &Response) -> Vec<f64> {
+    pub(super) fn of_rates(mut self, response: &PartialFractions) -> Vec<f64> {
         self.resolve_residues(response);
         let chained = |by: &ByPoles, modes: &Modes, i: usize| by.q[i] * (1.0 - modes.poles[i].q) + by.a[i];
         let pair = |i| [chained(&self.direct, &response.direct, i), chained(&self.inverse, &response.inverse, i)];
@@ -74,8 +82,8 @@ impl Adjoint {
     }
 
     /// Residues are products of differences of gaps: logarithmic derivatives.
-    fn resolve_residues(&mut self, response: &Response) {
-        let Response { direct, inverse, floor } = response;
+    fn resolve_residues(&mut self, response: &PartialFractions) {
+        let PartialFractions { direct, inverse, floor } = response;
         let by_floor = self.floor * floor;
         for i in 0..direct.poles.len() {
             let by_echo = self.echoes[i] * direct.weights[i];
@@ -89,7 +97,12 @@ impl Adjoint {
 }
 
 /// Adds `by_log` times the derivatives of `ln (Π_k (r_k - p_i) / Π_{k≠i} (p_k - p_i))`.
-fn add_echo(by_log: f64, i: usize, (own, by_own): (&[Pole], &mut Row), (others, by_others): (&[Pole], &mut Row)) {
+fn add_echo(
+    by_log: f64,
+    i: usize,
+    (own, by_own): (&[Pole], &mut BufferRow),
+    (others, by_others): (&[Pole], &mut BufferRow),
+) {
     for k in 0..own.len() {
         let share = by_log / (others[k].q - own[i].q);
         by_others[k] += share;

@@ -8,7 +8,7 @@
 //! computed from the result. The plain BLT has a single column scale, and its largest row is the last.
 
 use super::adjoint::{Adjoint, Terms};
-use crate::mechanism::state_space::response::{Pole, Response, Row, row};
+use crate::mechanism::state_space::response::{BufferRow, PartialFractions, Pole, row};
 
 /// Ratio of neighbouring grid steps.
 const RATIO: f64 = 1.2;
@@ -53,7 +53,7 @@ impl GridObjective {
     pub(super) fn evaluate(&self, y: &[f64]) -> (f64, Vec<f64>) {
         let rates = rates(y);
         let (poles, inverse) = interlaced(&rates);
-        let response = Response::of_poles(poles, inverse);
+        let response = PartialFractions::of_poles(poles, inverse);
         let mut adjoint = Adjoint::default();
         let columns = self.columns(&response);
         let norms: Vec<f64> = columns.iter().map(|column| 1.0 + response.direct.energy(&column.decayed)).collect();
@@ -62,7 +62,7 @@ impl GridObjective {
         } else {
             vec![1.0; self.steps.len()]
         };
-        let walk = Walk::forward(&response, &self.steps, &scales);
+        let walk = GridStates::forward(&response, &self.steps, &scales);
         let (mut value, shares) = self.aggregate(&walk.norms);
         let by_scale = walk.backward(&response, &shares, &mut adjoint);
         if self.normalized {
@@ -79,14 +79,14 @@ impl GridObjective {
     }
 
     /// The value with given column scales, which fall: steps up to a grid step have the scale of that step.
-    pub(super) fn with_scales(&self, response: &Response, scale: impl Fn(f64) -> f64) -> f64 {
+    pub(super) fn with_scales(&self, response: &PartialFractions, scale: impl Fn(f64) -> f64) -> f64 {
         let scales: Vec<f64> = self.steps.iter().map(|step| scale(*step)).collect();
-        self.aggregate(&Walk::forward(response, &self.steps, &scales).norms).0
+        self.aggregate(&GridStates::forward(response, &self.steps, &scales).norms).0
     }
 
     /// The columns whose norms matter, without their first entry: the longest; or, for a normalized BLT, the one that
     /// begins at each grid step, whose norm is the scale of the steps before.
-    fn columns(&self, response: &Response) -> Vec<Terms> {
+    fn columns(&self, response: &PartialFractions) -> Vec<Terms> {
         let horizon = self.steps[self.steps.len() - 1];
         let first = if self.normalized { &self.steps[..] } else { &[1.0] };
         first.iter().map(|step| horizon - step).map(|n| Terms { n, decayed: response.direct.decayed(n) }).collect()
@@ -155,13 +155,13 @@ fn chain_to_coordinates(y: &[f64], rates: &[f64], gradient: &mut [f64]) {
 }
 
 /// The states of [`RowFigures`](super::figures::RowFigures) at the grid steps, kept for the backward pass.
-struct Walk {
-    ranges: Vec<Range>,
+struct GridStates {
+    ranges: Vec<GridSegment>,
     norms: Vec<f64>,
 }
 
 /// Values for the steps between two grid steps, which have one scale.
-struct Range {
+struct GridSegment {
     /// Number of steps.
     length: f64,
     /// All steps up to the last of them.
@@ -170,20 +170,20 @@ struct Range {
     /// The amount by which the scale falls at the end.
     fall: f64,
     /// `K` before the range.
-    before: Row,
+    before: BufferRow,
     /// `1 - θ̂^m`.
-    decayed: Row,
+    decayed: BufferRow,
     /// At the end, before the scale falls: `K`, `Σ_j λ_j V_ij`, `Σ λ K` and `Σ λ λ V`.
-    covariances: Row,
-    couplings: Row,
+    covariances: BufferRow,
+    couplings: BufferRow,
     crossed: f64,
     coupled: f64,
 }
 
-impl Walk {
-    fn forward(response: &Response, steps: &[f64], scales: &[f64]) -> Self {
-        let Response { inverse, floor, .. } = response;
-        let (mut variance, mut before, mut start) = (0.0, Row::default(), 0.0);
+impl GridStates {
+    fn forward(response: &PartialFractions, steps: &[f64], scales: &[f64]) -> Self {
+        let PartialFractions { inverse, floor, .. } = response;
+        let (mut variance, mut before, mut start) = (0.0, BufferRow::default(), 0.0);
         let mut walk = Self { ranges: Vec::with_capacity(steps.len()), norms: Vec::with_capacity(steps.len()) };
         for (p, (last, scale)) in steps.iter().copied().zip(scales.iter().copied()).enumerate() {
             let (length, fall) = (last - start, scale - scales.get(p + 1).unwrap_or(&scale));
@@ -195,7 +195,7 @@ impl Walk {
             let (crossed, coupled) = (inverse.weighted(&covariances), inverse.weighted(&couplings));
             variance += scale * scale * floor * floor * length;
             walk.norms.push(variance + scale * (2.0 * crossed + scale * coupled));
-            walk.ranges.push(Range {
+            walk.ranges.push(GridSegment {
                 length,
                 so_far,
                 scale,
@@ -215,12 +215,12 @@ impl Walk {
     }
 
     /// Adds the derivatives of `Σ shares · norms` by poles and residues to `adjoint`; returns those by the scales.
-    fn backward(&self, response: &Response, shares: &[f64], adjoint: &mut Adjoint) -> Vec<f64> {
-        let Response { inverse, floor, .. } = response;
+    fn backward(&self, response: &PartialFractions, shares: &[f64], adjoint: &mut Adjoint) -> Vec<f64> {
+        let PartialFractions { inverse, floor, .. } = response;
         let mut by_scale = vec![0.0; shares.len()];
-        let (mut variance, mut covariances) = (0.0, Row::default()); // derivatives by the state after the range
+        let (mut variance, mut covariances) = (0.0, BufferRow::default()); // derivatives by the state after the range
         for (p, (range, share)) in self.ranges.iter().zip(shares.iter().copied()).enumerate().rev() {
-            let Range { length: m, scale, fall, crossed, coupled, .. } = *range;
+            let GridSegment { length: m, scale, fall, crossed, coupled, .. } = *range;
             // The fall of the scale, and the norm at the end of the range.
             let product: f64 = covariances.iter().zip(range.couplings).map(|(k, y)| k * y).sum();
             let by_fall = 2.0 * variance * (crossed + fall * coupled) + product;

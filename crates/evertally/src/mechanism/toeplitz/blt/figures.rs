@@ -16,7 +16,7 @@
 //! geometric.
 
 use crate::mechanism::MAX_BUFFERS;
-use crate::mechanism::state_space::response::{Modes, Response, Row, joined, sum_of_sums};
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, sum_of_sums};
 use crate::mechanism::state_space::segments::Segment;
 
 /// The largest row norm is known to this relative error.
@@ -24,7 +24,7 @@ const MAX_TOLERANCE: f64 = 1e-7;
 
 /// `M` and its covariances at the start of a segment.
 #[derive(Clone, Copy, Debug)]
-struct Stage {
+struct SegmentState {
     /// Steps before the segment.
     before: u64,
     /// Last step of the segment.
@@ -34,35 +34,40 @@ struct Stage {
     /// `v`.
     variance: f64,
     /// `K`.
-    covariances: Row,
+    covariances: BufferRow,
 }
 
 /// `‖L_t‖²` of every step in `O(d² + log T)`, with the largest and the mean.
 #[derive(Clone, Debug)]
 pub(super) struct RowFigures {
-    response: Response,
-    stages: Vec<Stage>,
+    response: PartialFractions,
+    stages: Vec<SegmentState>,
     max: f64,
     mean: f64,
 }
 
 impl RowFigures {
     /// From a response and segments of weights `2^weight_bits / D`.
-    pub(super) fn new(response: Response, segments: &[Segment], weight_bits: u32) -> Self {
+    pub(super) fn new(response: PartialFractions, segments: &[Segment], weight_bits: u32) -> Self {
         let mut figures = Self { response, stages: Vec::with_capacity(segments.len()), max: 0.0, mean: 0.0 };
         let scale = |segment: &Segment| libm::exp2(f64::from(weight_bits)) / f64::from(segment.weight);
-        let first =
-            Stage { before: 0, last: 0, scale: scale(&segments[0]), variance: 0.0, covariances: Row::default() };
+        let first = SegmentState {
+            before: 0,
+            last: 0,
+            scale: scale(&segments[0]),
+            variance: 0.0,
+            covariances: BufferRow::default(),
+        };
         for segment in segments {
             let stage = figures.stages.last().map_or(first, |stage| figures.after(stage, scale(segment)));
-            figures.stages.push(Stage { last: segment.last, ..stage });
+            figures.stages.push(SegmentState { last: segment.last, ..stage });
         }
         figures.max = figures.largest();
         figures.mean = figures.total() / segments[segments.len() - 1].last as f64;
         figures
     }
 
-    pub(super) fn response(&self) -> &Response {
+    pub(super) fn response(&self) -> &PartialFractions {
         &self.response
     }
 
@@ -92,8 +97,8 @@ impl RowFigures {
     }
 
     /// `‖L_t‖²` as a part that grows with the step inside its segment, and a part that falls.
-    fn parts(&self, stage: &Stage, step: u64) -> (f64, f64) {
-        let Response { inverse, floor, .. } = &self.response;
+    fn parts(&self, stage: &SegmentState, step: u64) -> (f64, f64) {
+        let PartialFractions { inverse, floor, .. } = &self.response;
         let m = (step - stage.before) as f64;
         let decayed = inverse.decayed(m);
         let (mut gained, mut kept) = (0.0, 0.0);
@@ -129,8 +134,8 @@ impl RowFigures {
     }
 
     /// `v` and `K` of a step of a stage, before any fall there.
-    fn walk(&self, stage: &Stage, step: u64) -> (f64, Row) {
-        let Response { inverse, floor, .. } = &self.response;
+    fn walk(&self, stage: &SegmentState, step: u64) -> (f64, BufferRow) {
+        let PartialFractions { inverse, floor, .. } = &self.response;
         let m = (step - stage.before) as f64;
         let decayed = inverse.decayed(m);
         let mut covariances = stage.covariances;
@@ -141,14 +146,14 @@ impl RowFigures {
     }
 
     /// The start of the next segment, which has this scale.
-    fn after(&self, stage: &Stage, scale: f64) -> Stage {
+    fn after(&self, stage: &SegmentState, scale: f64) -> SegmentState {
         let inverse = &self.response.inverse;
         let fall = stage.scale - scale;
         let couplings = inverse.couplings(&inverse.decayed(stage.last as f64));
         let (walk, mut covariances) = self.walk(stage, stage.last);
         let variance = walk + fall * (2.0 * inverse.weighted(&covariances) + fall * inverse.weighted(&couplings));
         covariances.iter_mut().zip(couplings).for_each(|(covariance, coupling)| *covariance += fall * coupling);
-        Stage { before: stage.last, last: 0, scale, variance, covariances }
+        SegmentState { before: stage.last, last: 0, scale, variance, covariances }
     }
 
     /// The largest `‖L_t‖²`, by bisection of the segments that may exceed the known maximum.
@@ -173,7 +178,7 @@ impl RowFigures {
 
     /// `Σ_t ‖L_t‖²`.
     fn total(&self) -> f64 {
-        let Response { inverse, floor, .. } = &self.response;
+        let PartialFractions { inverse, floor, .. } = &self.response;
         let (mut total, mut coupled) = (0.0, 0.0);
         for stage in &self.stages {
             let m = (stage.last - stage.before) as f64;

@@ -6,9 +6,9 @@ use super::{figures::RowFigures, participation};
 use crate::Result;
 use crate::mechanism::MAX_BUFFERS;
 use crate::mechanism::name::buffers::{Buffers, FRACTION_BITS};
-use crate::mechanism::state_space::response::Response;
+use crate::mechanism::state_space::response::PartialFractions;
 use crate::mechanism::state_space::segments;
-use crate::mechanism::{Columns, Objective, Participation};
+use crate::mechanism::{ColumnScaling, Objective, Participation};
 use crate::number::descent::{minimise, minimum};
 
 /// Exponents by which the maximum is softened, one descent after the other.
@@ -24,11 +24,13 @@ const MAX_STEPS: usize = 40;
 const MIN_GAIN: f64 = 1e-4;
 
 /// The best buffers found, for the maximum or the mean over the steps.
-pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: Objective) -> Result<Buffers> {
+pub(super) fn buffers(horizon: u64, columns: ColumnScaling, count: usize, objective: Objective) -> Result<Buffers> {
     let aims = match (objective, columns) {
         (Objective::Mean, _) => vec![GridObjective::mean(horizon, columns.are_normalized())],
-        (Objective::Max, Columns::Plain) => vec![GridObjective::max(horizon, false, 1.0)],
-        (Objective::Max, Columns::Normalized) => POWERS.map(|power| GridObjective::max(horizon, true, power)).into(),
+        (Objective::Max, ColumnScaling::Plain) => vec![GridObjective::max(horizon, false, 1.0)],
+        (Objective::Max, ColumnScaling::Normalized) => {
+            POWERS.map(|power| GridObjective::max(horizon, true, power)).into()
+        }
     };
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
     let descend = |point, aim: &GridObjective| near(&start, point, |y| aim.evaluate(y));
@@ -45,7 +47,7 @@ pub(super) fn buffers_for(
 ) -> Vec<Buffers> {
     let figure = |y: &[f64]| {
         let (poles, inverse) = interlaced(&rates(y));
-        let response = Response::of_poles(poles, inverse);
+        let response = PartialFractions::of_poles(poles, inverse);
         let squared = participation::plain(&response, horizon, participation);
         let rows = RowFigures::new(response, &segments::plain(horizon), 0);
         libm::log(squared * objective.of(rows.max(), rows.mean()))
@@ -70,7 +72,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon
     let figure = |y: &[f64], aim: &GridObjective| {
         let (poles, inverse) = interlaced(&rates(y));
-        let response = Response::of_poles(poles, inverse);
+        let response = PartialFractions::of_poles(poles, inverse);
         let norms = Closed::new(&response.direct, runs);
         // The scale is the length of the pattern that ends there; so the longest pattern has length 1.
         aim.with_scales(&response, |step| libm::sqrt(norms.at(horizon as f64 - step.max(first))))
@@ -89,7 +91,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
 /// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole
 /// mechanisms, in which column weights are rounded: slopes are measured over longer distances.
 pub(super) fn buffers_near(others: Buffers, figure: impl Fn(Buffers) -> Option<f64>) -> Option<Buffers> {
-    let Response { direct, inverse, .. } = Response::of_buffers(&others);
+    let PartialFractions { direct, inverse, .. } = PartialFractions::of_buffers(&others);
     let mut rates: Vec<f64> = direct.poles.iter().chain(&inverse.poles).map(|pole| pole.a).collect();
     rates.sort_unstable_by(f64::total_cmp);
     let mut point = coordinates(&rates);
@@ -142,7 +144,7 @@ fn start_with(horizon: u64, count: usize, fastest: f64) -> Vec<f64> {
 /// The integers nearest to a point.
 fn frozen(point: &[f64]) -> Result<Buffers> {
     let (poles, inverse) = interlaced(&rates(point));
-    let response = Response::of_poles(poles, inverse);
+    let response = PartialFractions::of_poles(poles, inverse);
     let one = (1u64 << FRACTION_BITS) as f64;
     let decays: Vec<u64> =
         response.direct.poles.iter().map(|pole| (1 << FRACTION_BITS) - (pole.q * one).round() as u64).collect();

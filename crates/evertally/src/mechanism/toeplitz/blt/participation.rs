@@ -18,9 +18,9 @@
 use super::runs::WeightedColumns;
 use crate::mechanism::MAX_BUFFERS;
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::{self, Columns};
+use crate::mechanism::accounting::chain::{self, ColumnProducts};
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::state_space::response::{Modes, Response, Row, joined, row};
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
 use crate::mechanism::state_space::segments::Segment;
 use crate::privacy::Spread;
 
@@ -34,26 +34,29 @@ const MAX_BLOCK_PAIRS: u64 = 1 << 14;
 const MAX_PATTERN_STEPS: u64 = 1 << 16;
 
 /// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
-pub(super) fn plain(response: &Response, horizon: u64, participation: Participation) -> f64 {
+pub(super) fn plain(response: &PartialFractions, horizon: u64, participation: Participation) -> f64 {
     sums_of_columns(response, horizon, participation.separation(), &[participation.within(horizon)])[0]
 }
 
 /// The same for several numbers of steps, in non-decreasing order, that fit the horizon. `O(d² min(k, 2^16))` for the
 /// largest.
-fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: &[u64]) -> Vec<f64> {
+fn sums_of_columns(response: &PartialFractions, horizon: u64, separation: u64, numbers: &[u64]) -> Vec<f64> {
     let modes = &response.direct;
     // θ^b = θ^(b-1) θ, and the remainder of a column after b - 1 steps.
     let kept = row(modes.poles.iter().map(|pole| libm::exp(-((separation - 1) as f64) * pole.a)));
-    let next = |p: &Row| row(modes.poles.iter().enumerate().map(|(i, pole)| 1.0 + kept[i] * (1.0 - pole.q) * p[i]));
-    let echoes = |before: &Row| (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum::<f64>();
-    let first = |before: &Row| (1.0 + echoes(before)) * (1.0 + echoes(before));
+    let next =
+        |p: &BufferRow| row(modes.poles.iter().enumerate().map(|(i, pole)| 1.0 + kept[i] * (1.0 - pole.q) * p[i]));
+    let echoes =
+        |before: &BufferRow| (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum::<f64>();
+    let first = |before: &BufferRow| (1.0 + echoes(before)) * (1.0 + echoes(before));
     let pairs = energies(modes, separation - 1);
-    let stretch = |before: &Row, now: &Row| {
+    let stretch = |before: &BufferRow, now: &BufferRow| {
         let rest = if separation == 1 { 0.0 } else { energy(now, &pairs) };
         first(before) + rest
     };
-    let end = |length: u64, before: &Row, now: &Row| first(before) + energy(now, &energies(modes, length - 1));
-    let (mut sum, mut before, mut added) = (0.0, Row::default(), 0);
+    let end =
+        |length: u64, before: &BufferRow, now: &BufferRow| first(before) + energy(now, &energies(modes, length - 1));
+    let (mut sum, mut before, mut added) = (0.0, BufferRow::default(), 0);
     let mut squared = |times: &u64| {
         let times = *times;
         let last = horizon - (times - 1) * separation; // fits: times ≤ ⌈T/b⌉
@@ -82,7 +85,7 @@ fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: 
 /// the steps `1, 1+b, …` and the rest in the step that follows. (Exchanging events, and moving them to earlier steps or
 /// closer to each other, increases the norm; in a packed pattern, giving the rest to the last step loses least.) For
 /// several numbers of events, in non-decreasing order. `O(d² min(k, 2^16))` for the largest.
-pub(super) fn packed(response: &Response, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
+pub(super) fn packed(response: &PartialFractions, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
     let separation = unit.separation;
     let patterns: Vec<_> = events.iter().map(|events| unit.pattern(*events, horizon)).collect();
     let numbers: Vec<u64> = patterns.iter().map(|(full, _)| *full).collect();
@@ -131,7 +134,7 @@ impl Packing {
 }
 
 /// `ω_i ω_j Σ_{m<n} (θ_i θ_j)^m`.
-fn energies(modes: &Modes, n: u64) -> [Row; MAX_BUFFERS] {
+fn energies(modes: &Modes, n: u64) -> [BufferRow; MAX_BUFFERS] {
     let (decayed, weights) = (modes.decayed(n as f64), &modes.weights);
     std::array::from_fn(|i| {
         let term = |j: usize| weights[i] * weights[j] * joined(decayed[i], decayed[j]) * modes.pairs[i][j];
@@ -140,14 +143,14 @@ fn energies(modes: &Modes, n: u64) -> [Row; MAX_BUFFERS] {
 }
 
 /// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`, from the [sums](energies) for every pair. Unused buffers add nothing.
-fn energy(factors: &Row, pairs: &[Row; MAX_BUFFERS]) -> f64 {
-    let with = |pairs: &Row| pairs.iter().zip(factors).map(|(pair, factor)| pair * factor).sum::<f64>();
+fn energy(factors: &BufferRow, pairs: &[BufferRow; MAX_BUFFERS]) -> f64 {
+    let with = |pairs: &BufferRow| pairs.iter().zip(factors).map(|(pair, factor)| pair * factor).sum::<f64>();
     factors.iter().zip(pairs).map(|(factor, pairs)| factor * with(pairs)).sum()
 }
 
 /// The bound by pairs for columns with the weights of these segments. `O(d² S log k)` for `S` segments.
 pub(super) fn normalized(
-    response: &Response,
+    response: &PartialFractions,
     segments: &[Segment],
     weight_bits: u32,
     horizon: u64,
@@ -185,13 +188,13 @@ pub(super) fn normalized(
 
 /// Columns that are merged into blocks.
 struct LongColumns<'a> {
-    response: &'a Response,
+    response: &'a PartialFractions,
     horizon: u64,
     /// It does not fall.
     weight: &'a dyn Fn(u64) -> f64,
 }
 
-impl Columns for LongColumns<'_> {
+impl ColumnProducts for LongColumns<'_> {
     fn steps(&self) -> usize {
         usize::try_from(self.horizon).unwrap_or(usize::MAX)
     }
@@ -217,7 +220,7 @@ impl Columns for LongColumns<'_> {
 }
 
 /// `G` of columns `distance` apart, the later one with `n ≥ 1` entries.
-fn inner_product(response: &Response, n: u64, distance: u64) -> f64 {
+fn inner_product(response: &PartialFractions, n: u64, distance: u64) -> f64 {
     if distance == 0 {
         return response.column_norm_squared(n as f64);
     }
@@ -230,13 +233,13 @@ fn inner_product(response: &Response, n: u64, distance: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
+    use crate::mechanism::{Blt, ColumnScaling, Mechanism, Objective, Participation};
 
     /// Over many steps, in blocks of steps: hardly above a row of steps.
     #[test]
     fn blocks_of_many_steps() {
         let horizon = 1u64 << 20;
-        let blt = Blt::best(horizon, Columns::Normalized, Objective::Max).unwrap();
+        let blt = Blt::best(horizon, ColumnScaling::Normalized, Objective::Max).unwrap();
         let response = blt.figures.response();
         let segments = blt.constants.segments();
         let weight = |step: u64| {
@@ -274,7 +277,7 @@ mod tests {
                     (blt.participation_squared(participation) * row).sqrt()
                 };
                 let [plain, normalized] =
-                    Columns::BOTH.map(|columns| Blt::best_for(2000, columns, objective, participation).unwrap());
+                    ColumnScaling::BOTH.map(|columns| Blt::best_for(2000, columns, objective, participation).unwrap());
                 let ratio = figure(&plain) / want;
                 assert!(ratio < 1.01, "{most} steps {separation} apart, {objective}: {ratio} times as much");
                 let ratio = figure(&normalized) / figure(&plain);

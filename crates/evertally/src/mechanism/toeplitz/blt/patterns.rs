@@ -5,15 +5,15 @@
 //!
 //! **Lemma.** `ρ_d(n)` does not fall as `n` grows. *Proof.* `Σ ω_i/θ_i < 1` ([`Buffers`](super::Buffers)), so
 //! `c_m = ∫ θ^m dμ` for a positive measure `μ` on `[0, 1)`, with the rest of the mass at 0. By Cauchy and Schwarz
-//! `c_m² ≤ c_{m-1} c_{m+1}`: the sequence falls, and `c_{m+d}/c_m` grows with `m`. Let `f(n) = Σ_{m<n} c_m c_{m+d}`, so that
-//! `ρ_d(n) = f(n) / (D(n) D(n+d))`. As `f(n) = Σ_{m<n} c_m² (c_{m+d}/c_m) ≤ D(n)² c_{n+d}/c_n`,
+//! `c_m² ≤ c_{m-1} c_{m+1}`: the sequence falls, and `c_{m+d}/c_m` grows with `m`. Let `f(n) = Σ_{m<n} c_m c_{m+d}`, so
+//! that `ρ_d(n) = f(n) / (D(n) D(n+d))`. As `f(n) = Σ_{m<n} c_m² (c_{m+d}/c_m) ≤ D(n)² c_{n+d}/c_n`,
 //!
 //! ```text
 //! f(n+1)/f(n) = 1 + c_n c_{n+d}/f(n) ≥ 1 + c_n²/D(n)² = D(n+1)²/D(n)².
 //! ```
 //!
-//! As `c` falls and `D` grows, `D(n+1)²/D(n)² ≥ D(n+d+1)²/D(n+d)²`. So `f` grows at least as fast as the geometric mean of
-//! `D(n)²` and `D(n+d)²`, which is the denominator. ∎
+//! As `c` falls and `D` grows, `D(n+1)²/D(n)² ≥ D(n+d+1)²/D(n+d)²`. So `f` grows at least as fast as the geometric mean
+//! of `D(n)²` and `D(n+d)²`, which is the denominator. ∎
 //!
 //! So the chains of [`chain`](crate::mechanism::accounting::chain) are largest if every step of a pattern is as early
 //! as possible: at `t_k = 1 + (k-1)b`. With `Q_k = 1 + 2 Σ_{i<k} G_{t_i t_k}` and `f_k = 2 G_{t_1 t_k}` (`f_1 = 0`)
@@ -29,15 +29,15 @@
 
 use super::participation::Packing;
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::state_space::response::{Modes, Response, Row, joined, row};
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
 
 /// Decays are computed from those of the next step of a pattern, and from scratch once every this many steps.
 const CHUNK: u64 = 64;
 
 /// The largest squared norms for several numbers of events, in non-decreasing order, rounded up. `O(k d²)` for `k`
 /// steps with events.
-pub(super) fn normalized(response: &Response, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
-    let mut rows = Rows::new(&response.direct, horizon, unit.separation);
+pub(super) fn normalized(response: &PartialFractions, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
+    let mut rows = PatternSteps::new(&response.direct, horizon, unit.separation);
     let squared = |events: &u64| {
         let (full, rest) = unit.pattern(*events, horizon);
         while rows.number < full + u64::from(rest > 0.0) {
@@ -57,18 +57,18 @@ pub(super) fn normalized(response: &Response, horizon: u64, unit: &Packing, even
 }
 
 /// The steps of a packed pattern, one after the other.
-struct Rows<'a> {
+struct PatternSteps<'a> {
     modes: &'a Modes,
     horizon: u64,
     separation: u64,
     /// `θ^(b-1)` and `1 - θ^b`.
-    kept: Row,
-    apart: Row,
+    kept: BufferRow,
+    apart: BufferRow,
     /// `1 - θ^(n-1)` of the following steps, the next one last.
-    ahead: Vec<Row>,
+    ahead: Vec<BufferRow>,
     /// `Σ_{i<k} w_i θ^((k-i)b-1)`, and the part of the first step.
-    echoes: Row,
-    first: Row,
+    echoes: BufferRow,
+    first: BufferRow,
     /// Steps added so far.
     number: u64,
     /// `Σ Q_k`.
@@ -79,7 +79,7 @@ struct Rows<'a> {
     least: f64,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> PatternSteps<'a> {
     fn new(modes: &'a Modes, horizon: u64, separation: u64) -> Self {
         let kept = row(modes.poles.iter().map(|pole| libm::exp(-((separation - 1) as f64) * pole.a)));
         Self {
@@ -89,8 +89,8 @@ impl<'a> Rows<'a> {
             kept,
             apart: modes.decayed(separation as f64),
             ahead: Vec::with_capacity(CHUNK as usize),
-            echoes: Row::default(),
-            first: Row::default(),
+            echoes: BufferRow::default(),
+            first: BufferRow::default(),
             number: 0,
             sums: 0.0,
             farthest: 0.0,
@@ -105,7 +105,7 @@ impl<'a> Rows<'a> {
         let weight = 1.0 / libm::sqrt(1.0 + modes.weighted(&couplings));
         let count = modes.poles.len();
         let partner = |i: usize| modes.weights[i] * (1.0 + (1.0 - modes.poles[i].q) * couplings[i]);
-        let product = |of: &Row| 2.0 * weight * (0..count).map(|i| partner(i) * of[i]).sum::<f64>();
+        let product = |of: &BufferRow| 2.0 * weight * (0..count).map(|i| partner(i) * of[i]).sum::<f64>();
         let own = 1.0 + product(&self.echoes);
         self.farthest += product(&self.first);
         self.sums += own;
@@ -119,7 +119,7 @@ impl<'a> Rows<'a> {
     }
 
     /// `1 - θ^(n-1)` of the next step.
-    fn decayed(&mut self) -> Row {
+    fn decayed(&mut self) -> BufferRow {
         if self.ahead.is_empty() {
             let room = self.horizon.div_ceil(self.separation);
             let end = (self.number + CHUNK).min(room);

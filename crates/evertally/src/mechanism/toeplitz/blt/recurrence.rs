@@ -26,9 +26,9 @@
 //! differ by less than `E √T` more, in L2 norm, than the matrix says ([`rounding_slack`]).
 //!
 //! **Sizes.** `|x_t| < 2^64`, `W ≤ 2^14`, `T ≤ 2^44` (above `2^40` in parts of longer mechanisms only), `θ < 1` and
-//! `Σ ω_i < 1` give `B < 2^122` and, in units of `2^-64`, below `2^186`; `n < 2^b · 2^123`. Draws are below `2^127`, the
-//! absolute sum of the coefficients of `C⁻¹` is below 2, so that `w < 2^128 + 2^b · 2^78 + 4` and `B' < 2^44 w`: below
-//! `2^238` with the fractional bits. The sum of
+//! `Σ ω_i < 1` give `B < 2^122` and, in units of `2^-64`, below `2^186`; `n < 2^b · 2^123`. Draws are below `2^127`,
+//! the absolute sum of the coefficients of `C⁻¹` is below 2, so that `w < 2^128 + 2^b · 2^78 + 4` and `B' < 2^44 w`:
+//! below `2^238` with the fractional bits. The sum of
 //! the data inside a segment is below `2^64`.
 
 use crate::mechanism::MAX_BUFFERS;
@@ -76,7 +76,7 @@ impl Constants {
 
 /// The cursor of a BLT. It has seen the data, and its memory contains them.
 #[derive(Clone, Debug)]
-pub(super) struct Recurrence {
+pub(super) struct BltCursor {
     constants: Arc<Constants>,
     step: u64,
     /// Index of the segment of the last step.
@@ -91,7 +91,7 @@ pub(super) struct Recurrence {
     last: i128,
 }
 
-impl Recurrence {
+impl BltCursor {
     pub(super) fn new(constants: Arc<Constants>) -> Self {
         let buffers = [(Wide::default(), Wide::default()); MAX_BUFFERS];
         Self { constants, step: 0, segment: 0, buffers, run: Wide::default(), settled: 0, last: 0 }
@@ -139,7 +139,7 @@ impl Recurrence {
     }
 }
 
-impl Cursor for Recurrence {
+impl Cursor for BltCursor {
     fn step(&self) -> u64 {
         self.step
     }

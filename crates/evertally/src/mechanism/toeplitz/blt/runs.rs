@@ -10,24 +10,24 @@
 //! sum of `d` exponentials.
 
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::Columns;
-use crate::mechanism::state_space::response::{Modes, Response, Row, joined, row};
+use crate::mechanism::accounting::chain::ColumnProducts;
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
 
 /// Longest horizon of weights for a pattern: a table of 8 MB.
 pub(super) const MAX_STEPS: u64 = 1 << 20;
 
 /// `N(0)²`, of a pattern that fits the horizon. `O(kb d)`.
-pub(super) fn last_squared(response: &Response, runs: Participation) -> f64 {
+pub(super) fn last_squared(response: &PartialFractions, runs: Participation) -> f64 {
     let (most, separation) = (runs.most(), runs.separation());
-    let sums = Sums::new(&response.direct, separation);
+    let sums = ColumnSums::new(&response.direct, separation);
     (1..=most).map(|n| sums.squares(n, most, separation)).sum()
 }
 
 /// `N(x)²` for every `x < T`. `O((T + kb) d)`.
-pub(super) fn norms_squared(response: &Response, horizon: u64, runs: Participation) -> Vec<f64> {
+pub(super) fn norms_squared(response: &PartialFractions, horizon: u64, runs: Participation) -> Vec<f64> {
     let runs = runs.over(horizon);
     let (most, modes) = (runs.most(), &response.direct);
-    let sums = Sums::new(modes, runs.separation());
+    let sums = ColumnSums::new(modes, runs.separation());
     let mut squared = last_squared(response, runs);
     let whole = row((0..modes.poles.len()).map(|i| sums.columns(i, most)));
     let mut echo = modes.weights;
@@ -52,14 +52,14 @@ pub(super) fn weights(norms_squared: &[f64], runs: Participation) -> Vec<f64> {
 }
 
 /// Sums of columns, `b` apart.
-struct Sums<'a> {
+struct ColumnSums<'a> {
     modes: &'a Modes,
     separation: f64,
     /// `1 - θ^b`.
-    apart: Row,
+    apart: BufferRow,
 }
 
-impl<'a> Sums<'a> {
+impl<'a> ColumnSums<'a> {
     fn new(modes: &'a Modes, separation: u64) -> Self {
         let separation = separation as f64;
         Self { modes, separation, apart: modes.decayed(separation) }
@@ -95,13 +95,13 @@ impl<'a> Sums<'a> {
 pub(super) struct Closed<'a> {
     modes: &'a Modes,
     before: f64,
-    whole: Row,
+    whole: BufferRow,
 }
 
 impl<'a> Closed<'a> {
     pub(super) fn new(modes: &'a Modes, runs: Participation) -> Self {
         let (most, separation) = (runs.most(), runs.separation());
-        let sums = Sums::new(modes, separation);
+        let sums = ColumnSums::new(modes, separation);
         let count = modes.poles.len();
         let whole = row((0..count).map(|i| sums.columns(i, most)));
         let before = if most.saturating_mul(separation) <= 64 {
@@ -152,14 +152,14 @@ fn closed_before(modes: &Modes, most: f64, separation: f64) -> f64 {
 
 /// The columns of `C` with weights per step, as chains need them.
 pub(super) struct WeightedColumns<'a> {
-    response: &'a Response,
+    response: &'a PartialFractions,
     weights: Vec<f64>,
     /// `ω_i (1 + θ_i Σ_k ω_k Σ_m (θ_i θ_k)^m)` for the column of every step.
-    partners: Vec<Row>,
+    partners: Vec<BufferRow>,
 }
 
 impl<'a> WeightedColumns<'a> {
-    pub(super) fn new(response: &'a Response, weights: Vec<f64>) -> Self {
+    pub(super) fn new(response: &'a PartialFractions, weights: Vec<f64>) -> Self {
         let modes = &response.direct;
         let horizon = weights.len();
         let of_step = |t: usize| {
@@ -170,11 +170,11 @@ impl<'a> WeightedColumns<'a> {
     }
 
     /// `G` of the unweighted columns at a distance, the later one that of a step (from 0).
-    fn product(&self, kept: &Row, t: usize) -> f64 {
+    fn product(&self, kept: &BufferRow, t: usize) -> f64 {
         self.partners[t].iter().zip(kept).map(|(partner, kept)| partner * kept).sum()
     }
 
-    fn kept(&self, distance: usize) -> Row {
+    fn kept(&self, distance: usize) -> BufferRow {
         row(self.response.direct.poles.iter().map(|pole| libm::exp(-((distance - 1) as f64) * pole.a)))
     }
 
@@ -183,7 +183,7 @@ impl<'a> WeightedColumns<'a> {
     }
 }
 
-impl Columns for WeightedColumns<'_> {
+impl ColumnProducts for WeightedColumns<'_> {
     fn steps(&self) -> usize {
         self.weights.len()
     }

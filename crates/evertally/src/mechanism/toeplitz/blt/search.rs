@@ -1,7 +1,7 @@
 //! Good buffers for a horizon and a unit.
 
 use super::{Blt, BufferChoice, Buffers, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
-use crate::mechanism::{Columns, Criterion, Mechanism, Objective, Participation, check_horizon};
+use crate::mechanism::{ColumnScaling, Criterion, Mechanism, Objective, Participation, check_horizon};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 
@@ -24,12 +24,12 @@ impl Blt {
     /// If a number is out of range, or the horizon is too short for that many buffers.
     ///
     /// ```
-    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
-    /// let blt = Blt::optimised(1024, Columns::Normalized, 4, Objective::Max)?;
+    /// use evertally::mechanism::{Blt, ColumnScaling, Mechanism, Objective};
+    /// let blt = Blt::optimised(1024, ColumnScaling::Normalized, 4, Objective::Max)?;
     /// assert!(blt.max_row_norm_squared() * blt.column_norms().l2_squared < 9.5); // the square root has 10.71
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn optimised(horizon: u64, columns: Columns, buffers: usize, objective: Objective) -> Result<Self> {
+    pub fn optimised(horizon: u64, columns: ColumnScaling, buffers: usize, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, Scaling::of(columns).stem())?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
@@ -44,7 +44,7 @@ impl Blt {
     ///
     /// # Errors
     /// If the horizon is out of range.
-    pub fn best(horizon: u64, columns: Columns, objective: Objective) -> Result<Self> {
+    pub fn best(horizon: u64, columns: ColumnScaling, objective: Objective) -> Result<Self> {
         let mut best = Self::optimised(horizon, columns, 1, objective)?;
         let mut last_gain = 1.0;
         for count in 2..=MAX_BUFFERS {
@@ -71,17 +71,17 @@ impl Blt {
     /// If the horizon is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
+    /// use evertally::mechanism::{Blt, ColumnScaling, Mechanism, Objective, Participation};
     /// let epochs = Participation::new(20, 100)?;
-    /// let any = Blt::best(2000, Columns::Plain, Objective::Max)?;
-    /// let best = Blt::best_for(2000, Columns::Plain, Objective::Max, epochs)?;
+    /// let any = Blt::best(2000, ColumnScaling::Plain, Objective::Max)?;
+    /// let best = Blt::best_for(2000, ColumnScaling::Plain, Objective::Max, epochs)?;
     /// let figure = |blt: &Blt| blt.participation_squared(epochs) * blt.max_row_norm_squared();
     /// assert!(figure(&best).sqrt() < 0.85 * figure(&any).sqrt());
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn best_for(
         horizon: u64,
-        columns: Columns,
+        columns: ColumnScaling,
         objective: Objective,
         participation: Participation,
     ) -> Result<Self> {
@@ -113,7 +113,7 @@ impl Blt {
     /// If the horizon is out of range, or the criterion applies to no candidate.
     pub fn best_by(
         horizon: u64,
-        columns: Columns,
+        columns: ColumnScaling,
         objective: Objective,
         participation: Participation,
         figure: &dyn Fn(&Self) -> Option<f64>,
@@ -184,7 +184,7 @@ impl Blt {
     }
 
     /// The best for a unit with events in several steps.
-    pub(super) fn best_of_units(horizon: u64, columns: Columns, criterion: &Criterion) -> Result<Self> {
+    pub(super) fn best_of_units(horizon: u64, columns: ColumnScaling, criterion: &Criterion) -> Result<Self> {
         let spread = criterion.spread_over_steps().unwrap_or(Spread::ONE);
         let runs = Participation::new(spread.per_group.div_ceil(spread.per_step).max(1), spread.separation)?;
         if columns.are_normalized() {
@@ -207,7 +207,7 @@ impl Blt {
     ///
     /// # Errors
     /// As [`Blt::new`] and [`Blt::optimised`].
-    pub fn chosen(horizon: u64, columns: Columns, choice: BufferChoice, objective: Objective) -> Result<Self> {
+    pub fn chosen(horizon: u64, columns: ColumnScaling, choice: BufferChoice, objective: Objective) -> Result<Self> {
         match choice {
             BufferChoice::Best => Self::best(horizon, columns, objective),
             BufferChoice::Count(count) => {

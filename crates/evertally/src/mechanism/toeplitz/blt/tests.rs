@@ -28,7 +28,7 @@ pub(in crate::mechanism) const LONGEST: &str = "decay=3ffffffffffc0000/300000000
 
 fn some(horizon: u64) -> Vec<Blt> {
     let mut found = vec![];
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         found.push(Blt::new(horizon, columns, rough()).unwrap());
         found.push(Blt::new(horizon, columns, long()).unwrap());
         found.push(Blt::best(horizon, columns, Objective::Max).unwrap());
@@ -111,7 +111,7 @@ fn columns_by_summation(blt: &Blt) {
 #[test]
 fn closed_forms_keep_their_digits() {
     for (buffers, horizon, l1, l2, max, mean) in GOLDEN {
-        let blt = Blt::new(horizon, Columns::Plain, buffers.parse().unwrap()).unwrap();
+        let blt = Blt::new(horizon, ColumnScaling::Plain, buffers.parse().unwrap()).unwrap();
         let norms = blt.column_norms();
         assert!(close(norms.l1, l1, 1e-11) && close(norms.l2_squared, l2, 1e-11), "{horizon}: {norms:?}");
         let (ours_max, ours_mean) = (blt.max_row_norm_squared(), blt.mean_row_norm_squared());
@@ -134,7 +134,7 @@ const GOLDEN: [(&str, u64, f64, f64, f64, f64); 7] = [
 #[test]
 fn gradients_are_those_of_differences() {
     for horizon in [3, 40, 3000, 1 << 30] {
-        for columns in Columns::BOTH {
+        for columns in ColumnScaling::BOTH {
             let objectives = [
                 GridObjective::mean(horizon, columns.are_normalized()),
                 GridObjective::max(horizon, columns.are_normalized(), 7.0),
@@ -168,7 +168,7 @@ fn gradients_are_those_of_differences() {
 fn objectives_are_the_figures_of_short_horizons() {
     let y = [-2.0, -0.2, 0.3, 0.1];
     let (poles, inverse) = aim::interlaced(&aim::rates(&y));
-    let response = Response::of_poles(poles, inverse);
+    let response = PartialFractions::of_poles(poles, inverse);
     for horizon in [1, 2, 5, 9] {
         let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
         let norm = response.column_norm_squared(horizon as f64);
@@ -201,22 +201,22 @@ fn targets_are_reached() {
     let figure = |horizon, columns, buffers, objective| {
         Blt::optimised(horizon, columns, buffers, objective).unwrap().figure(objective)
     };
-    assert!(figure(1024, Columns::Plain, 4, Objective::Max) < square_root_max(1024) * 1.001);
-    assert!(figure(1 << 20, Columns::Plain, 5, Objective::Max) < square_root_max(1 << 20) * 1.01);
-    assert!(figure(1 << 20, Columns::Plain, 8, Objective::Max) < square_root_max(1 << 20) * 1.0003);
-    assert!(figure(1024, Columns::Normalized, 4, Objective::Max) < 9.483);
-    assert!(figure(1024, Columns::Normalized, 4, Objective::Mean) < 8.947);
-    assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Max) < 27.84);
-    assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Mean) < 26.88);
+    assert!(figure(1024, ColumnScaling::Plain, 4, Objective::Max) < square_root_max(1024) * 1.001);
+    assert!(figure(1 << 20, ColumnScaling::Plain, 5, Objective::Max) < square_root_max(1 << 20) * 1.01);
+    assert!(figure(1 << 20, ColumnScaling::Plain, 8, Objective::Max) < square_root_max(1 << 20) * 1.0003);
+    assert!(figure(1024, ColumnScaling::Normalized, 4, Objective::Max) < 9.483);
+    assert!(figure(1024, ColumnScaling::Normalized, 4, Objective::Mean) < 8.947);
+    assert!(figure(1 << 20, ColumnScaling::Normalized, 7, Objective::Max) < 27.84);
+    assert!(figure(1 << 20, ColumnScaling::Normalized, 7, Objective::Mean) < 26.88);
     // The choice of the number of buffers.
-    let best = Blt::best(1_000_000, Columns::Normalized, Objective::Max).unwrap();
+    let best = Blt::best(1_000_000, ColumnScaling::Normalized, Objective::Max).unwrap();
     assert!(
         best.figure(Objective::Max) < 27.81 && best.buffers().decays().len() == 7,
         "{} {:?}",
         best.figure(Objective::Max),
         best
     );
-    assert_eq!(Blt::best(1024, Columns::Normalized, Objective::Max).unwrap().buffers().decays().len(), 4);
+    assert_eq!(Blt::best(1024, ColumnScaling::Normalized, Objective::Max).unwrap().buffers().decays().len(), 4);
 }
 
 /// Any horizon: never below the lower bound, the normalized one not above the plain one, more buffers no worse.
@@ -225,22 +225,23 @@ fn optimisation_succeeds_at_every_horizon() {
     for horizon in (1..=24).chain([100, 1000, 10_000, 1 << 24, 1 << 30, (1 << 34) + 1, 1 << 40]) {
         let bound = crate::plan::gaussian_lower_bound(horizon).powi(2);
         for objective in Objective::BOTH {
-            let [plain, normalized] = Columns::BOTH.map(|columns| Blt::best(horizon, columns, objective).unwrap());
+            let [plain, normalized] =
+                ColumnScaling::BOTH.map(|columns| Blt::best(horizon, columns, objective).unwrap());
             let (p, n) = (plain.figure(objective), normalized.figure(objective));
             assert!(p >= bound * (1.0 - 1e-9) && n >= bound * (1.0 - 1e-9), "{horizon}: {p}, {n}, bound {bound}");
             // At a horizon of 2 two numbers determine everything, and rounded weights cost more than they gain.
             assert!(n <= p * 1.0005 && p <= bound * 1.45, "{horizon} {objective}: {p}, {n}, bound {bound}");
-            let one = Blt::optimised(horizon, Columns::Normalized, 1, objective).unwrap();
+            let one = Blt::optimised(horizon, ColumnScaling::Normalized, 1, objective).unwrap();
             assert!(one.figure(objective) >= n * (1.0 - 1e-9), "{horizon}");
         }
         if horizon <= 10_000 {
-            let plain = Blt::best(horizon, Columns::Plain, Objective::Max).unwrap().figure(Objective::Max);
+            let plain = Blt::best(horizon, ColumnScaling::Plain, Objective::Max).unwrap().figure(Objective::Max);
             assert!(plain <= square_root_max(horizon) * 1.001, "{horizon}: {plain}");
         }
     }
     let square_root =
         MechanismName::NormalizedSqrt.build(2000, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
-    let ours = Blt::best(2000, Columns::Normalized, Objective::Max).unwrap().figure(Objective::Max);
+    let ours = Blt::best(2000, ColumnScaling::Normalized, Objective::Max).unwrap().figure(Objective::Max);
     assert!(ours < Criterion::new(NoiseKind::Gaussian, Objective::Max).figure(&*square_root) * 1.002, "{ours}");
 }
 
@@ -248,7 +249,7 @@ fn optimisation_succeeds_at_every_horizon() {
 #[test]
 fn segments_are_few_and_cover_all_steps() {
     for horizon in [1, 2, 49, 50, 51, 1000, 1 << 20, 1 << 40] {
-        let blt = Blt::new(horizon, Columns::Normalized, long()).unwrap();
+        let blt = Blt::new(horizon, ColumnScaling::Normalized, long()).unwrap();
         let segments = blt.constants.segments();
         assert!(segments.windows(2).all(|pair| pair[0].last < pair[1].last && pair[0].weight < pair[1].weight));
         let last = segments[segments.len() - 1];
@@ -259,7 +260,7 @@ fn segments_are_few_and_cover_all_steps() {
 
 #[test]
 fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
-    for (columns, stem) in [(Columns::Plain, "blt"), (Columns::Normalized, "normalized-blt")] {
+    for (columns, stem) in [(ColumnScaling::Plain, "blt"), (ColumnScaling::Normalized, "normalized-blt")] {
         let blt = Blt::optimised(500, columns, 3, Objective::Mean).unwrap();
         let name: MechanismName = blt.name().to_string().parse().unwrap();
         assert_eq!(name, blt.name());
@@ -293,11 +294,12 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
     }
     assert!(Buffers::new(&[half], &[half - 1]).is_ok());
     assert!(
-        Blt::new(0, Columns::Normalized, rough()).is_err() && Blt::new((1 << 40) + 1, Columns::Plain, rough()).is_err()
+        Blt::new(0, ColumnScaling::Normalized, rough()).is_err()
+            && Blt::new((1 << 40) + 1, ColumnScaling::Plain, rough()).is_err()
     );
     assert!(
-        Blt::optimised(9, Columns::Normalized, 0, Objective::Max).is_err()
-            && Blt::optimised(1 << 20, Columns::Normalized, 9, Objective::Max).is_err()
+        Blt::optimised(9, ColumnScaling::Normalized, 0, Objective::Max).is_err()
+            && Blt::optimised(1 << 20, ColumnScaling::Normalized, 9, Objective::Max).is_err()
     );
 }
 
@@ -305,7 +307,7 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
 #[test]
 fn short_horizons_take_fewer_buffers() {
     for horizon in [1, 2, 3, 7, 64] {
-        for columns in Columns::BOTH {
+        for columns in ColumnScaling::BOTH {
             let blt = Blt::chosen(horizon, columns, BufferChoice::Count(8), Objective::Max).unwrap();
             assert!((1..=8).contains(&blt.buffers().decays().len()), "{horizon}");
             let figure = blt.column_norms().l2_squared * blt.max_row_norm_squared();
@@ -314,8 +316,8 @@ fn short_horizons_take_fewer_buffers() {
             assert!(figure <= single * (1.0 + 1e-3), "{horizon}: {figure} {single}");
         }
     }
-    assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(9), Objective::Max).is_err());
-    assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(0), Objective::Max).is_err());
+    assert!(Blt::chosen(1000, ColumnScaling::Plain, BufferChoice::Count(9), Objective::Max).is_err());
+    assert!(Blt::chosen(1000, ColumnScaling::Plain, BufferChoice::Count(0), Objective::Max).is_err());
 }
 
 /// Columns of one entry have norm 1 for all buffers, and decays that floating point cannot distinguish from 0 are
@@ -326,7 +328,8 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
         assert!(text.parse::<Buffers>().is_err(), "{text}");
     }
     for text in ["decay=400000,echo=1", "decay=3000000000000000/400000,echo=1000000000000000/1"] {
-        for (horizon, columns) in [1, 4].into_iter().flat_map(|horizon| Columns::BOTH.map(|columns| (horizon, columns)))
+        for (horizon, columns) in
+            [1, 4].into_iter().flat_map(|horizon| ColumnScaling::BOTH.map(|columns| (horizon, columns)))
         {
             let blt = Blt::new(horizon, columns, text.parse().unwrap()).unwrap();
             let unit = (1u128 << blt.noise_bits()) as f64;
@@ -343,7 +346,7 @@ fn weights_never_fall() {
     let horizon = 1 << 20;
     let buffers =
         "decay=3ff531b161577000/3fe8c2c897d7de00/34d218df1cd36800,echo=921e00805033d81/aadfb9828988a81/65bf553719fe520";
-    let response = Response::of_buffers(&buffers.parse().unwrap());
+    let response = PartialFractions::of_buffers(&buffers.parse().unwrap());
     let longest = |shortest: u64| (shortest + shortest / 50).min(horizon);
     let lengths = std::iter::successors(Some(longest(1)), |last| Some(longest(last + 1)));
     let norms: Vec<f64> =

@@ -1,7 +1,7 @@
 //! Inner products of columns that share rows, for units that return before as many steps as there are bands.
 
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::{self, Columns};
+use crate::mechanism::accounting::chain::{self, ColumnProducts};
 
 /// Maximum number of products for one bound.
 pub(super) const MAX_PRODUCTS: u64 = 1 << 27;
@@ -33,7 +33,7 @@ impl Pairs<'_> {
     }
 }
 
-impl Columns for Pairs<'_> {
+impl ColumnProducts for Pairs<'_> {
     fn steps(&self) -> usize {
         self.weights.len()
     }

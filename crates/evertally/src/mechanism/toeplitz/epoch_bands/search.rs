@@ -41,18 +41,18 @@ impl Loop {
 }
 
 /// The search problem.
-pub(super) struct Problem<'a> {
+pub(super) struct EpochBandsProblem<'a> {
     pub(super) bands: usize,
     /// The number of steps of an epoch, and the number of epochs in which an example takes part.
     pub(super) runs: Participation,
     pub(super) objective: Objective,
-    /// How much more a heavy epoch costs than a light one, see [`Problem::cost`].
+    /// How much more a heavy epoch costs than a light one, see [`EpochBandsProblem::cost`].
     pub(super) sharpness: f64,
     pub(super) of: &'a Loop,
 }
 
 /// Coefficients `c`, and the weights of epochs.
-pub(super) struct Found {
+pub(super) struct EpochBandsSolution {
     pub(super) coefficients: Vec<f64>,
     weights: Vec<f64>,
     epochs: usize,
@@ -60,7 +60,7 @@ pub(super) struct Found {
     epoch: usize,
 }
 
-impl Found {
+impl EpochBandsSolution {
     /// The index of the weight of a step, from 0.
     fn place(&self, step: usize) -> usize {
         // fits: an epoch is one of at most 2^14
@@ -73,12 +73,12 @@ impl Found {
     }
 }
 
-impl Problem<'_> {
+impl EpochBandsProblem<'_> {
     fn horizon(&self) -> usize {
         self.of.steps.len()
     }
 
-    pub(super) fn search(&self) -> Found {
+    pub(super) fn search(&self) -> EpochBandsSolution {
         let weights = self.epochs().min(MAX_WEIGHTS);
         let first = first_coefficients(self.bands);
         let mut point = first[1..].to_vec();
@@ -101,11 +101,11 @@ impl Problem<'_> {
         self.horizon().div_ceil(self.epoch())
     }
 
-    fn taken_apart(&self, point: &[f64]) -> Found {
+    fn taken_apart(&self, point: &[f64]) -> EpochBandsSolution {
         let (coefficients, logarithms) = point.split_at(self.bands - 1);
         let coefficients = std::iter::once(1.0).chain(coefficients.iter().copied()).collect();
         let weights = std::iter::once(1.0).chain(logarithms.iter().map(|l| libm::exp(*l))).collect();
-        Found { coefficients, weights, epochs: self.epochs(), epoch: self.epoch() }
+        EpochBandsSolution { coefficients, weights, epochs: self.epochs(), epoch: self.epoch() }
     }
 
     /// `log S + log V` and its slopes.
@@ -146,7 +146,7 @@ impl Problem<'_> {
     /// noise variance (its second moment; higher ones are steeper still). Then `S = (w̄/κ) log mean exp(κ w/w̄)`, with
     /// the mean `w̄`, replaces the sum, which for small `κ` is the mean. It only guides the choice of weights: the
     /// guarantee is accounted for the chosen weights exactly.
-    fn cost(&self, found: &Found) -> (f64, Vec<f64>) {
+    fn cost(&self, found: &EpochBandsSolution) -> (f64, Vec<f64>) {
         let mut of_epochs: Vec<(f64, usize)> = (0..found.epochs)
             .map(|e| found.place(e.saturating_mul(found.epoch)))
             .map(|p| (found.weights[p], p))

@@ -1,6 +1,6 @@
 //! Toeplitz coefficients, with their transforms.
 
-use crate::number::transform::{PRIMES, Transform};
+use crate::number::transform::{NumberTheoreticTransform, PRIMES};
 use std::sync::OnceLock;
 
 /// Blocks below this length are summed directly.
@@ -17,7 +17,7 @@ pub(in crate::mechanism) struct Kernel {
 }
 
 /// For each prime the tables of a transform, and the transformed coefficients.
-pub(super) type Products = [(Transform, Vec<u64>); 3];
+pub(super) type Products = [(NumberTheoreticTransform, Vec<u64>); 3];
 
 impl Kernel {
     /// From `F_0, F_1, …`, one per step.
@@ -43,7 +43,7 @@ impl Kernel {
         self.levels[level].get_or_init(|| {
             let length = (2 * DIRECT) << level;
             PRIMES.map(|prime| {
-                let transform = Transform::new(prime, length);
+                let transform = NumberTheoreticTransform::new(prime, length);
                 let mut values: Vec<u64> = self.reversed.iter().rev().take(length).map(|f| u64::from(*f)).collect();
                 values.resize(length, 0);
                 transform.forward(&mut values);

@@ -10,20 +10,20 @@
 //! integers out, on every machine.
 
 use super::kernel::{DIRECT, Kernel};
-use super::rows::Rows;
+use super::rows::FilterRows;
 use crate::number::transform::{self, PRIMES};
 use std::sync::Arc;
 
 /// The values so far and their contributions to later steps.
-pub(super) struct Past {
-    rows: Rows,
+pub(super) struct FilterHistory {
+    rows: FilterRows,
     values: Vec<i128>,
     /// Contributions of finished blocks to the steps ahead.
     ahead: Vec<i128>,
 }
 
-impl Past {
-    pub(super) fn new(rows: Rows) -> Self {
+impl FilterHistory {
+    pub(super) fn new(rows: FilterRows) -> Self {
         Self { rows, values: vec![], ahead: vec![] }
     }
 
@@ -42,7 +42,7 @@ impl Past {
     /// The coefficients, if blocks contribute to later steps.
     fn kernel(&self) -> Option<&Arc<Kernel>> {
         match &self.rows {
-            Rows::Toeplitz(kernel) if !kernel.is_narrow() => Some(kernel),
+            FilterRows::Toeplitz(kernel) if !kernel.is_narrow() => Some(kernel),
             _ => None,
         }
     }
@@ -90,7 +90,7 @@ mod tests {
     fn sums_are_those_of_the_definition() {
         for horizon in [1usize, 2, DIRECT, DIRECT + 1, 2 * DIRECT - 1, 7 * DIRECT + 5, 16 * DIRECT, 3000] {
             let coefficients: Vec<u32> = (0..horizon as u32).map(|j| 65536 - (j * 7919) % 65000).collect();
-            let mut past = Past::new(Rows::toeplitz(&coefficients));
+            let mut past = FilterHistory::new(FilterRows::toeplitz(&coefficients));
             for t in 0..horizon {
                 let want: i128 = (0..t).map(|j| past.values[j] * i128::from(coefficients[t - j])).sum();
                 assert_eq!(past.sum(), want, "horizon {horizon}, step {t}");

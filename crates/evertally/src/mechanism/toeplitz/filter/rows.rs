@@ -8,12 +8,12 @@ use std::sync::Arc;
 /// 2^127. Larger noise lowers the guard; the largest that a plan accepts, 2^74 (2^14 times its largest scale), leaves
 /// 40 bits.
 pub(super) const REACH: u32 = 114;
-/// The same for other matrices, see [`Rows::Packed`]; it leaves 32 bits.
+/// The same for other matrices, see [`FilterRows::Packed`]; it leaves 32 bits.
 const PACKED_REACH: u32 = 106;
 
 /// `F`, up to and including the diagonal.
 #[derive(Clone, Debug)]
-pub(in crate::mechanism) enum Rows {
+pub(in crate::mechanism) enum FilterRows {
     /// `F_tj = F_{t-j}`.
     Toeplitz(Arc<Kernel>),
     /// Row by row. With the L1 norm `‖A F⁻¹‖` of the longest row, and `‖F‖` that of the longest row of `F`, their
@@ -22,7 +22,7 @@ pub(in crate::mechanism) enum Rows {
     Packed(Arc<[u32]>),
 }
 
-impl Rows {
+impl FilterRows {
     /// From `F_0, F_1, …`, one per step.
     pub(in crate::mechanism) fn toeplitz(coefficients: &[u32]) -> Self {
         Self::Toeplitz(Arc::new(Kernel::new(coefficients)))

@@ -1,10 +1,10 @@
 //! Inner products of the columns, as chains need them.
 
 use super::SquareRoot;
-use crate::mechanism::accounting::chain::Columns;
+use crate::mechanism::accounting::chain::ColumnProducts;
 
 /// Columns of the integer matrix: they have the weights `W_j`, which grow, and the coefficients fall.
-impl Columns for SquareRoot {
+impl ColumnProducts for SquareRoot {
     fn steps(&self) -> usize {
         self.rounded.len()
     }
@@ -31,7 +31,7 @@ impl Columns for SquareRoot {
 /// Columns of the matrix itself, normalized.
 pub(super) struct Unrounded<'a>(pub(super) &'a SquareRoot);
 
-impl Columns for Unrounded<'_> {
+impl ColumnProducts for Unrounded<'_> {
     fn steps(&self) -> usize {
         self.0.coefficients.len()
     }

@@ -112,14 +112,15 @@ fn releases_are_correctly_rounded() {
         let weights = || mechanism.is_normalized().then(|| mechanism.weights.clone());
         let mut usual = mechanism.cursor();
         // So few guard bits that the big integers nearly always decide.
-        let mut coarse = Filter::with_guard(mechanism.rows.clone(), weights(), 10);
+        let mut coarse = TriangularCursor::with_guard(mechanism.rows.clone(), weights(), 10);
         for (step, want) in want.into_iter().enumerate() {
             assert_eq!(usual.advance(&mut noise), want, "{} step {step}", mechanism.name());
             assert_eq!(coarse.advance(&mut noise), want, "{} step {step}, coarse", mechanism.name());
         }
         // A large value in the middle lowers the guard on the way.
         let mut loud = |node: Node| if node.index == 30 { 1 << 70 } else { noise(node) };
-        let (mut fast, mut slow) = (mechanism.cursor(), Filter::with_guard(mechanism.rows.clone(), weights(), 10));
+        let (mut fast, mut slow) =
+            (mechanism.cursor(), TriangularCursor::with_guard(mechanism.rows.clone(), weights(), 10));
         for step in 0..60 {
             assert_eq!(fast.advance(&mut loud), slow.advance(&mut loud), "{} step {step}, loud", mechanism.name());
         }
@@ -202,6 +203,6 @@ fn bands_lead_from_input_noise_to_the_square_root() {
 /// The filter of a banded matrix multiplies no more than its bands.
 #[test]
 fn bands_are_all_that_the_filter_keeps() {
-    let Rows::Toeplitz(kept) = SquareRoot::banded(1000, 6).unwrap().rows else { panic!("a Toeplitz matrix") };
+    let FilterRows::Toeplitz(kept) = SquareRoot::banded(1000, 6).unwrap().rows else { panic!("a Toeplitz matrix") };
     assert_eq!(kept.row(999).len(), 6);
 }

@@ -18,7 +18,7 @@ const SEARCHED: u32 = 12;
 /// The best weights found for a horizon, by coordinate descent from three starts. Deterministic.
 pub(super) fn best(horizon: u64) -> Levels {
     let cut = height(horizon).saturating_sub(SEARCHED);
-    let search = Search::new(((horizon - 1) >> cut) + 1);
+    let search = LevelSearch::new(((horizon - 1) >> cut) + 1);
     let (_, mut weights) = search
         .starts()
         .map(|start| search.descend(start))
@@ -31,14 +31,14 @@ pub(super) fn best(horizon: u64) -> Levels {
     Levels::new(&weights).expect("at most 63 weights from 1 on")
 }
 
-struct Search {
+struct LevelSearch {
     horizon: u64,
     divisors: Vec<u16>,
     /// The coordinate of every level, leaves first.
     coordinates: Vec<usize>,
 }
 
-impl Search {
+impl LevelSearch {
     fn new(horizon: u64) -> Self {
         let levels = height(horizon) as usize + 1;
         let coordinate = |level: usize| match levels - 1 - level {

@@ -25,13 +25,13 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie_pairs::{Alpha, Rung, Trie};
 
 /// What the blocks of every level reveal.
-pub(super) struct Blocks {
+pub(super) struct LevelBlocks {
     horizon: u64,
     /// For every level, leaves first: its variance, `α` of a complete block and of the last one.
     levels: Vec<(f64, Alpha, Alpha)>,
 }
 
-impl Blocks {
+impl LevelBlocks {
     /// For these weights, leaves first.
     pub(super) fn new(horizon: u64, weights: &[u16]) -> Self {
         let variance = |level: u32| weights.get(level as usize).map_or(0.0, |w| f64::from(*w) * f64::from(*w));
@@ -47,7 +47,7 @@ impl Blocks {
     }
 }
 
-impl Trie for Blocks {
+impl Trie for LevelBlocks {
     fn leaf(&self, step: u64) -> u128 {
         (step - 1).into()
     }
@@ -122,12 +122,12 @@ mod tests {
         for horizon in [1, 2, 3, 8, 13, 32, 57] {
             for tree in [PathSum::uniform(horizon, true), PathSum::uniform(horizon, false), PathSum::best(horizon)] {
                 let tree = tree.unwrap();
-                products_are_those_of_dense_algebra(&Blocks::new(horizon, tree.weights.as_slice()), &tree);
+                products_are_those_of_dense_algebra(&LevelBlocks::new(horizon, tree.weights.as_slice()), &tree);
             }
         }
         for horizon in [1 << 20, 700_001] {
             let best = PathSum::best(horizon).unwrap();
-            long_horizons_are_close(&Blocks::new(horizon, best.weights.as_slice()), &best);
+            long_horizons_are_close(&LevelBlocks::new(horizon, best.weights.as_slice()), &best);
         }
     }
 

@@ -48,8 +48,8 @@ impl Binomials {
     }
 }
 
-/// The next larger number with as many one bits (Gosper's hack); `number` must be nonzero, and have a next number within
-/// 128 bits.
+/// The next larger number with as many one bits (Gosper's hack); `number` must be nonzero, and have a next number
+/// within 128 bits.
 pub(super) fn next_combination(number: u128) -> u128 {
     let lowest = number & number.wrapping_neg();
     let carried = number + lowest;

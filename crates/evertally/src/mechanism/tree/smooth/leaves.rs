@@ -20,7 +20,7 @@ pub(super) struct Leaves<'a> {
 
 /// Numbers of a width with this many ones, by their first and last rank; a last rank of `None` includes all.
 #[derive(Clone, Copy)]
-struct Range {
+struct RankRange {
     width: u32,
     ones: u32,
     first: u128,
@@ -44,14 +44,14 @@ impl<'a> Leaves<'a> {
     }
 
     /// All numbers if the first rank is 0 and the last is the largest.
-    fn range(&self, width: u32, ones: u32, first: u128, last: Option<u128>) -> Range {
+    fn range(&self, width: u32, ones: u32, first: u128, last: Option<u128>) -> RankRange {
         let leaves = self.binomials.choose(width, ones);
-        Range { width, ones, first, last: last.filter(|last| *last < leaves) }
+        RankRange { width, ones, first, last: last.filter(|last| *last < leaves) }
     }
 
     /// Numbers with a leading 0, which come first, and those with a leading 1.
-    fn halves(&self, range: Range) -> (Range, Option<Range>) {
-        let Range { width, ones, first, last } = range;
+    fn halves(&self, range: RankRange) -> (RankRange, Option<RankRange>) {
+        let RankRange { width, ones, first, last } = range;
         let left = self.binomials.choose(width - 1, ones);
         let zero = self.range(width - 1, ones, first, last);
         let reaches = ones > 0 && last.is_none_or(|last| last >= left);
@@ -60,8 +60,8 @@ impl<'a> Leaves<'a> {
         (zero, one)
     }
 
-    fn alpha(&self, range: Range) -> Alpha {
-        let Range { width, ones, first, last } = range;
+    fn alpha(&self, range: RankRange) -> Alpha {
+        let RankRange { width, ones, first, last } = range;
         let leaves = self.binomials.choose(width, ones);
         let end = last.map_or(leaves, |last| last + 1);
         if first >= end.min(leaves) {

@@ -4,19 +4,19 @@ use super::*;
 use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::toeplitz::blt::aim::interlaced;
 use crate::mechanism::toeplitz::blt::runs::{self, WeightedColumns};
-use crate::mechanism::{Blt, Columns, Objective, Participation};
+use crate::mechanism::{Blt, ColumnScaling, Objective, Participation};
 use crate::privacy::Spread;
 
-fn responses() -> Vec<Response> {
+fn responses() -> Vec<PartialFractions> {
     let of = |rates: &[f64]| {
         let (poles, inverse) = interlaced(rates);
-        Response::of_poles(poles, inverse)
+        PartialFractions::of_poles(poles, inverse)
     };
     vec![of(&[0.02, 0.05, 0.3, 0.9]), of(&[1e-6, 1e-5]), of(&[0.4, 0.8])]
 }
 
 /// The value of chains of all steps, without margin for rounding.
-fn by_chains(response: &Response, horizon: u64, spread: Spread) -> f64 {
+fn by_chains(response: &PartialFractions, horizon: u64, spread: Spread) -> f64 {
     let once = Participation::ONCE;
     let columns = WeightedColumns::new(response, runs::weights(&runs::norms_squared(response, horizon, once), once));
     chain::largest(&columns, Pattern::of(spread))
@@ -52,7 +52,7 @@ fn inner_products_fall_with_the_step() {
         let columns = WeightedColumns::new(&response, weights);
         let mut products = vec![0.0; steps];
         for distance in 1..steps {
-            chain::Columns::inner_products(&columns, distance, &mut products);
+            chain::ColumnProducts::inner_products(&columns, distance, &mut products);
             let falls = products[distance..].windows(2).all(|pair| pair[0] >= pair[1] * (1.0 - 1e-12));
             assert!(falls, "{distance} apart");
         }
@@ -63,12 +63,13 @@ fn inner_products_fall_with_the_step() {
 #[test]
 fn a_long_pattern_by_its_rows() {
     let horizon = 1u64 << 18;
-    let response = Response::of_buffers(&Blt::best(1 << 18, Columns::Normalized, Objective::Max).unwrap().buffers());
+    let response =
+        PartialFractions::of_buffers(&Blt::best(1 << 18, ColumnScaling::Normalized, Objective::Max).unwrap().buffers());
     let once = Participation::ONCE;
     let weights = runs::weights(&runs::norms_squared(&response, horizon, once), once);
     let Modes { weights: echoes, poles, .. } = &response.direct;
     for (full, per_step, separation) in [(1825u64, 1u64, 1u64), (100_000, 1, 1), (1 << 18, 1, 1), (3000, 4, 24)] {
-        let mut buffers = Row::default();
+        let mut buffers = BufferRow::default();
         let row_squared = |t: u64| {
             let is_hit = t.is_multiple_of(separation) && t / separation < full;
             let own = if is_hit { per_step as f64 * weights[t as usize] } else { 0.0 };

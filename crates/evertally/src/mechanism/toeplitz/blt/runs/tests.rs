@@ -4,13 +4,13 @@ use super::*;
 use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::toeplitz::blt::aim::interlaced;
 
-fn response() -> Response {
+fn response() -> PartialFractions {
     let (poles, inverse) = interlaced(&[0.02, 0.05, 0.3, 0.9]);
-    Response::of_poles(poles, inverse)
+    PartialFractions::of_poles(poles, inverse)
 }
 
 /// `c_0 … c_(n-1)`.
-fn coefficients(response: &Response, n: usize) -> Vec<f64> {
+fn coefficients(response: &PartialFractions, n: usize) -> Vec<f64> {
     let Modes { weights, poles, .. } = &response.direct;
     let echo = |j: usize| -> f64 {
         poles.iter().zip(weights).map(|(pole, echo)| echo * libm::exp(-((j - 1) as f64) * pole.a)).sum()
@@ -96,7 +96,7 @@ fn chains_bound_every_pattern_closely() {
 #[test]
 fn blocks_are_close_to_steps() {
     let (poles, inverse) = interlaced(&[1e-4, 4e-4, 3e-3, 0.02]);
-    let response = Response::of_poles(poles, inverse);
+    let response = PartialFractions::of_poles(poles, inverse);
     for (horizon, most, separation) in [(4096u64, 700, 1), (4096, 300, 7), (3000, 100, 24)] {
         let runs = Participation::new(most, separation).unwrap();
         let weights = weights(&norms_squared(&response, horizon, runs), runs);

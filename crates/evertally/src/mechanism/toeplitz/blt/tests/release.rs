@@ -83,9 +83,9 @@ fn weight_at(blt: &Blt, step: u64) -> u32 {
 /// 2^16 steps with data: every protected integer, every `w` and every release are those of big integers.
 #[test]
 fn long_runs_are_those_of_big_integers() {
-    for columns in Columns::BOTH {
+    for columns in ColumnScaling::BOTH {
         let blt = Blt::optimised(1 << 16, columns, 3, Objective::Max).unwrap();
-        let (mut cursor, mut reference) = (Recurrence::new(blt.constants.clone()), Reference::new(&blt));
+        let (mut cursor, mut reference) = (BltCursor::new(blt.constants.clone()), Reference::new(&blt));
         let noise = noise(&blt);
         let (mut closed, mut settled, mut run, mut last_weight) = (0i64, BigInt::ZERO, BigInt::ZERO, None);
         let shift = reference.bits + 64 - FRACTION_BITS - 16;
@@ -145,7 +145,7 @@ proptest! {
         let bits = blt.noise_bits() - if blt.scaling.is_plain() { 0 } else { WEIGHT_BITS };
         let most = blt.slack() / libm::sqrt(60.0);
         let errors = |totals: &[i64]| -> Vec<f64> {
-            let mut cursor = Recurrence::new(blt.constants.clone());
+            let mut cursor = BltCursor::new(blt.constants.clone());
             let mut exact = vec![BigInt::ZERO; blt.buffers.decays().len()];
             let step = |(total, step): (&i64, u64)| {
                 let value = i128::from(*total) * i128::from(weight_at(blt, step));
@@ -243,13 +243,13 @@ fn sensitivities_bound_every_placement() {
 #[test]
 fn rounding_costs_little() {
     for horizon in [2, 1024, 1 << 20, 1 << 30, 1 << 40] {
-        for columns in Columns::BOTH {
+        for columns in ColumnScaling::BOTH {
             let blt = Blt::new(horizon, columns, long()).unwrap();
             let unit = libm::exp2(f64::from(blt.noise_bits()));
             let cost = blt.spread_squared(Spread::ONE) as f64 / (blt.columns.l2_squared * unit * unit) - 1.0;
             assert!(cost > 0.0 && cost < 1e-4, "{} at {horizon}: {cost}", blt.name());
         }
     }
-    let blt = Blt::new(1 << 40, Columns::Normalized, long()).unwrap();
+    let blt = Blt::new(1 << 40, ColumnScaling::Normalized, long()).unwrap();
     assert_eq!(blt.spread_squared(Spread::new(u64::MAX, u64::MAX)), u128::MAX);
 }

@@ -9,7 +9,7 @@ fn slopes_are_those_of_differences() {
         for (objective, power) in [(Objective::Mean, None), (Objective::Max, Some(7.0))] {
             let sharpness = if power.is_none() { 0.0 } else { 1.7 };
             let runs = Participation::new(3, 5).unwrap();
-            let problem = Problem { bands: 4, runs, objective, sharpness, of: &of };
+            let problem = EpochBandsProblem { bands: 4, runs, objective, sharpness, of: &of };
             let point = [0.55, 0.3, 0.35, -0.2, 0.1, 0.3];
             let (_, slopes) = problem.look(&point, power);
             for (i, slope) in slopes.iter().enumerate() {
