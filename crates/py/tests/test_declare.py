@@ -221,10 +221,10 @@ def test_all_front_ends_release_the_same_rows(tmp_path: Path, program: str, runn
     assert (tmp_path / "flags.parquet").read_bytes() == (tmp_path / "config.parquet").read_bytes()
     assert plan == et.plan_release(**KEYWORDS) == et.Stream.from_json(STREAM.to_json()).plan()
 
-    opened = changed(name="of the service").open(et.connect(running.url, running.operate), closing="operator")
-    opened.push(EVENTS)
+    opened = changed(name="counted").open(et.connect(running.url, running.operate), closing="operator")
+    et.connect(running.url, running.count).stream("counted").push(EVENTS)
     opened.close(5)
-    own = rows(changed(name="of the service").release(EVENTS, key))
+    own = rows(changed(name="counted").release(EVENTS, key))
     found = rows(opened.releases(table="pyarrow"))
     assert all(found[name] == own[name] for name in ("step", "gate", "value"))
 
