@@ -86,6 +86,7 @@ def test_the_reference_shows_python_as_it_is() -> None:
             others = ", ".join(one for one in arguments.split(", ") if f"{one.split('=')[0]}=" not in text)
             text = text.replace(f"et.{part}(…, ", f"et.{part}({others}, " if others else f"et.{part}(")
         given = eval(f"dict({text.replace(', …', '')})", {"et": evertally})
-        whole = {"steps": evertally.Steps(start="2020-01-01", every="1h"), "budget": evertally.Budget.pure(1)}
+        steps = evertally.Steps(start="2020-01-01", every="1h")
+        whole: dict[str, Any] = {"steps": steps, "budget": evertally.Budget.pure(1)}
         stream = evertally.Stream(**whole | given)
         assert stream != evertally.Stream(**whole) or text.startswith("budget=et.Budget.pure(1)"), text
