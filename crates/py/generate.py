@@ -1,5 +1,5 @@
-"""Writes python/evertally/_functions.py and _parts.py: `python crates/py/generate.py`. With --check it writes nothing,
-and fails if a file is out of date.
+"""Writes python/evertally/_functions.py, _parts.py and the fields of Stream in _declare.py:
+`python crates/py/generate.py`. With --check it writes nothing, and fails if a file is out of date.
 
 Keywords of a release and of its plan (name, type, default and help) come from docs/declaration.schema.json, which is
 generated from the table of all declarations (crates/declare/src/parameter/rows.rs). keywords.toml has what only
@@ -21,6 +21,9 @@ TABLE = HERE / "keywords.toml"
 PACKAGE = HERE / "python" / "evertally"
 WIDTH = 120
 
+#: The texts of a keyword, which may differ by function: its help, the behaviour without it, and additions.
+TEXTS = ("help", "otherwise", "more")
+
 HEAD = '''\
 """The functions that plan and release: their keywords, types and help.
 
@@ -33,7 +36,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import _evertally, _keywords, _tables
+from . import _evertally, _keywords, _names, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 '''
@@ -50,6 +53,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
+from . import _names
 from ._types import Frozen, Number, Time
 
 
@@ -72,10 +76,9 @@ def keywords() -> list[dict[str, Any]]:
     for row in table["keyword"]:
         # One name may be two keywords of different functions, in different sections.
         place = row["name"] if "section" not in row else f"{row['name']} of {row['section']}"
-        known = rows.get(place, {"of": [], "help": ""})
-        own = row.get("help", {})
-        text = {"else": known["help"]} | own if isinstance(own, dict) else own
-        rows[place] = known | row | {"of": known["of"] + row.get("of", []), "help": text}
+        known = rows.get(place) or of_files(row["name"])
+        texts = {kind: by_function(known.get(kind, "")) | by_function(row.get(kind, {})) for kind in TEXTS}
+        rows[place] = known | row | texts | {"of": known.get("of", []) + row.get("of", [])}
     sections = table["sections"]
     functions = {function["name"] for function in table["function"]}
     for row in rows.values():
@@ -84,6 +87,19 @@ def keywords() -> list[dict[str, Any]]:
         if row["section"] not in sections:
             raise SystemExit(f"keywords.toml: the section {row['section']!r} of `{row['name']}` is not in `sections`")
     return sorted(rows.values(), key=lambda row: (sections.index(row["section"]), row.get("order", 1000)))
+
+
+def by_function(text: str | dict[str, str]) -> dict[str, str]:
+    """A text for all functions, or for some of them, by their names."""
+    if isinstance(text, str):
+        return {"else": text}
+    return {function: words for functions, words in text.items() for function in functions.split()}
+
+
+def of_files(name: str) -> dict[str, Any]:
+    """The help of a parameter that only the program has; nothing if there is no such parameter."""
+    of = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"].get(name.replace("_", "-"))
+    return {"help": of["description"]} if of else {}
 
 
 def declared() -> dict[str, dict[str, Any]]:
@@ -101,7 +117,9 @@ def declared() -> dict[str, dict[str, Any]]:
             "section": of["x-heading"],
             "type": kind if needed or default is not None else f"{kind} | None",
             **({} if needed else {"default": default or "None"}),
-            "help": help_of(of),
+            "help": {"else": help_of(of)},
+            "otherwise": {"else": otherwise_of(of)},
+            "more": {},
             "declared": name,
             "field": of["x-field"],
             "kind": kind_of(of),
@@ -139,15 +157,27 @@ def type_of(of: dict[str, Any]) -> str:
 
 
 def help_of(of: dict[str, Any]) -> str:
-    """A parameter's description, the meaning of its choices, and its default."""
-    text: str = of["description"]
+    """A parameter's description, and the meaning of its choices."""
     words = [f'"{word["const"]}": {word["description"]}.' for word in of.get("oneOf", [])]
-    otherwise: str = of.get("x-default", "")
-    if otherwise and "default" not in of:
-        words.append(f"Without it, {otherwise}.")
-    elif ", " in otherwise:
-        words.append(f"By default {otherwise}.")
-    return " ".join([text, *words])
+    return " ".join([of["description"], *words])
+
+
+def otherwise_of(of: dict[str, Any]) -> str:
+    """What happens without a parameter, if its default does not show it."""
+    words: str = of.get("x-default", "")
+    if "default" in of:
+        return f"By default {words}." if ", " in words else ""
+    return words
+
+
+def about(row: dict[str, Any], function: str, named: str, *, needed: bool = False) -> str:
+    """All texts of a keyword in a function, with the names of keywords or of fields."""
+    help_, otherwise, more = (row[kind].get(function, row[kind].get("else", "")) for kind in TEXTS)
+    if function in row["help"] and function not in row["otherwise"]:
+        otherwise = ""  # the function's own help has it
+    if otherwise and not otherwise.endswith("."):
+        otherwise = f"Without it, {otherwise}."
+    return renamed(" ".join(text for text in (help_, "" if needed else otherwise, more) if text), named)
 
 
 def default_of(of: dict[str, Any]) -> str | None:
@@ -178,7 +208,7 @@ def function_text(function: dict[str, Any], table: list[dict[str, Any]]) -> str:
     parts = [wrapped(function["doc"]), *sections(name, taken), function["examples"].strip()]
     doc = textwrap.indent("\n\n".join(parts), "    ").lstrip()
     return (
-        f"def {name}(\n{signature}) -> {function['returns']}:\n"
+        f"@_names.checked\ndef {name}(\n{signature}) -> {function['returns']}:\n"
         f'    """{doc}\n    """\n'
         f"    return {function['calls']}\n"
     )
@@ -194,13 +224,13 @@ def sections(function: str, keywords: list[dict[str, Any]]) -> list[str]:
     """The help of the keywords, under their headings."""
     found: dict[str, list[str]] = {}
     for keyword in keywords:
-        text = keyword["help"]
-        if isinstance(text, dict):
-            text = next((words for names, words in text.items() if function in names.split()), text["else"])
-        text = renamed(text, "name")
-        entry = filled(f"``{keyword['name']}``: {text}", WIDTH - 8, "    ")
-        found.setdefault(keyword["section"], []).append(textwrap.indent(entry, "    "))
+        found.setdefault(keyword["section"], []).append(entry(keyword["name"], about(keyword, function, "name")))
     return ["\n".join([f"{title}:", *entries]) for title, entries in found.items()]
+
+
+def entry(name: str, text: str) -> str:
+    """A keyword or field in a docstring."""
+    return textwrap.indent(filled(f"``{name}``: {text}", WIDTH - 8, "    "), "    ")
 
 
 def renamed(text: str, by: str) -> str:
@@ -236,17 +266,28 @@ def part_text(part: dict[str, Any], rows: list[dict[str, Any]]) -> str:
             lines.append("_: KW_ONLY")
         row = known[name]
         own = part.get("field", {}).get(name, {})  # instead of the keyword's
-        kind, default = own.get("type", row["type"]), own.get("default", row.get("default"))
-        default = None if own.get("needed") else default
+        kind, default = own.get("type", row["type"]), None if own.get("needed") else row.get("default")
         lines.append(f"{name}: {kind}{'' if default is None else f' = {default}'}")
-        text = own.get("help", row["help"])
-        text = renamed(text["else"] if isinstance(text, dict) else text, "field")
-        entries.append(textwrap.indent(filled(f"``{name}``: {text}", WIDTH - 8, "    "), "    "))
+        entries.append(entry(name, about(row, "else", "field", needed=own.get("needed", False))))
     help_ = "\n".join(["Fields:", *entries])
     doc = textwrap.indent("\n\n".join([wrapped(part["doc"]), help_, part["examples"].strip()]), "    ").lstrip()
     body = textwrap.indent("\n".join(lines), "    ")
     more = "\n" + textwrap.indent(part["body"].strip(), "    ") + "\n" if "body" in part else ""
-    return f'@dataclass(frozen=True)\nclass {part["name"]}(Frozen):\n    """{doc}\n    """\n\n{body}\n{more}'
+    head = f"@_names.part\n@dataclass(frozen=True, repr=False)\nclass {part['name']}(Frozen):"
+    return f'{head}\n    """{doc}\n    """\n\n{body}\n{more}'
+
+
+def stream(module: str) -> str:
+    """The module of `Stream`, in which its docstring has the help of its fields."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["stream"]
+    texts = {row["field"]: about(row, "else", "field") for row in keywords() if "." not in row.get("field", ".")}
+    texts |= table["parts"]
+    if sorted(texts) != sorted(table["fields"]):
+        raise SystemExit("keywords.toml: `stream.fields` does not list the fields of a stream")
+    entries = [textwrap.indent(entry(name, texts[name]), "    ") for name in table["fields"]]
+    listed = "\n".join(["    Fields:", *entries])
+    before, rest = module.split("    Fields:\n", 1)
+    return before + listed + "\n\n" + rest.split("\n\n", 1)[1]
 
 
 def wrapped(text: str) -> str:
@@ -262,7 +303,8 @@ def filled(text: str, width: int, indent: str = "") -> str:
 
 
 def main() -> None:
-    for name, text in (("_functions.py", written()), ("_parts.py", parts())):
+    declare = (PACKAGE / "_declare.py").read_text(encoding="utf-8")
+    for name, text in (("_functions.py", written()), ("_parts.py", parts()), ("_declare.py", stream(declare))):
         path = PACKAGE / name
         if sys.argv[1:] != ["--check"]:
             path.write_text(text, encoding="utf-8")

@@ -6,11 +6,12 @@
 //!
 //! All parameters are in **one table** (`parameter.rs`), one row per [`Parameter`]: name, type, placeholder, default
 //! and help. The structs, the program's flags and their help, the names in files, Python's
-//! keywords, the JSON Schema (`docs/declaration.schema.json`) and the names in error messages ([`crate::problem`]) all
-//! come from it.
+//! keywords, the JSON Schema (`docs/declaration.schema.json`), the reference page (`docs/reference/options.md`) and the
+//! names in error messages ([`crate::problem`]) all come from it.
 
 mod begun;
 mod read;
+mod reference;
 mod resolve;
 mod schema;
 mod stretch;
@@ -21,7 +22,8 @@ pub use crate::parameter::{Heading, Parameter, Use};
 pub use crate::settings::{Closing, Items, Labels, Settings, SlotRequest};
 pub use begun::Present;
 pub use read::{near, unknown_in_file};
-pub use resolve::{groups_need_columns, needed, not_both, parse_time};
+pub use reference::reference;
+pub use resolve::{follows_no_stream, needed, parse_time};
 pub use schema::schema;
 pub use stretch::Stretches;
 pub use table::{Declaration, Files, Questions, Written};

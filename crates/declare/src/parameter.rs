@@ -28,6 +28,8 @@ struct ParameterRow {
     heading: Heading,
     uses: &'static [Use],
     help: &'static str,
+    /// A value as flags write it, lists separated by commas; empty for switches.
+    example: &'static str,
     default: &'static str,
     note: &'static str,
 }
@@ -177,10 +179,26 @@ impl Parameter {
         self.row().part == FieldOwner::Declaration
     }
 
+    /// Whether a stream of a service can declare it: a service closes steps when they are due.
+    pub fn is_of_services(self) -> bool {
+        self.is_declared() && self.uses().contains(&Release) && !matches!(self, Self::Through | Self::All)
+    }
+
     /// Whether its value is quoted in files and in Python.
     pub(crate) fn is_quoted(self) -> bool {
-        let unquoted =
-            ["u32", "u64", "usize", "f64", "bool", "Paths", "PathBuf", "Delimiter", "Period", "Workloads", "Groups"];
+        let unquoted = [
+            "u32",
+            "u64",
+            "usize",
+            "f64",
+            "bool",
+            "PathList",
+            "PathBuf",
+            "Delimiter",
+            "Period",
+            "Workloads",
+            "DeclaredGroups",
+        ];
         // How `stringify!` puts blanks between the tokens of a type is not fixed.
         let written: String = self.row().type_name.split_whitespace().collect();
         !unquoted.contains(&written.as_str()) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
@@ -211,6 +229,11 @@ impl Parameter {
     /// Its help, in one paragraph, with units and ranges, without its default; other parameters in backquotes.
     pub(crate) fn help(self) -> &'static str {
         self.row().help.trim()
+    }
+
+    /// An example of its value, as flags write it; `None` for switches.
+    pub fn example(self) -> Option<&'static str> {
+        Some(self.row().example).filter(|text| !text.is_empty())
     }
 
     /// Its default value, as flags write it; `None` if the default is not a value but another behaviour.
@@ -253,7 +276,8 @@ macro_rules! table {
     ($($part:ident {
         $(#[doc = $help:literal])+
         $name:ident $field:ident: $type:ty,
-        $heading:ident $placeholder:literal $uses:ident $(, default $default:literal $note:literal)?
+        $heading:ident $placeholder:literal $uses:ident
+        $(, example $example:literal)? $(, default $default:literal $note:literal)?
     })*) => {
         /// What can be declared.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -268,6 +292,7 @@ macro_rules! table {
             heading: Heading::$heading,
             uses: $uses,
             help: concat!($($help),+),
+            example: concat!($($example)?),
             default: table!(@default $($default $note)?).0,
             note: table!(@default $($default $note)?).1,
         },)*];

@@ -172,11 +172,12 @@ impl PyBudget {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let number = |x: f64| Ok::<_, PyErr>(pyo3::types::PyFloat::new(py, x).repr()?.to_string());
+        let weak = if self.allow_weak { ", allow_weak=True" } else { "" };
         Ok(match self.inner {
-            Inner::Pure(epsilon) => format!("Budget.pure({})", number(epsilon.get())?),
-            Inner::Zcdp(rho) => format!("Budget.zcdp({})", number(rho.get())?),
+            Inner::Pure(epsilon) => format!("Budget.pure({}{weak})", number(epsilon.get())?),
+            Inner::Zcdp(rho) => format!("Budget.zcdp({}{weak})", number(rho.get())?),
             Inner::Approximate(epsilon, delta) => {
-                format!("Budget.approximate({}, {})", number(epsilon.get())?, number(delta.get())?)
+                format!("Budget.approximate({}, {}{weak})", number(epsilon.get())?, number(delta.get())?)
             }
         })
     }

@@ -1,5 +1,6 @@
 """Shared fixtures of the tests."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -36,6 +37,12 @@ def program() -> str:
     subprocess.run(build, cwd=REPOSITORY, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     return str(target / "debug" / "evertally")
+
+
+def configuration(stream: et.Stream, **files: object) -> str:
+    """The configuration file of the program that makes the same declaration, with these files."""
+    declared = json.loads(stream.to_json()) | {name.replace("_", "-"): value for name, value in files.items()}
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in declared.items())
 
 
 #: The configuration of a service with streams that the operator closes.

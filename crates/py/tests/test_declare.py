@@ -1,5 +1,6 @@
 """One declaration: the fields of a Stream, the keywords of `release`, and the JSON that services read."""
 
+import copy
 import dataclasses
 import datetime as dt
 import decimal
@@ -7,6 +8,9 @@ import inspect
 import json
 import pickle
 import random
+import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import evertally as et
-from conftest import REPOSITORY, Running
+from conftest import REPOSITORY, Running, configuration
 from evertally import _keywords
 
 SCHEMA: dict[str, Any] = json.loads((REPOSITORY / "docs/declaration.schema.json").read_text(encoding="utf-8"))
@@ -185,6 +189,46 @@ def test_plans_and_releases_are_those_of_the_keywords(key: et.SecretKey) -> None
     assert part.num_rows == 6 and released.num_rows == 10
 
 
+def rows(table: Any) -> dict[str, list[Any]]:
+    """The columns of a table, with times as text, and without the ends of steps, which only some front ends show."""
+    columns: dict[str, list[Any]] = pa.table(table).to_pydict()
+    columns.pop("end", None)
+    columns["time"] = [str(time)[:10] for time in columns["time"]]
+    return columns
+
+
+def test_all_front_ends_release_the_same_rows(tmp_path: Path, program: str, running: Running) -> None:
+    """Flags, a configuration file, keywords, objects and a service: one declaration, one plan, the same rows."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    key = running.key()
+    key.save(tmp_path / "my.key")
+    parquet.write_table(EVENTS, tmp_path / "events.parquet")
+    config = configuration(STREAM, input=["events.parquet"], key="my.key", all=True)
+    (tmp_path / "visits.toml").write_text(config)
+    flags = [
+        "events.parquet", "--key", "my.key", "--stream", "visits", "--start", "2024-01-01", "--every", "1d",
+        "--steps", "5", "--rho", "0.5", "--person", "who", "--max-events", "4", "--group-by", "gate", "--groups", "a,b", "--all",
+    ]  # fmt: skip
+    expected, plan = rows(STREAM.release(EVENTS, key)), STREAM.plan()
+    assert rows(et.release(EVENTS, key=key, **KEYWORDS)) == expected
+    for name, given in {"flags": flags, "config": ["--config", "visits.toml"]}.items():
+        run = [program, "release", *given, "--out", f"{name}.parquet", "--no-plot"]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert rows(parquet.read_table(tmp_path / f"{name}.parquet")) == expected, name
+        report = json.loads((tmp_path / f"{name}.report.json").read_text())
+        assert report["plan_digest"] == plan.digest
+    assert (tmp_path / "flags.parquet").read_bytes() == (tmp_path / "config.parquet").read_bytes()
+    assert plan == et.plan_release(**KEYWORDS) == et.Stream.from_json(STREAM.to_json()).plan()
+
+    opened = changed(name="counted").open(et.connect(running.url, running.operate), closing="operator")
+    et.connect(running.url, running.count).stream("counted").push(EVENTS)
+    opened.close(5)
+    own = rows(changed(name="counted").release(EVENTS, key))
+    found = rows(opened.releases(table="pyarrow"))
+    assert all(found[name] == own[name] for name in ("step", "gate", "value"))
+
+
 def test_streams_are_values() -> None:
     assert pickle.loads(pickle.dumps(STREAM)) == STREAM
     assert dataclasses.replace(STREAM, name="other") != STREAM
@@ -195,6 +239,62 @@ def test_streams_are_values() -> None:
     assert groups.names == ("a", "b") and hash(groups) == hash(et.Groups("gate", iter(("a", "b"))))
     with pytest.raises(dataclasses.FrozenInstanceError):
         STREAM.name = "other"  # type: ignore[misc]
+
+
+#: The names in texts of declaration objects.
+NAMES = {name: getattr(et, name) for name in et.__all__} | {"datetime": dt, "Decimal": decimal.Decimal, "np": np}
+
+
+def test_objects_are_copied_by_their_text_by_pickles_and_by_replacing_nothing() -> None:
+    source = random.Random(3)
+    seen: set[str] = set()
+    for _ in range(300):
+        stream = objects(chosen(source))
+        for field in ["", *(field.name for field in dataclasses.fields(stream))]:
+            part = getattr(stream, field) if field else stream
+            assert eval(repr(part), NAMES) == part, part
+            assert pickle.loads(pickle.dumps(part)) == copy.deepcopy(part) == part
+            if dataclasses.is_dataclass(part) and not isinstance(part, type):
+                assert dataclasses.replace(part) == part and hash(part) == hash(copy.copy(part))
+                seen.add(type(part).__name__)
+        text = stream.to_json()
+        assert eval(repr(stream), NAMES).to_json() == pickle.loads(pickle.dumps(stream)).to_json() == text
+    assert seen == {"Stream", "Steps", "Event", "Person", "Groups", "Values", "Columns"}
+
+
+def test_texts_omit_defaults() -> None:
+    assert repr(et.Person("who", max_events=4)) == "Person('who', max_events=4)"
+    assert repr(et.Steps(start="2024-01-01", every="1d", count=5)) == "Steps(every='1d', start='2024-01-01', count=5)"
+    assert repr(et.Event()) == "Event()" and repr(et.Columns()) == "Columns()"
+    assert repr(et.Budget.pure(30, allow_weak=True)) == "Budget.pure(30.0, allow_weak=True)"
+    stream = et.Stream(steps=STEPS, budget=et.Budget.zcdp(0.5))
+    assert repr(stream) == f"Stream(steps={STEPS!r}, budget=Budget.zcdp(0.5))"
+
+
+def test_help_describes_every_field() -> None:
+    for kind in (et.Stream, et.Steps, et.Event, et.Person, et.Groups, et.Values, et.Columns):
+        described = re.findall(r"^ *``(\w+)``: ", inspect.getdoc(kind) or "", re.MULTILINE)
+        assert sorted(described) == sorted(field.name for field in dataclasses.fields(kind)), kind
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "message"),
+    [
+        (et.Person, {"max_event": 3}, "evertally.Person has no field max_event; did you mean max_events?"),
+        (et.Person, {"person": "who"}, "evertally.Person has no field person; did you mean column?"),
+        (et.Steps, {"every": "1d", "start": "2024-01-01", "steps": 3}, "no field steps; did you mean count?"),
+        (et.Groups, {"columns": "gate", "discover_groups": True}, "no field discover_groups; did you mean discover?"),
+        (et.Values, {"column": "price", "xyzzy": 1}, "evertally.Values has no field xyzzy$"),
+        (et.Stream, {"max_events": 3}, "evertally.Stream has no field max_events; did you mean unit.max_events?"),
+        (et.Stream, {"measure": "mean"}, "no field measure; did you mean measures?"),
+        (et.release, {"group_by": "gate"}, "evertally.release has no keyword group_by; did you mean group?"),
+        (et.plan_release, {"evry": "1d"}, "evertally.plan_release has no keyword evry; did you mean every?"),
+        (et.Stream.from_keywords, {"stream": "x"}, "no keyword stream; did you mean name?"),
+    ],
+)
+def test_misspelt_names_are_refused_with_the_right_one(make: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make(**given)
 
 
 def changed(**change: Any) -> et.Stream:
@@ -219,6 +319,18 @@ def changed(**change: Any) -> et.Stream:
         (changed(confidence=95), "confidence 95 is not .*did you mean confidence=0.95"),
         (changed(mechanism="magic"), "mechanism: .*magic"),
         (changed(confidence=float("nan")), "confidence: nan is not a finite number"),
+        (changed(steps=dataclasses.replace(STEPS, end="2025-01-01")), "either steps.end or steps.count, not both"),
+        (changed(steps=dataclasses.replace(STEPS, unbounded=True)), "either steps.count or steps.unbounded"),
+        (changed(steps=dataclasses.replace(STEPS, through="2026-01-01")), "steps.through .* is after the end"),
+        (changed(groups=et.Groups("gate", ["a"], discover=True, selection_delta=1e-9)),
+         "groups.discover and groups.names or groups.rest do not go together"),
+        (changed(groups=et.Groups("gate", ["a"], floor=3)), "groups.floor needs groups.discover"),
+        (changed(groups=et.Groups("gate", ["a"], scales=[2])), "groups.scales needs values.column"),
+        (changed(unit=et.Person("who", max_events=2, max_total=3)), "unit.max_total needs values.column"),
+        (changed(groups=None, unit=et.Person("who", max_groups=1)), "unit.max_groups needs groups.columns"),
+        (changed(view="non-decreasing"), "view non-decreasing depends on .*band=\"simultaneous\""),
+        (changed(measures="mean"), "measures"),
+        (changed(measures="count", workload=["sum", "window(2)"]), "measures and more than one workload"),
     ],
 )
 def test_errors_name_the_fields(stream: et.Stream, message: str) -> None:

@@ -1,13 +1,17 @@
-"""Signatures, types and help of the functions match the tables of keywords."""
+"""Signatures, types and help of the functions and objects match the tables of keywords, and the reference page."""
 
+import dataclasses
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import evertally
+from conftest import REPOSITORY
 from evertally import _functions
 
 PACKAGE = Path(__file__).parents[1]
@@ -48,3 +52,41 @@ def test_every_keyword_is_taken() -> None:
         evertally.plan_release(start="2024-01-01", steps=10, every="1d", rho=0.5),
     ):
         assert plan.horizon == 10
+
+
+def test_only_functions_that_take_other_values_have_their_own_help() -> None:
+    """The table of declarations has the help of everything that is declared."""
+    declared = {row["name"] for row in keywords() if "declared" in row}
+    table = tomllib.loads((PACKAGE / "keywords.toml").read_text(encoding="utf-8"))["keyword"]
+    own = {(row["name"], *row["help"]) for row in table if row["name"] in declared and "help" in row}
+    assert own == {("workload", "plan_lazy"), ("mechanism", "plan_vector")}
+
+
+def test_the_fields_of_a_stream_are_those_of_the_keywords() -> None:
+    rows = {row["field"]: row for row in keywords() if "." not in row.get("field", ".")}
+    fields = {field.name: field for field in dataclasses.fields(evertally.Stream)}
+    assert rows.keys() <= fields.keys()
+    for name, row in rows.items():
+        kind = row["type"].replace('"', "'")
+        assert (fields[name].type, repr(fields[name].default)) == (kind, repr(eval(row["default"])))
+
+
+def test_the_reference_shows_python_as_it_is() -> None:
+    """Every example evaluates, to one known keyword or field."""
+    page = (REPOSITORY / "docs/reference/options.md").read_text(encoding="utf-8")
+    keyword = [eval(f"dict({text})") for text in re.findall(r"^\| Python \| `(.*)` \|$", page, re.MULTILINE)]
+    known = {row["name"] for row in keywords() if "declared" in row}
+    assert [len(one) for one in keyword] == [1] * len(known) and {name for one in keyword for name in one} == known
+    needed = {"Steps": 'start="2024-01-01", every="1d"', "Person": 'column="who"', "Groups": 'columns="gate"'}
+    needed["Values"] = 'column="price"'
+    shown = re.findall(r"^\| `et.Stream` \| `(.*)` \|$", page, re.MULTILINE)
+    assert len(shown) == len(known)
+    for text in shown:
+        for part, arguments in needed.items():
+            others = ", ".join(one for one in arguments.split(", ") if f"{one.split('=')[0]}=" not in text)
+            text = text.replace(f"et.{part}(…, ", f"et.{part}({others}, " if others else f"et.{part}(")
+        given = eval(f"dict({text.replace(', …', '')})", {"et": evertally})
+        steps = evertally.Steps(start="2020-01-01", every="1h")
+        whole: dict[str, Any] = {"steps": steps, "budget": evertally.Budget.pure(1)}
+        stream = evertally.Stream(**whole | given)
+        assert stream != evertally.Stream(**whole) or text.startswith("budget=et.Budget.pure(1)"), text

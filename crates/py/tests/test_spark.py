@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import inspect
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -27,7 +29,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import evertally.spark  # noqa: E402
 import test_doors  # noqa: E402
-from conftest import Running  # noqa: E402
+from conftest import Running, configuration  # noqa: E402
 from evertally.spark import _handover  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
@@ -122,6 +124,37 @@ def test_a_cluster_releases_what_one_process_does(spark: SparkSession, asked: di
     two = evertally.spark.release(shuffled(spark, table), key=fresh(), **COMMON, **asked)
     same(one, two.toPandas())
     evertally.spark.unpersist(two)
+
+
+def test_a_stream_object_releases_what_the_program_does(spark: SparkSession, program: str, tmp_path: Path) -> None:
+    """`Stream.spark` and `evertally release` with copies of one key: the same rows, bit by bit."""
+    table = events(3000, 40)
+    stream = et.Stream(
+        name="visits",
+        steps=et.Steps(start="2024-01-01", end="2024-01-11", every="6h", through="2024-01-09"),
+        unit=et.Person("person", max_events=20, max_events_per_step=2),
+        groups=et.Groups("group", list("abcde")),
+        values=et.Values("value", bounds=(-2, 5)),
+        budget=et.Budget.zcdp(0.5),
+    )
+    key = tmp_path / "cluster.key"
+    et.SecretKey.generate().save(key)
+    # A ledger does not compare releases of a cluster with those of one process.
+    shutil.copy(key, tmp_path / "my.key")
+    shutil.copy(f"{key}.ledger", tmp_path / "my.key.ledger")
+    released = stream.spark(shuffled(spark, table), key)
+    found = released.toPandas()
+    table.to_parquet(tmp_path / "events.parquet")
+    config = configuration(stream, input="events.parquet", key="my.key", out="out.parquet")
+    (tmp_path / "visits.toml").write_text(config)
+    run = [program, "release", "--config", "visits.toml", "--no-plot"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    same(found, pd.read_parquet(tmp_path / "out.parquet").drop(columns="end"))
+    assert found["step"].max() == 32
+    evertally.spark.unpersist(released)
+    with pytest.raises(et.InvalidError, match="unit.max_events"):
+        dataclasses.replace(stream, unit=et.Person("person")).spark(shuffled(spark, table), key)
 
 
 def test_columns_of_all_kinds_are_read(spark: SparkSession) -> None:

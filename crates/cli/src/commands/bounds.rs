@@ -97,6 +97,7 @@ impl BoundsArgs {
         let budget = Budget::from_numbers(self.look_epsilon, None, self.look_rho, false)
             .map_err(|problem| usage(format!("--look-epsilon or --look-rho, the budget of the estimate: {problem}")))?;
         let written = with_config(self.flags, Use::Release)?;
+        written.check_groups_file()?;
         let named = &written.files;
         let groups = named.groups_file.as_deref();
         let declaration = with_groups_of_file(written.declaration, groups, None)?;

@@ -59,24 +59,13 @@ pub(crate) struct Continuation {
 }
 
 impl Continuation {
-    fn new(named: &mut declaration::Files) -> Result<Self> {
-        let own = Self {
+    fn new(named: &mut declaration::Files) -> Self {
+        Self {
             rebuild: named.rebuild == Some(true),
             extend: named.extend == Some(true),
             expect: named.expect.take(),
             late_file: named.late_file.take(),
             is_wanted: named.r#continue == Some(true) || named.rebuild == Some(true),
-        };
-        let alone = [
-            (Parameter::Extend, own.extend),
-            (Parameter::Expect, own.expect.is_some()),
-            (Parameter::LateFile, own.late_file.is_some()),
-        ];
-        match alone.into_iter().find(|(_, is_given)| *is_given && !own.is_wanted) {
-            Some((parameter, _)) if named.plan_only != Some(true) => {
-                Err(usage(sentence![parameter, " needs ", Parameter::Continue]))
-            }
-            _ => Ok(own),
         }
     }
 }
@@ -85,7 +74,7 @@ impl Files {
     /// The files of a run; a run that only plans needs none.
     pub(crate) fn new(mut named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
         let plan_only = named.plan_only == Some(true);
-        let going_on = Continuation::new(&mut named)?;
+        let going_on = Continuation::new(&mut named);
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "the file for the table")?,

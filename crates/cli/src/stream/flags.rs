@@ -201,6 +201,9 @@ fn argument(parameter: Parameter) -> Arg {
     let (kind, name) = (parameter.kind(), parameter.name());
     let mut argument = Arg::new(name).value_name(parameter.value_name()).value_parser(parser(parameter));
     argument = argument.help(help(parameter));
+    if let (Some(example), false) = (parameter.example(), matches!(kind, ValueKind::Words(_))) {
+        argument = argument.long_help(format!("{} [example: {example}]", help(parameter)));
+    }
     if let Some(title) = parameter.heading().title() {
         argument = argument.help_heading(title);
     }
@@ -229,9 +232,11 @@ fn help(parameter: Parameter) -> String {
         ValueKind::Texts | ValueKind::Scales => text.push_str("; separated by commas"),
         ValueKind::Groups => {
             text.push_str(
-                ", separated by commas, without spaces around them. For names that contain a comma use --groups-file",
+                "; names separated by commas, without spaces around them. For several columns, or names that contain a \
+                 comma, use --groups-file",
             );
         }
+        ValueKind::Measures | ValueKind::Workloads => text.push_str("; may be repeated"),
         _ => {}
     }
     match parameter.default_in_words() {

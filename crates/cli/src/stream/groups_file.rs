@@ -3,13 +3,14 @@
 use crate::failure::usage;
 use anyhow::Result;
 use evertally_declare::declaration::Parameter::ScaleColumn;
-use evertally_declare::declaration::{Declaration, DeclaredGroups, Parameter, Value, groups_need_columns, not_both};
+use evertally_declare::declaration::{Declaration, DeclaredGroups, Parameter, Value};
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Adds the groups listed in the groups file to the declaration, if a file is named.
+/// Adds the groups listed in the groups file to the declaration, if a file is named. The combination was checked by
+/// [`Written::check_release`](evertally_declare::declaration::Written::check_release).
 ///
 /// A column of the file may contain their scales.
 pub(crate) fn with_groups_of_file(
@@ -17,23 +18,11 @@ pub(crate) fn with_groups_of_file(
     path: Option<&Path>,
     scale_column: Option<&str>,
 ) -> Result<Declaration> {
-    let Some(path) = path else {
-        return match scale_column {
-            None => Ok(declared),
-            Some(_) => Err(usage(sentence![ScaleColumn, " needs ", Parameter::GroupsFile, ", which has the column"])),
-        };
-    };
-    if declared.groups.is_some() {
-        return Err(not_both(&[Parameter::Groups, Parameter::GroupsFile]).into());
-    }
-    let Some(columns) = &declared.group_by else { return Err(usage(groups_need_columns())) };
-    let mut names = columns.clone();
+    let Some(path) = path else { return Ok(declared) };
+    let mut names = declared.group_by.clone().unwrap_or_default();
     names.extend(scale_column.map(str::to_owned));
     let mut tuples = read_groups(&names, path)?;
     if scale_column.is_some() {
-        if declared.scales.is_some() {
-            return Err(not_both(&[Parameter::Scales, ScaleColumn]).into());
-        }
         let cells: Vec<String> = tuples.iter_mut().filter_map(Vec::pop).collect();
         let cells: Vec<&OsStr> = cells.iter().map(AsRef::as_ref).collect();
         let problem = |problem| usage(sentence![ScaleColumn, format!(": {}: {problem}", path.display())]);

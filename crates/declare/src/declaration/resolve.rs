@@ -2,6 +2,7 @@
 
 mod measures;
 mod needs;
+mod runs;
 mod time;
 mod unit;
 
@@ -32,7 +33,8 @@ use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
 
 pub(super) use needs::DEPENDENCIES;
-pub use needs::groups_need_columns;
+use needs::groups_need_columns;
+pub use runs::follows_no_stream;
 pub use time::parse_time;
 
 type Result<T> = std::result::Result<T, Problem>;
@@ -443,7 +445,7 @@ pub fn needed<T>(value: Option<T>, parameter: Parameter, why: &'static str) -> R
 }
 
 /// The problem of two parameters that define the same thing.
-pub fn not_both(parameters: &'static [Parameter]) -> Problem {
+pub(super) fn not_both(parameters: &'static [Parameter]) -> Problem {
     Problem::new(sentence!["give either ", SentencePart::Any(parameters), ", not both"])
 }
 

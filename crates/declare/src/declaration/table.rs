@@ -99,7 +99,8 @@ macro_rules! parameters {
     ($($part:ident {
         $(#[doc = $help:literal])+
         $name:ident $field:ident: $type:ty,
-        $heading:ident $placeholder:literal $uses:ident $(, default $default:literal $note:literal)?
+        $heading:ident $placeholder:literal $uses:ident
+        $(, example $example:literal)? $(, default $default:literal $note:literal)?
     })*) => {
         /// The fields of a configuration file of the program, before they are sorted into structs.
         #[derive(Deserialize)]
@@ -132,7 +133,7 @@ macro_rules! parameters {
 
         parameters! { @split [] [] [] $($part {
             $(#[doc = $help])+
-            $name $field: $type, $heading $placeholder $uses $(, default $default $note)?
+            $name $field: $type, $heading $placeholder $uses
         })* }
     };
 }

@@ -7,77 +7,78 @@ macro_rules! parameter_rows {
             files {
                 /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; `-`
                 /// reads standard input.
-                Input input: PathList, None "FILE" PROGRAM
+                Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {
                 /// TOML file that sets any of these flags, written without the leading dashes.
-                Config config: PathBuf, None "FILE.toml" PROGRAM
+                Config config: PathBuf, None "FILE.toml" PROGRAM, example "visits.toml"
             }
             declaration {
                 /// Column with the time of each event.
-                Time time: String, Events "COLUMN" EVENT_READERS, default "time" ""
+                Time time: String, Events "COLUMN" EVENT_READERS, example "departure", default "time" ""
             }
             declaration {
                 /// Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an offset is
                 /// required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
                 /// such as %d/%m/%Y %H:%M or %Y%m%d.
                 TimeFormat time_format: TimeFormat, Events "FORMAT" EVENT_READERS,
-                    default "auto" "which refuses bare numbers"
+                    example "epoch-seconds", default "auto" "which refuses bare numbers"
             }
             declaration {
                 /// Time zone of calendar steps, and of times without an offset.
-                TimeZone time_zone: Zone, Events "ZONE" ALL, default "UTC" ""
+                TimeZone time_zone: Zone, Events "ZONE" ALL, example "Europe/Copenhagen", default "UTC" ""
             }
             files {
                 /// Format of the event files.
-                InputFormat input_format: Format, Events "" PROGRAM, default "" "detected from the first bytes"
+                InputFormat input_format: Format, Events "" PROGRAM,
+                    example "parquet", default "" "detected from the first bytes"
             }
             files {
                 /// Character that separates the cells of a CSV line, such as ';' or tab.
-                Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, default "','" ""
+                Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, example "tab", default "','" ""
             }
             files {
                 /// Number of threads that read events, from 1 to 1024. Affects only the speed, never the result: rows
                 /// are counted in order.
-                Threads threads: u64, Events "N" PROGRAM, default "" "one per core, up to 16"
+                Threads threads: u64, Events "N" PROGRAM, example "4", default "" "one per core, up to 16"
             }
             files {
                 /// Memory limit for reading events, in MiB, at least 16; an input that needs more is refused. Never
                 /// changes the result.
-                ReadMemory read_memory: u64, Events "MIB" PROGRAM, default "256" ""
+                ReadMemory read_memory: u64, Events "MIB" PROGRAM, example "1024", default "256" ""
             }
             declaration {
                 /// Texts that mark a missing cell, such as NA.
-                MissingText missing_text: Vec<String>, Events "TEXT" EVENT_READERS
+                MissingText missing_text: Vec<String>, Events "TEXT" EVENT_READERS, example "NA,-"
             }
             declaration {
                 /// Normalise the texts of persons, groups and items before comparing them: nfc (compose characters),
                 /// trim (remove blanks at both ends), casefold (ignore case), or several.
                 NormaliseIds normalise_ids: Vec<Normalisation>, Events "nfc,trim,casefold" ALL,
-                default "" "texts are compared byte by byte"
+                    example "nfc,trim", default "" "texts are compared byte by byte"
             }
             declaration {
                 /// Policy for events with a missing cell in the person, value or key column.
-                Missing missing: Refusable, Events "" ALL, default "refuse" ""
+                Missing missing: Refusable, Events "" ALL, example "skip", default "refuse" ""
             }
             declaration {
                 /// Policy for events outside the horizon.
-                Outside outside: Refusable, Events "" ALL, default "refuse" ""
+                Outside outside: Refusable, Events "" ALL, example "skip", default "refuse" ""
             }
             declaration {
                 /// Policy for events of undeclared groups, if there is no `rest`. This policy and those for events
                 /// outside the horizon or with a missing cell can be changed while a stream continues.
-                UnknownGroup unknown_group: Refusable, Events "" RELEASE_FILES, default "refuse" ""
+                UnknownGroup unknown_group: Refusable, Events "" RELEASE_FILES, example "skip", default "refuse" ""
             }
             declaration {
                 /// Policy for events of a step that an earlier run has closed: count them in the first open step, write
                 /// them to the `late-file`, or refuse them.
-                Late late: Late, Continuing "" RELEASE_FILES, default "refuse" ""
+                Late late: Late, Continuing "" RELEASE_FILES, example "next-step", default "refuse" ""
             }
             files {
                 /// CSV file for the original late events, which are NOT PRIVATE. Each run that finds late events writes
                 /// a separate file, with a number before the extension.
-                LateFile late_file: PathBuf, Continuing "FILE" RELEASE_FILES
+                LateFile late_file: PathBuf, Continuing "FILE" RELEASE_FILES, example "late.csv"
             }
             files {
                 /// Read only new files, and append the resulting rows to the table. The state for this is saved next to
@@ -93,7 +94,7 @@ macro_rules! parameter_rows {
                 /// File with the events of a step, as a pattern of the step's start such as daily/%Y-%m-%d.csv. A step
                 /// stays open until its file has been read. If no input is named, the unread files of all steps that
                 /// have ended are read.
-                Expect expect: String, Continuing "PATTERN" RELEASE_FILES
+                Expect expect: String, Continuing "PATTERN" RELEASE_FILES, example "daily/%Y-%m-%d.csv"
             }
             files {
                 /// When the horizon is over, start the next stream of the same declaration, with a separate budget, and
@@ -103,24 +104,24 @@ macro_rules! parameter_rows {
             declaration {
                 /// Sort events by time while reading, with a buffer of this many events.
                 SortBuffer sort_buffer: usize, Events "EVENTS" EVENT_READERS,
-                    default "0" "which refuses unsorted events"
+                    example "10000", default "0" "which refuses unsorted events"
             }
 
             declaration {
                 /// Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …
-                Every every: Every, Steps "WIDTH" ALL
+                Every every: Every, Steps "WIDTH" ALL, example "1d"
             }
             declaration {
                 /// Start of the first step.
-                Start start: String, Steps "TIME" ALL
+                Start start: String, Steps "TIME" ALL, example "2024-01-01"
             }
             declaration {
                 /// End of the last step, exclusive: 2025-01-01 for all of 2024.
-                End end: String, Steps "TIME" ALL
+                End end: String, Steps "TIME" ALL, example "2025-01-01"
             }
             declaration {
                 /// Number of steps, instead of `end`.
-                Steps steps: u64, Steps "T" ALL
+                Steps steps: u64, Steps "T" ALL, example "366"
             }
             declaration {
                 /// Publish without an end, instead of `end`: the error of each step is close to the best possible if it
@@ -130,21 +131,22 @@ macro_rules! parameter_rows {
             declaration {
                 /// Quantity published at every step: sum (all events so far), window(W) (events of the last W steps, or
                 /// of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every
-                /// time span) or increments (events of that step alone). May be repeated: all are then read from one
-                /// release, and `window(7d)*4` makes the precision of that workload count four times as much as that of
-                /// the others.
-                Workload workload: Workloads, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
+                /// time span) or increments (events of that step alone). Several are read from one release:
+                /// `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+                Workload workload: Workloads, Steps "sum|window(W)|decay(H)|increments" RELEASE,
+                    example "window(7d)", default "sum" ""
             }
             declaration {
                 /// Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
                 /// number of steps. The plan is made for the published values; contribution bounds, lateness and the
                 /// ledger are still per step.
-                Publish publish: Period, Steps "WIDTH" RELEASE, default "" "every step"
+                Publish publish: Period, Steps "WIDTH" RELEASE, example "1w", default "" "every step"
             }
             declaration {
                 /// Publish only the steps that end by this time; later steps can be published from the same data once
                 /// more is appended.
-                Through through: String, Steps "TIME" EVENT_READERS, default "" "the steps that have ended by now"
+                Through through: String, Steps "TIME" EVENT_READERS,
+                    example "2024-07-01", default "" "the steps that have ended by now"
             }
             declaration {
                 /// Publish all steps of the horizon, including future ones: nothing can follow.
@@ -157,105 +159,110 @@ macro_rules! parameter_rows {
 
             declaration {
                 /// Sum this column instead of counting events.
-                Value value: String, Values "COLUMN" ALL
+                Value value: String, Values "COLUMN" ALL, example "price"
             }
             declaration {
-                /// Smallest and largest value of one event; values outside are clamped.
-                Bounds bounds: Vec<Decimal<String>>, Values "LOW,HIGH" ALL
+                /// Smallest and largest value of one event, in units of the data.
+                Bounds bounds: Vec<Decimal<String>>, Values "LOW,HIGH" ALL, example "0,100"
             }
             declaration {
                 /// Distance between neighbouring values, such as 0.01; finer values are rounded.
-                Grid grid: Decimal<Grid>, Values "G" ALL, default "1" ""
+                Grid grid: Decimal<Grid>, Values "G" ALL, example "0.01", default "1" ""
             }
             declaration {
                 /// Measure to release at the end of every step, under one budget with the others: count, sum, mean,
                 /// variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last
                 /// WIDTH steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE).
                 /// `mean*4` makes the precision of that measure count four times as much as that of the others when the
-                /// budget is divided. May be repeated.
-                Measure measure: Vec<Wanted>, Values "MEASURE" RELEASE_AND_TABLE, default "" "a running count or sum"
+                /// budget is divided.
+                Measure measure: Vec<Wanted>, Values "MEASURE" RELEASE_AND_TABLE,
+                    example "mean", default "" "a running count or sum"
             }
             declaration {
                 /// Policy for values outside the bounds.
-                OutOfBounds out_of_bounds: OutOfBounds, Values "" ALL, default "clamp" ""
+                OutOfBounds out_of_bounds: OutOfBounds, Values "" ALL, example "refuse", default "clamp" ""
             }
 
             declaration {
-                /// ε of ε-differential privacy (with `delta`: of (ε, δ)-differential privacy).
-                Epsilon epsilon: f64, Budget "E" ALL
+                /// ε of ε-differential privacy (with `delta`: of (ε, δ)-differential privacy), from 1e-12 to 20.
+                Epsilon epsilon: f64, Budget "E" ALL, example "1"
             }
             declaration {
-                /// δ of (ε, δ)-differential privacy.
-                Delta delta: f64, Budget "D" ALL
+                /// δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+                Delta delta: f64, Budget "D" ALL, example "1e-6"
             }
             declaration {
-                /// ρ of zero-concentrated differential privacy.
-                Rho rho: f64, Budget "R" ALL
+                /// ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+                Rho rho: f64, Budget "R" ALL, example "0.5"
             }
             declaration {
-                /// Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+                /// Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ above
+                /// 0.1).
                 AllowWeakBudget allow_weak_budget: bool, Budget "" ALL
             }
             declaration {
-                /// Column that names the person: all events of a person are protected together. Without it, only single
-                /// events are protected.
-                Person person: String, Unit "COLUMN" ALL
+                /// Column that names the person: all events of a person are protected together.
+                Person person: String, Unit "COLUMN" ALL,
+                    example "visitor", default "" "only single events are protected"
             }
             declaration {
                 /// Keep at most the first M events of each person, across all steps and groups (or keys).
-                MaxEvents max_events: u64, Unit "M" ALL, default "" "as implied by other bounds"
+                MaxEvents max_events: u64, Unit "M" ALL, example "10", default "" "as implied by other bounds"
             }
             declaration {
                 /// Keep at most the first C events of each person in one step, across all groups (or keys). A smaller C
                 /// reduces Gaussian noise.
-                MaxEventsPerStep max_events_per_step: u64, Unit "C" ALL, default "" "no separate limit"
+                MaxEventsPerStep max_events_per_step: u64, Unit "C" ALL, example "2", default "" "no separate limit"
             }
             declaration {
                 /// Keep at most the first G events of each person in one group, across all steps.
-                MaxEventsPerGroup max_events_per_group: u64, Unit "G" RELEASE, default "" "no separate limit"
+                MaxEventsPerGroup max_events_per_group: u64, Unit "G" RELEASE,
+                    example "5", default "" "no separate limit"
             }
             declaration {
                 /// Keep only the events of the first N groups of each person.
-                MaxGroups max_groups: u64, Unit "N" RELEASE, default "" "no limit"
+                MaxGroups max_groups: u64, Unit "N" RELEASE, example "3", default "" "no limit"
             }
             declaration {
                 /// Cap each person's total absolute value at X; the event that crosses the cap is truncated to the part
                 /// that fits. With `scales`, each value counts in units of its group's scale.
-                MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, default "" "no limit"
+                MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, example "250", default "" "no limit"
             }
             declaration {
                 /// Keep only events of each person that are in the same step, or in steps at least this many steps
                 /// apart.
-                MinGap min_gap: u64, Unit "STEPS" ALL, default "" "no minimum"
+                MinGap min_gap: u64, Unit "STEPS" ALL, example "7", default "" "no minimum"
             }
             declaration {
                 /// Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
                 /// Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first
                 /// step.
-                Per per: Period, Unit "PERIOD" ALL, default "" "the whole history"
+                Per per: Period, Unit "PERIOD" ALL, example "1mo", default "" "the whole history"
             }
             declaration {
                 /// Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
-                Neighbours neighbours: Neighbours, Unit "add-remove|replace-one" ALL, default "add-remove" ""
+                Neighbours neighbours: Neighbours, Unit "add-remove|replace-one" ALL,
+                    example "replace-one", default "add-remove" ""
             }
 
             declaration {
                 /// Mechanism, such as subtract(k=13).
-                Mechanism mechanism: MechanismName, Mechanism "NAME" ALL, default "" "the one with the least error"
+                Mechanism mechanism: MechanismName, Mechanism "NAME" ALL,
+                    example "subtract(k=13)", default "" "the one with the least error"
             }
             declaration {
                 /// Noise distribution.
                 Noise noise: NoiseKind, Mechanism "laplace|gaussian" ALL,
-                default "" "the one with the least error that the budget allows"
+                    example "gaussian", default "" "the one with the least error that the budget allows"
             }
             declaration {
                 /// Minimise the maximum or the mean error over the steps.
-                Objective objective: Objective, Mechanism "max|mean" ALL, default "max" ""
+                Objective objective: Objective, Mechanism "max|mean" ALL, example "mean", default "max" ""
             }
 
             files {
                 /// Secret key file, created with `evertally key new`.
-                Key key: PathBuf, Key "FILE" PROGRAM
+                Key key: PathBuf, Key "FILE" PROGRAM, example "my.key"
             }
             files {
                 /// Create the key file if it does not exist.
@@ -264,38 +271,39 @@ macro_rules! parameter_rows {
             files {
                 /// Budget file of the data source that this publication spends from, created with `evertally budget
                 /// new`.
-                BudgetFile budget_file: PathBuf, Key "FILE" PROGRAM
+                BudgetFile budget_file: PathBuf, Key "FILE" PROGRAM, example "visits.budget"
             }
             declaration {
                 /// Name of this stream; each name serves one data set.
-                Stream stream: String, Key "NAME" ALL, default "main" ""
+                Stream stream: String, Key "NAME" ALL, example "visits", default "main" ""
             }
 
             files {
                 /// Output file of the table: .csv, .jsonl or .parquet; `-` writes to standard output. Picture and
                 /// report are written next to it.
-                Out out: PathBuf, Output "FILE" PROGRAM
+                Out out: PathBuf, Output "FILE" PROGRAM, example "released.csv"
             }
             files {
                 /// Format of the table.
-                OutputFormat output_format: Format, Output "" PROGRAM, default "" "from the file name"
+                OutputFormat output_format: Format, Output "" PROGRAM,
+                    example "jsonl", default "" "from the file name"
             }
             declaration {
-                /// Confidence level of the intervals.
-                Confidence confidence: f64, Output "P" EVENT_READERS, default "0.95" ""
+                /// Confidence level of the intervals, between 0 and 1.
+                Confidence confidence: f64, Output "P" EVENT_READERS, example "0.9", default "0.95" ""
             }
             declaration {
                 /// Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
-                Band band: Coverage, Output "" RELEASES, default "pointwise" ""
+                Band band: Coverage, Output "" RELEASES, example "simultaneous", default "pointwise" ""
             }
             declaration {
                 /// Additional columns with adjusted copies of the released values: `non-negative`, `non-decreasing`
                 /// (requires `band` simultaneous), `whole-number`, or several.
-                View view: Vec<View>, Output "VIEW" RELEASES
+                View view: Vec<View>, Output "VIEW" RELEASES, example "non-negative"
             }
             declaration {
                 /// Title of the picture and the report.
-                Title title: String, Output "TEXT" PROGRAM, default "" "the stream's name"
+                Title title: String, Output "TEXT" PROGRAM, example "Visits per gate", default "" "the stream's name"
             }
             files {
                 /// Draw no picture.
@@ -312,33 +320,34 @@ macro_rules! parameter_rows {
 
             declaration {
                 /// Columns that name the group of an event, one or several.
-                GroupBy group_by: Vec<String>, Groups "COLUMN" RELEASE
+                GroupBy group_by: Vec<String>, Groups "COLUMN" RELEASE, example "gate"
             }
             declaration {
-                /// Groups to release: names for one `group-by` column.
-                Groups groups: DeclaredGroups, Groups "NAME" RELEASE
+                /// Groups to release. They are declared in advance: a group that appears only if the data contain it
+                /// reveals that someone is in it.
+                Groups groups: DeclaredGroups, Groups "NAME" RELEASE, example "north,south"
             }
             files {
                 /// CSV file of the groups to release: one column for each `group-by` column, one row for each group.
-                GroupsFile groups_file: PathBuf, Groups "FILE" RELEASE_FILES
+                GroupsFile groups_file: PathBuf, Groups "FILE" RELEASE_FILES, example "gates.csv"
             }
             declaration {
                 /// Release events of undeclared groups under this name instead of refusing them.
-                Rest rest: String, Groups "NAME" RELEASE
+                Rest rest: String, Groups "NAME" RELEASE, example "other"
             }
             declaration {
                 /// Factors that multiply `bounds` and `grid` in each group, in the order of the groups. All groups
                 /// share one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the
                 /// largest value of an event of the group.
-                Scales scales: Vec<Decimal<Grid>>, Groups "S" RELEASE, default "" "1 for all"
+                Scales scales: Vec<Decimal<Grid>>, Groups "S" RELEASE, example "1,2.5", default "" "1 for all"
             }
             files {
                 /// Column of the `groups-file` with the `scales`.
-                ScaleColumn scale_column: String, Groups "COLUMN" RELEASE_FILES
+                ScaleColumn scale_column: String, Groups "COLUMN" RELEASE_FILES, example "scale"
             }
             declaration {
                 /// Factor that multiplies `bounds` and `grid` in the `rest`.
-                RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, default "" "1"
+                RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, example "2", default "" "1"
             }
             declaration {
                 /// Discover groups from the data instead of declaring them. A group is published from the first
@@ -348,24 +357,26 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Upper bound on the probability that a group with only one person is published (with `per`: because
-                /// of what they do in one period; `floor` 2 makes it hold for all periods together). It is added to the
-                /// δ of the budget.
-                SelectionDelta selection_delta: f64, Groups "D" RELEASE
+                /// of the events of one period; `floor` 2 makes it hold for all periods together). It is added to the δ
+                /// of the budget.
+                SelectionDelta selection_delta: f64, Groups "D" RELEASE, example "1e-9"
             }
             declaration {
                 /// Number of steps between selection times, each of which tests all groups in the data; the last step
                 /// is always one. Each selection time uses a share of `selection-delta`.
-                SelectEvery select_every: u64, Groups "STEPS" RELEASE, default "" "a twelfth of the horizon"
+                SelectEvery select_every: u64, Groups "STEPS" RELEASE,
+                    example "30", default "" "a twelfth of the horizon"
             }
             declaration {
                 /// Never publish a group with fewer than N people (or events, if single events are protected), except
                 /// with probability `selection-delta`. Raises the threshold; costs no budget.
-                Floor floor: u64, Groups "N" RELEASE, default "" "the threshold for one person"
+                Floor floor: u64, Groups "N" RELEASE, example "20", default "" "the threshold for one person"
             }
             files {
                 /// Groups to draw, up to twelve, in this order: names for one `group-by` column, or names joined by a
                 /// slash for several.
-                PlotGroups plot_groups: Vec<String>, Output "NAME" RELEASE_FILES, default "" "the first twelve"
+                PlotGroups plot_groups: Vec<String>, Output "NAME" RELEASE_FILES,
+                    example "north,south", default "" "the first twelve"
             }
             files {
                 /// Draw the true counts too, and stamp the picture: it is NOT PRIVATE, for your eyes only.
@@ -374,54 +385,54 @@ macro_rules! parameter_rows {
 
             declaration {
                 /// Columns that together name the item of an event.
-                KeyColumns key_columns: Vec<String>, Sketch "COLUMN" SKETCH
+                KeyColumns key_columns: Vec<String>, Sketch "COLUMN" SKETCH, example "url"
             }
             declaration {
                 /// Number of bits B, up to 39, if items are whole numbers from 0 to 2^B - 1 in one key column. Counts
                 /// every block of them in a tree instead of a table, so that `threshold` finds heavy items without a
                 /// list.
-                KeyBits key_bits: u32, Sketch "B" SKETCH
+                KeyBits key_bits: u32, Sketch "B" SKETCH, example "32"
             }
             declaration {
-                /// Number of sketch rows (odd). More rows make large errors rarer but add noise.
-                Rows rows: u32, Sketch "R" SKETCH, default "5" ""
+                /// Number of sketch rows: odd, up to 31. More rows make large errors rarer but add noise.
+                Rows rows: u32, Sketch "R" SKETCH, example "7", default "5" ""
             }
             declaration {
-                /// Cells per row. More cells mean fewer collisions, at the cost of memory only.
-                Width width: u64, Sketch "W" SKETCH, default "65536" ""
+                /// Cells per row, up to 2^32. More cells mean fewer collisions, at the cost of memory only.
+                Width width: u64, Sketch "W" SKETCH, example "262144", default "65536" ""
             }
 
             questions {
                 /// CSV, JSON Lines or Parquet file with the key columns: each row gets an answer, even if its item does
                 /// not occur. The list must be public and never made from the data: being on it would reveal something.
-                Queries queries: PathBuf, Questions "FILE" SKETCH
+                Queries queries: PathBuf, Questions "FILE" SKETCH, example "queries.csv"
             }
             questions {
                 /// File with the key columns of candidate items; the heaviest are reported, by `top` or `threshold`.
                 /// The list must be public, like that of `queries`.
-                Candidates candidates: PathBuf, Questions "FILE" SKETCH
+                Candidates candidates: PathBuf, Questions "FILE" SKETCH, example "candidates.csv"
             }
             questions {
                 /// Report the N heaviest candidates; for a release, the N fastest-growing groups of each step, in a
                 /// second table (`.top.csv`).
-                Top top: usize, Questions "N" RELEASE_AND_SKETCH
+                Top top: usize, Questions "N" RELEASE_AND_SKETCH, example "10"
             }
             questions {
                 /// Report the candidates whose estimate is at least X; with `key-bits`, all keys whose estimate is.
-                Threshold threshold: f64, Questions "X" SKETCH
+                Threshold threshold: f64, Questions "X" SKETCH, example "1000"
             }
             questions {
                 /// Answer for the steps that contain these times.
-                At at: Vec<String>, Questions "TIME" SKETCH, default "" "the last step"
+                At at: Vec<String>, Questions "TIME" SKETCH, example "2024-02-01", default "" "the last step"
             }
             questions {
                 /// Answer each query for the step that contains the time in this column of its file, in the format of
                 /// the event times.
-                AtColumn at_column: String, Questions "COLUMN" SKETCH
+                AtColumn at_column: String, Questions "COLUMN" SKETCH, example "when"
             }
             questions {
                 /// Answer after every given number of steps, and after the last.
-                EveryQuery every_query: u64, Questions "STEPS" SKETCH
+                EveryQuery every_query: u64, Questions "STEPS" SKETCH, example "7"
             }
             files {
                 /// Print a JSON summary to standard output.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _keywords, _tables
+from . import _keywords, _names, _tables
 from ._connect import Service, ServiceStream
 from ._errors import InvalidError
 from ._evertally import Budget, Plan, SecretKey, _plan_table
@@ -31,7 +31,8 @@ PARTS: dict[str, tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@_names.part
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Stream(Frozen):
     """A stream of events whose private running counts or sums are released: everything that is decided before the data
     are seen.
@@ -44,23 +45,31 @@ class Stream(Frozen):
     Nothing is checked before it is used: then :class:`InvalidError` names the field, such as ``unit.max_events``.
 
     Fields:
-        ``name``: Name of this stream: one name serves one data set.
+        ``name``: Name of this stream; each name serves one data set.
         ``steps``: The :class:`Steps`.
         ``budget``: The :class:`Budget` of the whole history of all groups.
         ``unit``: The privacy unit: a single :class:`Event`, or a :class:`Person` with all events that the bounds keep.
         ``groups``: The :class:`Groups`; without them, there is one running sum.
         ``values``: The :class:`Values` to sum; without them, events are counted.
         ``columns``: How events are read: :class:`Columns`.
-        ``workload``: The sum published at every step: ``"sum"`` (all events so far), ``"window(W)"``, ``"decay(H)"`` or
-            ``"increments"``, or several; see :func:`release`.
-        ``measures``: Several measures under one budget, such as ``("count", "mean")``, instead of a running count or
-            sum; see :func:`release`.
-        ``mechanism``: The mechanism by its name. By default the one with the least error.
-        ``noise``: The noise law. By default the one with the least error that the budget allows.
-        ``objective``: Whether to minimise the maximum or the mean error over the steps.
-        ``confidence``: Confidence of the intervals, between 0 and 1.
-        ``band``: Whether each interval holds by itself, or those of all steps of a group at once.
-        ``view``: Additional columns: ``"non-negative"``, ``"non-decreasing"``, ``"whole-number"``, or several.
+        ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
+            or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
+        ``measures``: Measure to release at the end of every step, under one budget with the others: count, sum, mean,
+            variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
+            steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
+            the precision of that measure count four times as much as that of the others when the budget is divided.
+            Without it, a running count or sum.
+        ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
+        ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximum or the mean error over the steps.
+        ``confidence``: Confidence level of the intervals, between 0 and 1.
+        ``band``: Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
+            "pointwise": Each interval holds with the confidence level; among many, some miss. "simultaneous": The
+            intervals of all steps hold at once, for each group.
+        ``view``: Additional columns with adjusted copies of the released values: `non-negative`, `non-decreasing`
+            (requires band simultaneous), `whole-number`, or several.
 
     >>> import evertally as et, pyarrow as pa
     >>> visits = et.Stream(
@@ -153,7 +162,7 @@ class Stream(Frozen):
         parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
         for keyword, value in keywords.items():
             if keyword not in PARAMETERS:
-                raise TypeError(f"there is no keyword {keyword}")
+                raise _names.unknown("evertally.release", "keyword", keyword, PARAMETERS)
             if value is not None:
                 part, _, field = PARAMETERS[keyword].field.rpartition(".")
                 (parts[part] if part else own)[field] = value

@@ -9,13 +9,14 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import _evertally, _keywords, _tables
+from . import _evertally, _keywords, _names, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 
 __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_training", "plan_vector", "release"]
 
 
+@_names.checked
 def plan(
     horizon: int | None,
     *,
@@ -49,19 +50,20 @@ def plan(
     Steps:
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
-            imply, or else a single event is protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, the number that other bounds imply; without any bound, a single event is protected.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
@@ -69,12 +71,13 @@ def plan(
         ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
-            Without it, the whole history.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
+        ``bounds``: Smallest and largest value of one event, in units of the data. Without it, events count 1 each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: Maximum number of running sums to which one event is added.
 
@@ -93,6 +96,7 @@ def plan(
     return _evertally._plan(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_lazy(
     horizon: int,
     *,
@@ -127,15 +131,16 @@ def plan_lazy(
             (those of the step alone). window and increments require sampling="keyed".
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
-            imply, or else a single event is protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, the number that other bounds imply; without any bound, a single event is protected.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
@@ -143,12 +148,13 @@ def plan_lazy(
         ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
-            Without it, the whole history.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
+        ``bounds``: Smallest and largest value of one event, in units of the data. Without it, events count 1 each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: Maximum number of running sums to which one event is added.
 
@@ -167,6 +173,7 @@ def plan_lazy(
     return _evertally._plan_lazy(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_sketch(
     horizon: int,
     *,
@@ -195,29 +202,31 @@ def plan_sketch(
     and the mechanism that has the least error among those that can be read lazily.
 
     Sketch:
-        ``rows``: Number of rows of the sketch: odd, up to 31.
-        ``width``: Cells per row, up to 2^32.
+        ``rows``: Number of sketch rows: odd, up to 31. More rows make large errors rarer but add noise.
+        ``width``: Cells per row, up to 2^32. More cells mean fewer collisions, at the cost of memory only.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
-            imply, or else a single event is protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, the number that other bounds imply; without any bound, a single event is protected.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
-            Without it, the whole history.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
+        ``bounds``: Smallest and largest value of one event, in units of the data. Without it, events count 1 each.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
 
     Mechanism:
@@ -235,6 +244,7 @@ def plan_sketch(
     return _evertally._plan_sketch(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_vector(
     horizon: int,
     *,
@@ -284,14 +294,15 @@ def plan_vector(
             rate (with momentum, as in AdamW, not as in SGD).
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``neighbours``: Whether an example is added or removed, or replaced by another.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
         ``participations``: Maximum number of steps in which one example takes part; the number of epochs, if batches
             come in the same order in every epoch. Defaults to 1, or with `separation` to as many as fit: ⌈horizon /
             separation⌉.
@@ -331,6 +342,7 @@ def plan_vector(
     return _evertally._plan_vector(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_training(
     examples: int, batch: int, epochs: float,
     *,
@@ -377,10 +389,11 @@ def plan_training(
             rate (with momentum, as in AdamW, not as in SGD).
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -402,6 +415,7 @@ def plan_training(
     return _evertally._plan_training(*_keywords.split(locals()))
 
 
+@_names.checked
 def plan_release(
     *,
     name: str = "main",
@@ -461,8 +475,8 @@ def plan_release(
             it were the last.
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
         ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
             number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
             still per step. Without it, every step.
@@ -479,8 +493,8 @@ def plan_release(
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.
-        ``groups``: The groups to release, as tuples if there are several columns. They are declared in advance, because
-            a group that appeared only when it occurs in the data would reveal that someone is in it.
+        ``groups``: Groups to release. They are declared in advance: a group that appears only if the data contain it
+            reveals that someone is in it. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -490,7 +504,7 @@ def plan_release(
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
-            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            because of the events of one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
@@ -500,10 +514,11 @@ def plan_release(
             person.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -527,7 +542,7 @@ def plan_release(
 
     Values:
         ``value``: Sum this column instead of counting events.
-        ``bounds``: Smallest and largest value of one event; values outside are clamped.
+        ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
@@ -545,6 +560,7 @@ def plan_release(
     return _tables.plan_release(locals())
 
 
+@_names.checked
 def release(
     table: Table,
     *,
@@ -629,13 +645,13 @@ def release(
             it were the last.
         ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
             or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
-            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+            span) or increments (events of that step alone). Several are read from one release: `window(7d)*4` makes the
+            precision of that workload count four times as much as that of the others.
         ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
             number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
             still per step. Without it, every step.
-        ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
-            Without it, the whole horizon is published, including steps that have not ended.
+        ``through``: Publish only the steps that end by this time; later steps can be published from the same data once
+            more is appended. Without it, the whole horizon is published, including steps that have not ended.
 
     Events:
         ``time``: Column with the time of each event.
@@ -656,8 +672,8 @@ def release(
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.
-        ``groups``: The groups to release, as tuples if there are several columns. They are declared in advance, because
-            a group that appeared only when it occurs in the data would reveal that someone is in it.
+        ``groups``: Groups to release. They are declared in advance: a group that appears only if the data contain it
+            reveals that someone is in it. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -667,7 +683,7 @@ def release(
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
-            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            because of the events of one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
@@ -677,10 +693,11 @@ def release(
             person.
 
     Privacy budget:
-        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
-        ``delta``: δ of (ε, δ)-differential privacy.
-        ``rho``: ρ of zero-concentrated differential privacy.
-        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
+        ``delta``: δ of (ε, δ)-differential privacy, above 0 and at most 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, from 1e-30 to 10.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10, δ
+            above 0.1).
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
@@ -704,13 +721,13 @@ def release(
 
     Values:
         ``value``: Sum this column instead of counting events.
-        ``bounds``: Smallest and largest value of one event; values outside are clamped.
+        ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``measures``: Measure to release at the end of every step, under one budget with the others: count, sum, mean,
             variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
             steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
-            the precision of that measure count four times as much as that of the others when the budget is divided. May
-            be repeated. Without it, a running count or sum.
+            the precision of that measure count four times as much as that of the others when the budget is divided.
+            Without it, a running count or sum.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
 
@@ -720,7 +737,7 @@ def release(
         ``objective``: Minimise the maximum or the mean error over the steps.
 
     Output:
-        ``confidence``: Confidence level of the intervals.
+        ``confidence``: Confidence level of the intervals, between 0 and 1.
         ``band``: Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
             "pointwise": Each interval holds with the confidence level; among many, some miss. "simultaneous": The
             intervals of all steps hold at once, for each group.

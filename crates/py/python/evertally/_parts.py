@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
+from . import _names
 from ._types import Frozen, Number, Time
 
 
@@ -21,7 +22,8 @@ class Parameter(NamedTuple):
     default: Any
 
 
-@dataclass(frozen=True)
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Steps(Frozen):
     """The steps of a :class:`Stream`: when the first begins, how wide they are, and where the last ends. Give `end`,
     `count` or `unbounded`.
@@ -36,8 +38,8 @@ class Steps(Frozen):
         ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
             number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
             still per step. Without it, every step.
-        ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
-            Without it, the whole horizon is published, including steps that have not ended.
+        ``through``: Publish only the steps that end by this time; later steps can be published from the same data once
+            more is appended. Without it, the whole horizon is published, including steps that have not ended.
         ``time_zone``: Time zone of calendar steps, and of times without an offset.
         ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
             Skip the event.
@@ -61,7 +63,8 @@ class Steps(Frozen):
     outside: Literal["refuse", "skip"] = "refuse"
 
 
-@dataclass(frozen=True)
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Event(Frozen):
     """The privacy unit is a single event: adding or removing one event of the data changes the releases as little as the
     budget promises. Someone with many events is protected less; see :class:`Person`.
@@ -70,22 +73,23 @@ class Event(Frozen):
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     >>> import evertally as et
-    >>> et.Event()
-    Event(neighbours='add-remove')
+    >>> et.Event(neighbours="replace-one")
+    Event(neighbours='replace-one')
     """
 
     _: KW_ONLY
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
 
 
-@dataclass(frozen=True)
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Person(Frozen):
     """The privacy unit is a person, with all events that the bounds keep. The first events of a person are kept, and the
     others are left out. Bounds are numbers of events, 1 or more. `max_events` is needed unless other bounds imply it:
     `max_events_per_group` with `max_groups`, `max_events_per_step` with `per`, or `max_total`.
 
     Fields:
-        ``column``: Column that names the person of an event. All events of a person are protected together.
+        ``column``: Column that names the person: all events of a person are protected together.
         ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
             it, as implied by other bounds.
         ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
@@ -119,15 +123,16 @@ class Person(Frozen):
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
 
 
-@dataclass(frozen=True)
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Groups(Frozen):
     """The groups of a :class:`Stream`. They are declared in advance, by name; or, for a δ, discovered in the data: see
     :meth:`discovered`.
 
     Fields:
-        ``columns``: Column that names the group of an event, or several.
-        ``names``: The groups to release, as tuples if there are several columns. They are declared in advance, because
-            a group that appeared only when it occurs in the data would reveal that someone is in it.
+        ``columns``: Columns that name the group of an event, one or several.
+        ``names``: Groups to release. They are declared in advance: a group that appears only if the data contain it
+            reveals that someone is in it. With several columns, tuples with a name for each.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
         ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
@@ -136,9 +141,9 @@ class Groups(Frozen):
         ``discover``: Discover groups from the data instead of declaring them. A group is published from the first
             selection time at which its noisy value exceeds a threshold that a group with only one person would almost
             never reach. Requires selection_delta and a budget with δ or ρ.
-        ``selection_delta``: The probability with which a group that only one person has is shown; for a person
-            protected per period, within one period (floor 2 extends it to all periods together). It is added to the δ
-            of the budget. Needed with discover.
+        ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
+            because of the events of one period; floor 2 makes it hold for all periods together). It is added to the δ
+            of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
             horizon.
@@ -185,14 +190,15 @@ class Groups(Frozen):
         return cls(columns, discover=True, selection_delta=selection_delta, select_every=select_every, floor=floor)
 
 
-@dataclass(frozen=True)
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Values(Frozen):
     """The values that a :class:`Stream` sums, instead of counting events. `bounds` are needed: the smallest and the
     largest value of one event, in units of the data and multiples of the grid.
 
     Fields:
-        ``column``: Column whose values are summed.
-        ``bounds``: Smallest and largest value of one event; values outside are clamped.
+        ``column``: Sum this column instead of counting events.
+        ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
@@ -209,7 +215,8 @@ class Values(Frozen):
     out_of_bounds: Literal["clamp", "refuse"] = "clamp"
 
 
-@dataclass(frozen=True)
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Columns(Frozen):
     """How events are read: the column of their times, and what to do with missing cells and unsorted rows. The columns of
     persons, groups and values are named by :class:`Person`, :class:`Groups` and :class:`Values`.

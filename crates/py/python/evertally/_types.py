@@ -25,11 +25,19 @@ Number = Union[SupportsIndex, SupportsFloat, str]
 
 
 class Frozen:
-    """A base of frozen dataclasses: their lists become tuples."""
+    """A base of frozen dataclasses: their lists become tuples, and their text omits defaults."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+
+    def __repr__(self) -> str:
+        given = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if value != field.default:
+                given.append(f"{field.name}={value!r}" if field.kw_only else repr(value))
+        return f"{type(self).__name__}({', '.join(given)})"
 
 
 def _frozen(value: Any) -> Any:

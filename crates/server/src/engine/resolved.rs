@@ -1,11 +1,9 @@
 //! A declaration with its plan.
 
 use crate::store::StreamRecord;
-use evertally_declare::declaration::Parameter::{All, Through};
-use evertally_declare::declaration::{Declaration, Labels};
+use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::problem::{Problem, sentence};
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Follows, Ledger};
 use evertally_tables::output::TableSpec;
@@ -21,18 +19,10 @@ impl Resolved {
     /// Resolves a declaration, under the stream's original plan if the ledger has one.
     pub(super) fn new(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
         let declared = Declaration::from_json(declaration)?;
-        for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
-            if is_there {
-                let why = " is for runs: a service closes steps when they are due";
-                return Err(Problem::for_parameter(parameter, sentence![parameter, why]).into());
-            }
-        }
+        declared.check_service()?;
         let mut settings = declared.resolve()?;
         if let Some(ledger) = ledger {
             settings = settings.begun(ledger)?.0;
-        }
-        if matches!(settings.labels, Labels::Items(_)) {
-            return Err(usage("a service releases running counts and sums; sketches are released by runs"));
         }
         let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
         stream.follows = follows;

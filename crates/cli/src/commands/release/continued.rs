@@ -16,13 +16,13 @@ use crate::failure::usage;
 use crate::stream::{Files, report_new_key};
 use anyhow::{Result, anyhow};
 use evertally::noise::SecretKey;
-use evertally_declare::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
+use evertally_declare::declaration::Parameter::Rebuild;
 use evertally_declare::declaration::Present;
 use evertally_declare::error::refuse_if;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
-use evertally_declare::stream::{Late, Stream};
+use evertally_declare::stream::Stream;
 use evertally_ledger::disk::RealDisk;
 use evertally_ledger::ledger::{Joined, Ledger, OpenKey, OutputBytes, Run, SeenFile, TableMark};
 use evertally_ledger::protected::check_output;
@@ -92,19 +92,9 @@ fn unwritten(cause: impl std::fmt::Display) -> anyhow::Error {
 }
 
 fn check(setup: &ReleaseSetup, files: &Files) -> Result<()> {
-    if setup.show_truth {
-        return Err(usage(sentence![
-            UnsafeShowTruth,
-            " needs the true counts of all steps, but a continued run only has those of new steps"
-        ]));
-    }
-    views::check(setup, files)?;
+    views::check(setup)?;
     let outputs = std::iter::once(&files.out).chain(&files.going_on.late_file);
-    outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))?;
-    match (setup.stream.late, &files.going_on.late_file) {
-        (Late::SideFile, None) => Err(usage(sentence![LateFile, " is needed: the file for late events"])),
-        _ => Ok(()),
-    }
+    Ok(outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))?)
 }
 
 /// The named files, or the files that match the pattern for unpublished steps.

@@ -6,12 +6,8 @@ use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_declare::closing;
-use evertally_declare::declaration::Parameter::{
-    All, Continue, DiscoverGroups, Extend, Measure, Publish, Rebuild, Top, Unbounded, UnsafeShowTruth, Workload,
-};
 use evertally_declare::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
 use evertally_declare::steps::{Instant, StepCalendar};
 use evertally_declare::stream::Stream;
@@ -56,59 +52,19 @@ impl ValidatedDeclaration {
     /// The declaration from the program's flags and their configuration file.
     pub(super) fn from_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
+        written.check_release()?;
+        let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let declaration = with_groups_of_file(
             written.declaration,
             written.files.groups_file.as_deref(),
             written.files.scale_column.as_deref(),
         )?;
-        if written.files.extend == Some(true) && declaration.all == Some(true) {
-            let why = ": the new stream has only just begun";
-            return Err(usage(sentence![All, " and ", Extend, " do not go together", why]));
-        }
-        let discovers = declaration.discover_groups == Some(true);
-        if written.files.extend == Some(true) && discovers {
-            let why = ": discovered groups cannot continue in another stream; declare a longer horizon";
-            return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
-        }
-        let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
-        let several = declaration.workload.as_ref().is_some_and(|workloads| workloads.0.len() > 1);
-        let (measures, conflicting) =
-            (declaration.measure.is_some() || several, if several { Workload } else { Measure });
-        if measures && declaration.publish.is_some() && goes_on {
-            let why = ": the parts of an unfinished publication are not kept; omit it and run over all events";
-            let again = if written.files.rebuild == Some(true) { Rebuild } else { Continue };
-            return Err(usage(sentence![conflicting, ", ", Publish, " and ", again, " do not go together", why]));
-        }
-        if written.files.extend == Some(true) && measures {
-            let why = ": a stream with several figures cannot continue in another; declare a longer horizon";
-            return Err(usage(sentence![conflicting, " and ", Extend, " do not go together", why]));
-        }
-        if written.files.unsafe_show_truth == Some(true) && measures {
-            let why = ": the true figures are not kept";
-            return Err(usage(sentence![UnsafeShowTruth, " and ", conflicting, " do not go together", why]));
-        }
-        if written.questions.top.is_some() && measures {
-            let why = ": growth is defined only for a single count or sum";
-            return Err(usage(sentence![Top, " and ", conflicting, " do not go together", why]));
-        }
-        if written.files.unsafe_show_truth == Some(true) && discovers {
-            let why = ": the true counts of earlier steps are not kept";
-            return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
-        }
-        if written.files.extend == Some(true) && declaration.publish.is_some() {
-            let why =
-                ": publications cannot continue from one stream to another; declare a longer horizon, or no end with ";
-            return Err(usage(sentence![Publish, " and ", Extend, " do not go together", why, Unbounded]));
-        }
         // The last step of a run depends on the stream that has been reached.
         let checked = Declaration { through: declaration.through.clone().filter(|_| !goes_on), ..declaration.clone() };
         let settings = checked.resolve()?;
         let show_truth = written.files.unsafe_show_truth == Some(true);
         let plot_groups = written.files.plot_groups.clone();
         let top = written.questions.top;
-        if top == Some(0) || (top.is_some() && settings.columns.labels.is_empty()) {
-            return Err(usage(sentence![Top, " needs a number of at least 1, and a release by group"]));
-        }
         let mut files = Files::new(written.files, settings.missing_text.clone())?;
         files.leaders = top.is_some();
         let labels = settings.columns.labels.clone();

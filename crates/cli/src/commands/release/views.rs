@@ -5,6 +5,7 @@ use crate::failure::usage;
 use crate::stream::Files;
 use anyhow::Result;
 use evertally_declare::declaration::Parameter::{Rebuild, View as ViewOf};
+use evertally_declare::declaration::follows_no_stream;
 use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
 use evertally_declare::format::Format;
@@ -26,13 +27,8 @@ fn looks_back(setup: &ReleaseSetup) -> bool {
 }
 
 /// Refuses a view that depends on earlier steps across streams: a band holds for the steps of one stream only.
-pub(super) fn check(setup: &ReleaseSetup, files: &Files) -> Result<()> {
-    if looks_back(setup) && (setup.names.len() > 1 || files.going_on.extend) {
-        let why =
-            " non-decreasing cannot continue from one stream to the next: its band holds for the steps of one stream";
-        return Err(usage(sentence![ViewOf, why, "; declare a longer horizon"]));
-    }
-    Ok(())
+pub(super) fn check(setup: &ReleaseSetup) -> Result<()> {
+    if looks_back(setup) && setup.names.len() > 1 { Err(follows_no_stream().into()) } else { Ok(()) }
 }
 
 /// Refuses rows whose columns differ from those of the table to which they are appended.

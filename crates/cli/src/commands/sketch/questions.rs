@@ -51,33 +51,10 @@ impl Questions {
     }
 
     /// The kind of query and the file of items that the flags name; `None` if they name none.
-    pub(super) fn asked(args: &Asking) -> Result<Option<(QueryKind, PathBuf)>> {
-        let limited = args.top.is_some() || args.threshold.is_some();
+    pub(super) fn asked(args: &Asking) -> Option<(QueryKind, PathBuf)> {
         let heaviest = QueryKind::Heaviest { top: args.top, threshold: args.threshold };
-        if args.top == Some(0) {
-            return Err(usage("--top must be at least 1"));
-        }
-        if args.threshold.is_some_and(|threshold| !threshold.is_finite()) {
-            return Err(usage("--threshold is not a finite number"));
-        }
-        match (&args.queries, &args.candidates) {
-            (Some(_), Some(_)) => Err(usage("give either --queries or --candidates, not both")),
-            (Some(_), None) if limited => {
-                Err(usage("--top and --threshold select among --candidates; --queries answers every item"))
-            }
-            (None, Some(_)) if !limited => Err(usage(
-                "--candidates needs --top or --threshold: how many, or how heavy; for all items use --queries",
-            )),
-            (None, Some(_)) if args.at_column.is_some() => {
-                Err(usage("--at-column is for --queries; candidates are compared at the same steps: use --at"))
-            }
-            (None, None) if limited || args.at_column.is_some() => {
-                Err(usage("--top, --threshold and --at-column need a file of items: --candidates or --queries"))
-            }
-            (Some(path), None) => Ok(Some((QueryKind::Each, path.clone()))),
-            (None, Some(path)) => Ok(Some((heaviest, path.clone()))),
-            (None, None) => Ok(None),
-        }
+        let each = args.queries.clone().map(|path| (QueryKind::Each, path));
+        each.or_else(|| args.candidates.clone().map(|path| (heaviest, path)))
     }
 
     /// Reads the items and determines the steps; no step after the last of `span` can be queried.
@@ -124,20 +101,7 @@ impl Questions {
 
     /// Queries for heavy keys at some steps, without a list.
     pub(super) fn for_heavy_keys(args: &Asking, span: QuerySpan<'_>, mut times: TimeParser) -> Result<Self> {
-        let given = [args.queries.is_some(), args.candidates.is_some(), args.at_column.is_some()];
-        if given.contains(&true) {
-            return Err(usage(
-                "--key-bits finds heavy keys without a list: omit --queries, --candidates and --at-column",
-            ));
-        }
-        if args.top == Some(0) {
-            return Err(usage("--top must be at least 1"));
-        }
-        let threshold = args.threshold.filter(|threshold| *threshold > 0.0 && threshold.is_finite());
-        let Some(threshold) = threshold else {
-            return Err(usage("--key-bits needs a --threshold above 0: how heavy a key must be to be listed"));
-        };
-        let asked = QueryKind::Heaviest { top: args.top, threshold: Some(threshold) };
+        let asked = QueryKind::Heaviest { top: args.top, threshold: args.threshold };
         let schedule = QuerySchedule::All(steps(args, span, &mut times)?);
         Ok(Self { asked, tuples: Vec::new(), items: Vec::new(), schedule })
     }
@@ -223,26 +187,24 @@ fn steps(args: &Asking, span: QuerySpan<'_>, times: &mut TimeParser) -> Result<V
     let last_step = span.last_step;
     let mut steps = match (&args.at, args.every_query, &args.at_column) {
         (None, None, _) => vec![last_step],
-        (Some(texts), None, None) => {
+        (Some(texts), ..) => {
             let of = |text: &String| {
                 let instant = parse_time(Parameter::At, text, times)?;
                 span.step_at(instant).map_err(|problem| usage(format!("--at `{text}` {problem}")))
             };
             texts.iter().map(of).collect::<Result<Vec<u64>>>()?
         }
-        (None, Some(0), None) => return Err(usage("--every-query must be at least 1")),
-        (None, Some(every), None) => {
+        (None, Some(every), _) => {
             if last_step / every > MAX_ANSWERS {
                 return Err(usage(format!("--every-query {every} queries more than {MAX_ANSWERS} steps")));
             }
             // fits: the last multiple is at most the last step, which is below 2^63.
             (1..=last_step / every).map(|k| k * every).chain([last_step]).collect()
         }
-        _ => return Err(usage("give one of --at, --at-column and --every-query")),
     };
     steps.sort_unstable();
     steps.dedup();
-    if steps.is_empty() { Err(usage("--at is empty; give at least one time")) } else { Ok(steps) }
+    Ok(steps)
 }
 
 impl QuerySpan<'_> {

@@ -9,7 +9,7 @@ use evertally::number::Grid;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::LazySampling;
 use evertally_declare::closing;
-use evertally_declare::declaration::{Items, Labels, Parameter, Use, Written, needed};
+use evertally_declare::declaration::{Items, Labels, Use, Written};
 use evertally_declare::stream::Stream;
 use evertally_publish::report::ErrorFacts;
 use evertally_tables::input::is_same_source;
@@ -34,32 +34,23 @@ pub(super) struct SketchSetup {
 
 impl SketchSetup {
     pub(super) fn new(flags: SketchFlags) -> Result<Self> {
-        let Written { declaration, files, questions } = with_config(flags, Use::Sketch)?;
-        let mut settings = declaration.resolve()?;
+        let written = with_config(flags, Use::Sketch)?;
+        let mut settings = written.declaration.resolve()?;
+        written.check_sketch()?;
+        let Written { declaration, files, questions } = written;
         if files.plan_only != Some(true) {
             let (closing, asked, now) = (settings.closing, settings.last_step, jiff::Timestamp::now().into());
             settings.last_step = closing::last_step(&settings.calendar, closing, asked, 0, now)?;
         }
-        let items = match settings.labels.clone() {
-            Labels::Items(items) => Some(items),
-            Labels::None | Labels::Groups(_) | Labels::Discovered { .. } => None,
+        let Labels::Items(Items { columns, shape }) = settings.labels.clone() else {
+            unreachable!("checked: a sketch has items")
         };
-        let why = "the columns that name the item of an event";
-        let Items { columns, shape } = needed(items, Parameter::KeyColumns, why)?;
         let plan = SketchPlan::new(settings.request.clone(), shape, LazySampling::Keyed)?;
         let rows = match shape {
             Shape::CountSketch(table) => Some(table),
             _ => None,
         };
-        if rows.is_none() && settings.values.bounds().0 < 0 {
-            return Err(usage(
-                "--key-bits finds heavy keys through blocks of keys: negative values (--bounds below 0) hide them",
-            ));
-        }
-        let asked = if rows.is_some() { Questions::asked(&questions)? } else { None };
-        if rows.is_some() && asked.is_none() && files.plan_only != Some(true) {
-            return Err(usage("there is nothing to query: list the items in --queries or --candidates"));
-        }
+        let asked = if rows.is_some() { Questions::asked(&questions) } else { None };
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::from_estimates(columns.clone(), integral).map_err(usage)?;
         let (declared, file_times) = (settings.times(), settings.file_times());

@@ -27,7 +27,7 @@ impl Declaration {
             let why = ": all measures share one workload";
             return Err(Problem::for_parameter(
                 Measure,
-                sentence![Measure, " and several ", Parameter::Workload, " do not go together", why],
+                sentence![Measure, " and more than one ", Parameter::Workload, " do not go together", why],
             ));
         }
         let refuse = |problem| Err(Problem::for_parameter(Measure, problem));
@@ -105,7 +105,7 @@ impl Declaration {
             let several = Parameter::Workload;
             Err(Problem::for_parameter(
                 several,
-                sentence!["several ", several, " and ", with, " do not go together", why.to_owned()],
+                sentence!["more than one ", several, " and ", with, " do not go together", why.to_owned()],
             ))
         };
         match labels {

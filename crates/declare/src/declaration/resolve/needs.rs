@@ -66,6 +66,6 @@ fn bounds_groups(bound: Parameter) -> Sentence {
 }
 
 /// The message if groups are declared without a column that names them.
-pub fn groups_need_columns() -> Sentence {
+pub(super) fn groups_need_columns() -> Sentence {
     sentence![SentencePart::All(&[Groups, GroupsFile, Rest]), " need ", GroupBy, ": the column that names the group"]
 }
