@@ -17,9 +17,6 @@ TESTS = re.compile(r"(^|/)tests?(\.rs$|/)|^benches/|^fuzz/")
 VARIANT = re.compile(r"\bMechanismName::([A-Z]\w*[a-z]\w*)")
 MAY_NAME = {
     # The sampling of examples decides which matrices compete.
-    "crates/training/src/plan/choose.rs",
-    "crates/training/src/plan/training.rs",
-    "crates/py/src/vector/training.rs",
     # Figures draw members that the literature names.
     "crates/cli/src/lab/figures/curves.rs",
     "crates/cli/src/lab/figures/unbounded.rs",

@@ -1,6 +1,5 @@
 //! A privacy budget, and its validated numbers ε, δ and ρ.
 
-use super::conversions;
 use crate::number::exact::Exact;
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -28,25 +27,6 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// The ρ that zCDP (Gaussian) noise may spend under this budget, or `None` under pure ε, which Gaussian noise
-    /// cannot give.
-    pub fn rho(&self) -> Option<Rho> {
-        match *self {
-            Self::Pure(_) => None,
-            Self::Zcdp(rho) => Some(rho),
-            Self::Approximate(epsilon, delta) => Some(conversions::rho_for(epsilon, delta)),
-        }
-    }
-
-    /// The ε that pure (Laplace) noise may spend under this budget: ε itself, or `√(2ρ)`, since ε-DP implies
-    /// `ε²/2`-zCDP.
-    pub fn pure_epsilon(&self) -> Epsilon {
-        match *self {
-            Self::Pure(epsilon) | Self::Approximate(epsilon, _) => epsilon,
-            Self::Zcdp(rho) => conversions::pure_epsilon_for(rho),
-        }
-    }
-
     /// The budget from the three usual numbers, as given by flags or a file.
     ///
     /// # Errors

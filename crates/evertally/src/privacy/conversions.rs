@@ -1,11 +1,32 @@
 //! Conversions between privacy budgets. Every result is a valid statement: searches stop on the safe side.
 
-use super::{Delta, Epsilon, Rho, gaussian};
+use super::{Budget, Delta, Epsilon, Rho, gaussian};
 
 /// Searches end when the bracket is this narrow, relatively, and return its safe end.
 const TOLERANCE: f64 = 1e-13;
 /// Headroom for rounding in the formulas themselves.
 const ROUNDING: f64 = 1e-12;
+
+impl Budget {
+    /// The ρ that zCDP (Gaussian) noise may spend under this budget, or `None` under pure ε, which Gaussian noise
+    /// cannot give.
+    pub fn rho(&self) -> Option<Rho> {
+        match *self {
+            Self::Pure(_) => None,
+            Self::Zcdp(rho) => Some(rho),
+            Self::Approximate(epsilon, delta) => Some(rho_for(epsilon, delta)),
+        }
+    }
+
+    /// The ε that pure (Laplace) noise may spend under this budget: ε itself, or `√(2ρ)`, since ε-DP implies
+    /// `ε²/2`-zCDP.
+    pub fn pure_epsilon(&self) -> Epsilon {
+        match *self {
+            Self::Pure(epsilon) | Self::Approximate(epsilon, _) => epsilon,
+            Self::Zcdp(rho) => pure_epsilon_for(rho),
+        }
+    }
+}
 
 /// ε-DP implies ρ-zCDP with `ρ = ε²/2` (Bun, Steinke 2016, proposition 3.3).
 ///

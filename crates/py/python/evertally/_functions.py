@@ -324,7 +324,7 @@ def plan_vector(
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one with the least error among those that fit `max_memory`.
-        ``objective``: Minimise the maximum or the mean error of the running sums, or of the parameters.
+        ``objective``: Minimise the maximum or the mean error over the steps.
         ``max_memory``: Memory limit for the automatic choice of a mechanism, in copies of the gradient. Not part of the
             plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
