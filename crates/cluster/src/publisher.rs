@@ -90,8 +90,8 @@ impl Publisher {
             if there != Ok(true) {
                 let place = publisher.once.shown();
                 return Err(usage(format!(
-                    "the ledger {place} holds a stream `{name}` under another key or plan; a changed plan is a new stream: \
-                     give another name, checkpoint and sink (its budget then adds to what is already spent)"
+                    "the ledger {place} holds a stream `{name}` under another key or plan; a changed plan is a new \
+                     stream: give another name, checkpoint and sink (its budget then adds to what is already spent)"
                 )));
             }
         }
@@ -167,8 +167,9 @@ impl Publisher {
             Some(run) => {
                 let last = run.batch;
                 return Err(usage(format!(
-                    "batch {batch} comes after batch {last} of the same query: its checkpoint is older than the ledger {}. \
-                     Restore the checkpoint, or begin with a new one from the first event: it will repeat what was released",
+                    "batch {batch} comes after batch {last} of the same query: its checkpoint is older than the ledger \
+                     {}. Restore the checkpoint, or begin with a new one from the first event: it will repeat what was \
+                     released",
                     self.once.shown()
                 )));
             }

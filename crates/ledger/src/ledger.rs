@@ -315,8 +315,8 @@ impl Ledger {
             Some(Entry { guard: Some(guard), .. }) => return Err(delegated_error(name, guard)),
             Some(entry) if entry.plan != plan => {
                 let released = format!(
-                    "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
-                     the old one, or give another ",
+                    "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go \
+                     back to the old one, or give another ",
                     differences(&entry.plan_text, &plan_text)
                 );
                 return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));

@@ -159,8 +159,8 @@ impl SourceBudget {
         if !fits {
             let remedies = sentence![
                 format!(
-                    "stream `{stream}` ({}) does not fit the budget {shown} of `{name}`: {} of {} is left; plan it with no \
-                     more than that, or publish from this source under a ",
+                    "stream `{stream}` ({}) does not fit the budget {shown} of `{name}`: {} of {} is left; plan it \
+                     with no more than that, or publish from this source under a ",
                     claim.budget,
                     filter.left(),
                     filter.cap()

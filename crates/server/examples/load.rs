@@ -121,7 +121,8 @@ fn send(load: &Load, bodies: &[String], began: Instant, client: usize, unique: u
         }
         let body = &bodies[(number as usize * load.clients + client) % bodies.len()];
         let head = format!(
-            "POST /v1/streams/{}/events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/x-ndjson\r\nidempotency-key: {unique}-{client}-{number}\r\ncontent-length: {}\r\n\r\n",
+            "POST /v1/streams/{}/events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: \
+                application/x-ndjson\r\nidempotency-key: {unique}-{client}-{number}\r\ncontent-length: {}\r\n\r\n",
             load.stream,
             load.address,
             load.token,

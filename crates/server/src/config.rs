@@ -341,7 +341,8 @@ impl Config {
         for stream in &self.streams {
             if let Some(source) = stream.source.as_ref().filter(|source| !self.sources.contains_key(*source)) {
                 return Err(format!(
-                    "stream `{}` spends from `{source}`, which is not in [sources]; add {source} = \"{source}.budget\" there",
+                    "stream `{}` spends from `{source}`, which is not in [sources]; add {source} = \"{source}.budget\" \
+                     there",
                     stream.name
                 ));
             }

@@ -75,7 +75,8 @@ pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> R
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("serve.toml");
     let head = format!(
-        "folder = \"data\"\nkey = \"key/demo.key\"\n[private]\nlisten = \"{listen}\"\n[steps]\ngrace = \"1h\"\ndelay = \"15m\"\nahead = \"1h\"\ncatch-up = \"0s\"\n"
+        "folder = \"data\"\nkey = \"key/demo.key\"\n[private]\nlisten = \"{listen}\"\n[steps]\ngrace = \"1h\"\ndelay = \
+         \"15m\"\nahead = \"1h\"\ncatch-up = \"0s\"\n"
     );
     std::fs::write(&file, head + STREAMS)?;
     let clock = Arc::new(FastClock::new(Instant::from_micros(START), SPEED));

@@ -39,9 +39,8 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
             ));
         }
         if config.witness.is_none() {
-            say(
-                "no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to the configuration",
-            );
+            say("no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to \
+                 the configuration");
         }
         addresses(running).iter().for_each(|line| say(line));
     }))

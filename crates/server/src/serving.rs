@@ -229,7 +229,8 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
         if let Some(groups) = joining.filter(|_| same_source) {
             if is_recovering {
                 // They must join after the same step as before, which only the operator knows.
-                tracing::warn!(stream = %stream.name, groups = groups.len(), "groups wait until the stream has recovered");
+                tracing::warn!(stream = %stream.name, groups = groups.len(), "groups wait until the stream has \
+                    recovered");
             } else {
                 service.join_groups(&stream.name, groups).map_err(refused)?;
             }

@@ -180,8 +180,8 @@ fn check_memory<F>(range: &Range<u64>, steps: u64, least: u64) -> Result<()> {
     }
     let bytes = |steps: u64| steps * size_of::<F>() as u64;
     Err(Error::invalid(format!(
-        "there is no memory for {} bytes of noise in each of {coordinates} coordinates; hold fewer steps at once ({} bytes at \
-         least), split the coordinates among workers, or use a mechanism with short memory, such as a BLT",
+        "there is no memory for {} bytes of noise in each of {coordinates} coordinates; hold fewer steps at once ({} \
+         bytes at least), split the coordinates among workers, or use a mechanism with short memory, such as a BLT",
         bytes(steps),
         bytes(least)
     )))

@@ -140,7 +140,8 @@ impl<F: Real> RowNoise<F> {
         let fits = rows.checked_mul(width).is_some_and(|all| (1..=MAX_COORDINATES).contains(&all));
         if !fits || usize::try_from(width).is_err() {
             return Err(Error::invalid(format!(
-                "a table has at least one row and one coordinate, and 2^56 coordinates at most, got {rows} rows of {width}"
+                "a table has at least one row and one coordinate, and 2^56 coordinates at most, got {rows} rows of \
+                 {width}"
             )));
         }
         let horizon = scheme.mechanism.horizon();

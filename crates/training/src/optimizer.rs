@@ -117,7 +117,8 @@ impl Optimizer {
         };
         if !all_fit || !(1e-30..).contains(&largest) {
             return Err(Error::invalid(
-                "learning rates must be finite numbers from 0, one of them above 0, and the last of a cosine no more than its peak",
+                "learning rates must be finite numbers from 0, one of them above 0, and the last of a cosine no more \
+                 than its peak",
             ));
         }
         Ok(Self { momentum: 0.0, weight_decay: 0.0, rates })

@@ -163,7 +163,8 @@ impl From<Sampling> for RawSampling {
 fn checked_fraction(fraction: f64) -> Result<f64> {
     if !(1e-12..=1.0).contains(&fraction) {
         return Err(Error::invalid(format!(
-            "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got {fraction}"
+            "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got \
+             {fraction}"
         )));
     }
     Ok(fraction)

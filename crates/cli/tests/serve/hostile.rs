@@ -19,7 +19,8 @@ fn prepared(limits: &str) -> (Bench, u16) {
             "folder = \"data\"\nkey = \"keys/serve.key\"\n[public]\nlisten = \"127.0.0.1:{port}\"\n\
              [private]\nlisten = \"127.0.0.1:0\"\n[witness]\nfile = \"elsewhere/witness.json\"\n\
              [steps]\ngrace = \"0s\"\ndelay = \"0s\"\nahead = \"1d\"\ncatch-up = \"0s\"\n{limits}\n\
-             [[stream]]\nstream = \"visits\"\npublic = true\nstart = \"{start}\"\nevery = \"1s\"\nsteps = 5000\nrho = 0.1\n"
+             [[stream]]\nstream = \"visits\"\npublic = true\nstart = \"{start}\"\nevery = \"1s\"\nsteps = 5000\nrho = \
+             0.1\n"
         ),
     );
     std::fs::create_dir_all(bench.path("elsewhere")).unwrap();

@@ -168,8 +168,8 @@ impl fmt::Display for EveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is not a step width: give a positive number and a unit (s, m, h, d, w, mo, q, y), such as 15m, 1d or 1mo \
-             (m is minutes, mo is months)",
+            "`{}` is not a step width: give a positive number and a unit (s, m, h, d, w, mo, q, y), such as 15m, 1d or \
+             1mo (m is minutes, mo is months)",
             self.text
         )
     }

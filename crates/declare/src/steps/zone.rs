@@ -92,7 +92,8 @@ impl fmt::Display for ZoneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is not a time zone: give a name such as UTC, Europe/Berlin or America/New_York, or an offset such as +02:00",
+            "`{}` is not a time zone: give a name such as UTC, Europe/Berlin or America/New_York, or an offset such as \
+             +02:00",
             self.text
         )
     }

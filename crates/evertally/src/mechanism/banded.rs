@@ -347,7 +347,8 @@ pub(super) fn build(
     };
     match (wanted, built.name) {
         (Some(wanted), MechanismName::Banded(_, Some(found))) if wanted != found => Err(Error::invalid(format!(
-            "the bands that this version finds have the digest {found}, not {wanted}; use the version that made the plan"
+            "the bands that this version finds have the digest {found}, not {wanted}; use the version that made the \
+             plan"
         ))),
         _ => Ok(Arc::new(built)),
     }

@@ -108,7 +108,8 @@ impl Endless {
         let endless = Self::new(horizon, inside)?;
         if digest != endless.digest {
             return Err(Error::invalid(format!(
-                "the endless mechanism of this version has the digest {}, not {digest}; use the version that made the plan",
+                "the endless mechanism of this version has the digest {}, not {digest}; use the version that made the \
+                 plan",
                 endless.digest
             )));
         }

@@ -128,7 +128,8 @@ impl FromStr for Grid {
     fn from_str(text: &str) -> Result<Self, Error> {
         let refuse = || {
             Error::invalid(format!(
-                "`{}` is not a grid: give a positive decimal number such as 1, 0.01 or 0.25, with at most {GRID_DIGITS} digits",
+                "`{}` is not a grid: give a positive decimal number such as 1, 0.01 or 0.25, with at most \
+                 {GRID_DIGITS} digits",
                 shorten(text)
             ))
         };
@@ -183,12 +184,15 @@ impl fmt::Display for DecimalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             DecimalError::NotANumber => {
-                "is not a number; write it as digits with an optional point, such as -12.5, or declare the text as missing"
+                "is not a number; write it as digits with an optional point, such as -12.5, or declare the text as \
+                 missing"
             }
             DecimalError::NotFinite => {
                 "is not a finite number; remove the row, or declare the text as missing if it stands for no value"
             }
-            DecimalError::Overflow => "is too large to count in steps of the grid; use a coarser grid, or check the unit",
+            DecimalError::Overflow => {
+                "is too large to count in steps of the grid; use a coarser grid, or check the unit"
+            }
         })
     }
 }

@@ -40,8 +40,8 @@ impl Budget {
             (Some(_), Some(d), None) if d > Delta::WEAK && d < 1.0 && !allow_weak => Err(Error::new(
                 ErrorKind::WeakBudget,
                 format!(
-                    "delta = {d} protects next to nothing (the limit is {}): with that probability anything may come out; \
-                 lower it, or allow a weak budget explicitly",
+                    "delta = {d} protects next to nothing (the limit is {}): with that probability anything may come \
+                     out; lower it, or allow a weak budget explicitly",
                     Delta::WEAK
                 ),
             )),
@@ -219,7 +219,8 @@ fn too_weak(what: &str, value: f64, limit: f64) -> Error {
     Error::new(
         ErrorKind::WeakBudget,
         format!(
-            "{what} = {value} protects next to nothing (the limit is {limit}); lower it, or allow a weak budget explicitly"
+            "{what} = {value} protects next to nothing (the limit is {limit}); lower it, or allow a weak budget \
+             explicitly"
         ),
     )
 }

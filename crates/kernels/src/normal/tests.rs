@@ -272,7 +272,8 @@ fn the_law_of_all_singles() {
     for bins in [1000, 10_000] {
         let law = law(1, bins);
         println!(
-            "{bins} bins: total variation {:e}, density {:e}, displacement {:e}; {} inversions, by {} units; smallest {:e}",
+            "{bins} bins: total variation {:e}, density {:e}, displacement {:e}; {} inversions, by {} units; smallest \
+             {:e}",
             law.total_variation, law.density, law.displacement, law.inversions, law.wrong_by, law.smallest
         );
         assert!(law.displacement < 1e-7 && law.smallest > 0.0);

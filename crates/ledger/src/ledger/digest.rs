@@ -159,8 +159,8 @@ impl StreamDigest {
             None => Ok(()),
             Some((step, _)) => {
                 let released = format!(
-                    "stream `{}` has already been released up to step {step} from different data; releasing again with the \
-                     same noise would reveal the difference exactly. Restore the data, or give another ",
+                    "stream `{}` has already been released up to step {step} from different data; releasing again with \
+                     the same noise would reveal the difference exactly. Restore the data, or give another ",
                     self.name
                 );
                 Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))

@@ -67,7 +67,8 @@ impl Ledger {
     pub fn check_free_for(&self, name: &StreamName, by: Issuer) -> Result<()> {
         if self.contents.streams.contains_key(name.as_str()) {
             let released = format!(
-                "stream `{name}` has been released with this key, and {} would repeat its noise over other data: give another ",
+                "stream `{name}` has been released with this key, and {} would repeat its noise over other data: give \
+                 another ",
                 by.in_words()
             );
             return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));

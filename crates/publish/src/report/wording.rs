@@ -254,8 +254,8 @@ impl Report {
         }
         writeln!(
             out,
-            "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these releases by \
-             a factor of at most e^ε (apart from a probability δ).\n",
+            "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these \
+             releases by a factor of at most e^ε (apart from a probability δ).\n",
             self.unit.unit
         )?;
         self.write_periods(out)
@@ -339,8 +339,8 @@ impl Report {
             ),
             Some(sketch) => (
                 format!(
-                    "Each single interval contains the true count of the kept data with {confidence} % confidence{}; over \
-                     many answers some will miss.{}\n\
+                    "Each single interval contains the true count of the kept data with {confidence} % confidence{}; \
+                     over many answers some will miss.{}\n\
                      - Items that do not occur are answered like all others; no answer proves that an item occurs.",
                     if sketch.hashing.is_some() { ", covering noise and other items in the same cells" } else { "" },
                     if sketch.chosen {

@@ -170,7 +170,8 @@ fn numbers(gradient: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
 #[pymethods]
 impl PyRowNoise {
     #[new]
-    #[pyo3(signature = (plan, key, name, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, *, rows, width, rates, threads=1)")]
+    #[pyo3(signature = (plan, key, name, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, \
+        name, *, rows, width, rates, threads=1)")]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
         plan: &Bound<'_, PyVectorPlan>,
@@ -189,7 +190,8 @@ impl PyRowNoise {
     ///
     /// Raises :class:`StateError` if the bytes are damaged or belong to another object.
     #[staticmethod]
-    #[pyo3(signature = (plan, key, name, state, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, state, *, rows, width, rates, threads=1)")]
+    #[pyo3(signature = (plan, key, name, state, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, \
+        key, name, state, *, rows, width, rates, threads=1)")]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
         plan: &Bound<'_, PyVectorPlan>,

@@ -153,8 +153,8 @@ impl Core {
         };
         let missing = |(name, seen): (&String, &LastClosed)| {
             let step = seen.closed;
-            let remedy = "open it with the same declaration, and it recovers; or leave it closed: then it publishes nothing \
-                 more";
+            let remedy = "open it with the same declaration, and it recovers; or leave it closed: then it publishes \
+                          nothing more";
             self.find(name).is_none().then(|| {
                 format!(
                     "stream `{name}`, of which the witness has seen step {step}, is missing from this folder, which is \

@@ -11,7 +11,8 @@ use utoipa::{OpenApi, PartialSchema};
 #[openapi(
     info(
         title = "evertally serve",
-        description = "Events in, private releases out. Every problem is a document of RFC 9457 (`application/problem+json`).",
+        description = "Events in, private releases out. Every problem is a document of RFC 9457 \
+                       (`application/problem+json`).",
         license(name = "MIT OR Apache-2.0")
     ),
     paths(

@@ -93,8 +93,8 @@ async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
 }
 
 /// The page may load only its own files.
-const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-                       font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src \
+                       'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// Adds the headers that every answer has.
 async fn guard(request: Request, next: Next, is_tls: bool) -> Response {

@@ -31,15 +31,18 @@ const KINDS: &[(&str, &str)] = &[
     ("days", "unbounded = true\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1"),
     (
         "many",
-        "unbounded = true\nperson = \"member\"\nmax-events = 500\nmax-events-per-step = 30\nper = \"month\"\nepsilon = 1\ndelta = 1e-6",
+        "unbounded = true\nperson = \"member\"\nmax-events = 500\nmax-events-per-step = 30\nper = \"month\"\nepsilon = \
+         1\ndelta = 1e-6",
     ),
     (
         "gaps",
-        "unbounded = true\nperson = \"member\"\nmax-events = 12\nmax-events-per-step = 1\nmin-gap = 2\nper = \"day\"\nrho = 0.1",
+        "unbounded = true\nperson = \"member\"\nmax-events = 12\nmax-events-per-step = 1\nmin-gap = 2\nper = \
+         \"day\"\nrho = 0.1",
     ),
     (
         "grouped",
-        "unbounded = true\nperson = \"member\"\nmax-events = 30\nmax-groups = 2\nper = \"week\"\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b\"]\nrho = 0.1",
+        "unbounded = true\nperson = \"member\"\nmax-events = 30\nmax-groups = 2\nper = \"week\"\ngroup-by = \
+         [\"group\"]\ngroups = [\"a\", \"b\"]\nrho = 0.1",
     ),
     ("pure", "unbounded = true\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nepsilon = 1"),
     ("history", "unbounded = true\nperson = \"member\"\nmax-events = 20\nepsilon = 1\ndelta = 1e-6"),
@@ -52,12 +55,14 @@ const KINDS: &[(&str, &str)] = &[
     ("measures", "steps = 48\nvalue = \"amount\"\nbounds = [0, 100]\nmeasure = [\"count\", \"mean\"]\nrho = 0.5"),
     (
         "banded",
-        "steps = 300\nperson = \"member\"\nmax-events = 3\nper = \"day\"\nband = \"simultaneous\"\nview = [\"non-decreasing\"]\nrho = 0.5",
+        "steps = 300\nperson = \"member\"\nmax-events = 3\nper = \"day\"\nband = \"simultaneous\"\nview = \
+         [\"non-decreasing\"]\nrho = 0.5",
     ),
     ("rare", "steps = 240\npublish = \"1d\"\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1"),
     (
         "found",
-        "steps = 200\ngroup-by = [\"group\"]\ndiscover-groups = true\nselect-every = 10\nselection-delta = 1e-6\nperson = \"member\"\nmax-events = 3\nmax-events-per-step = 1\nper = \"week\"\nepsilon = 1\ndelta = 1e-6",
+        "steps = 200\ngroup-by = [\"group\"]\ndiscover-groups = true\nselect-every = 10\nselection-delta = \
+         1e-6\nperson = \"member\"\nmax-events = 3\nmax-events-per-step = 1\nper = \"week\"\nepsilon = 1\ndelta = 1e-6",
     ),
     ("hand", "closing = \"operator\"\nsteps = 10\nperson = \"member\"\nmax-events = 3\nepsilon = 1"),
     ("sums", "closing = \"sums\"\nsteps = 1000\nrho = 1"),

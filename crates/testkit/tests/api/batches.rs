@@ -191,7 +191,8 @@ fn all_batches_share_memory() {
     let begin = |id: usize| {
         let mut socket = TcpStream::connect(server.private.address()).unwrap();
         let head = format!(
-            "POST /v1/streams/open/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: text/csv\r\n\
+            "POST /v1/streams/open/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: \
+             text/csv\r\n\
              content-encoding: zstd\r\nidempotency-key: slow {id}\r\ncontent-length: {}\r\n\r\n",
             whole.len()
         );
@@ -234,7 +235,8 @@ fn all_batches_share_memory() {
 fn late_events_go_where_the_stream_says() {
     let stream = |name: &str, late: &str| {
         format!(
-            "[[stream]]\nstream = \"{name}\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 100\nrho = 10\nlate = \"{late}\"\n"
+            "[[stream]]\nstream = \"{name}\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 100\nrho = 10\nlate = \
+             \"{late}\"\n"
         )
     };
     let streams = ["refuse", "next-step", "side-file"].map(|late| stream(late, late)).concat();

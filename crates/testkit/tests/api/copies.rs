@@ -222,7 +222,8 @@ fn a_row_that_was_changed_is_found() {
 
 #[test]
 fn groups_that_joined_join_again_when_a_copy_recovers() {
-    let declared = "[[stream]]\nstream = \"grow\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 20\ngroup-by = [\"group\"]\ngroups = [\"a\"]\nrho = 10\n";
+    let declared = "[[stream]]\nstream = \"grow\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \
+                    \"1h\"\nsteps = 20\ngroup-by = [\"group\"]\ngroups = [\"a\"]\nrho = 10\n";
     let mut server = Server::with("", &format!("{WITNESS}{declared}"));
     let of = |hour: u64, group: &str| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"{group}\"}}\n");
     let close =
@@ -252,7 +253,8 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
 
 #[test]
 fn what_a_witness_has_seen_is_not_taken_back() {
-    let other = "[[stream]]\nstream = \"other\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
+    let other = "[[stream]]\nstream = \"other\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps \
+                 = 9\nrho = 1\n";
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}{other}"));
     hand(&server, 1);
     server.save_copy();
@@ -277,7 +279,8 @@ fn what_a_witness_has_seen_is_not_taken_back() {
 
 #[test]
 fn late_events_recover_step_by_step() {
-    let declared = "[[stream]]\nstream = \"late\"\nclosing = \"operator\"\nlate = \"next-step\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
+    let declared = "[[stream]]\nstream = \"late\"\nclosing = \"operator\"\nlate = \"next-step\"\nstart = \
+                    \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
     let mut server = Server::with("", &format!("{WITNESS}{declared}"));
     let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n");
     let send = |server: &Server, id: &str, hour: u64| assert_eq!(server.send("late", id, &of(hour)).status, 200);
@@ -337,7 +340,8 @@ fn what_was_closed_on_the_way_is_never_seen_whatever_becomes_of_the_witness() {
 
 #[test]
 fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
-    let short = "[[stream]]\nstream = \"short\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 1\nrho = 1\n";
+    let short = "[[stream]]\nstream = \"short\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps \
+                 = 1\nrho = 1\n";
     let mut server = Server::with("", &format!("{WITNESS}{short}{STREAMS}"));
     let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n").repeat(9);
     let post = |server: &Server, path: &str, body: &str| server.post(&format!("/v1/streams/{path}"), body).status;
@@ -367,7 +371,10 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     assert_eq!(server.get("/v1/streams/short%20%232").json()["state"], "ended");
 }
 
-const FOUND: &str = "[[stream]]\nstream = \"found\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nperson = \"person\"\nmax-events = 10\nmax-events-per-step = 2\ngroup-by = [\"group\"]\ndiscover-groups = true\nselection-delta = 1e-5\nepsilon = 5\ndelta = 1e-4\n";
+const FOUND: &str = "[[stream]]\nstream = \"found\"\npublic = true\nclosing = \"operator\"\nstart = \
+                     \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nperson = \"person\"\nmax-events = \
+                     10\nmax-events-per-step = 2\ngroup-by = [\"group\"]\ndiscover-groups = true\nselection-delta = \
+                     1e-5\nepsilon = 5\ndelta = 1e-4\n";
 
 fn found(hour: u64, group: &str) -> String {
     let row = |n: u64| {

@@ -44,7 +44,8 @@ fn a_start_goes_on_where_it_stopped() {
 fn groups_join_from_the_open_step_on() {
     let mut server = Server::new();
     let of = |hour: u64, group: &str| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"{group}\"}}\n");
-    let declared = "[[stream]]\nstream = \"grow\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 20\ngroup-by = [\"group\"]\ngroups = [\"a\"]\nrho = 10\n";
+    let declared = "[[stream]]\nstream = \"grow\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \
+                    \"1h\"\nsteps = 20\ngroup-by = [\"group\"]\ngroups = [\"a\"]\nrho = 10\n";
     server.stop();
     server.change("[[stream]]\nstream = \"hand\"", &format!("{declared}\n[[stream]]\nstream = \"hand\""));
     server.start().unwrap();
@@ -233,7 +234,9 @@ fn a_folder_continues_elsewhere() {
 
 #[test]
 fn a_stream_goes_on_where_its_horizon_is_over() {
-    let declared = "[[stream]]\nstream = \"year\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 2\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b\"]\nrho = 10\n";
+    let declared = "[[stream]]\nstream = \"year\"\npublic = true\nclosing = \"operator\"\nstart = \
+                    \"2026-01-01\"\nevery = \"1h\"\nsteps = 2\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b\"]\nrho = \
+                    10\n";
     let mut server = Server::with("", declared);
     let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"a\"}}\n").repeat(50);
     let post = |server: &Server, path: &str, body: &str| server.post(&format!("/v1/streams/{path}"), body);

@@ -65,7 +65,8 @@ pub(crate) struct Server {
 /// The head of a configuration.
 fn head(more: &str) -> String {
     format!(
-        "folder = \"data\"\nkey = \"keys/serve.key\"\n{more}\n[public]\nlisten = \"127.0.0.1:0\"\n[private]\nlisten = \"127.0.0.1:0\"\n\
+        "folder = \"data\"\nkey = \"keys/serve.key\"\n{more}\n[public]\nlisten = \"127.0.0.1:0\"\n[private]\nlisten = \
+         \"127.0.0.1:0\"\n\
          [steps]\ngrace = \"60s\"\ndelay = \"30s\"\nahead = \"60s\"\ncatch-up = \"0s\"\n"
     )
 }

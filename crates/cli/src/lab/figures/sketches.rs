@@ -64,9 +64,10 @@ pub(super) fn draw(studio: &mut FigureContext, longest: u64) -> Result<FigureFil
             .into(),
         footer: format!(
             "The same path-sum plan for all. Errors grow with the number of events, because items collide. By width: \
-             {events} steps; by horizon: {WIDTH} cells per row. Eager: noise in every cell at every step (Epasto and others \
-             2023), if that finishes within the time of this figure; its error is that of lazy noise. Buffered: events \
-             wait until there are as many as cells (Holland 2025). Times were measured on one core of this machine."
+             {events} steps; by horizon: {WIDTH} cells per row. Eager: noise in every cell at every step (Epasto and \
+             others 2023), if that finishes within the time of this figure; its error is that of lazy noise. Buffered: \
+             events wait until there are as many as cells (Holland 2025). Times were measured on one core of this \
+             machine."
         ),
     };
     let header = ["by", "width", "horizon", "way", "ns_per_step", "rms_error", "queries"];

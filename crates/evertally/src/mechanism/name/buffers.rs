@@ -94,7 +94,8 @@ impl Buffers {
         let apart = |pair: &[u64]| pair[0] > pair[1] && pair[0] - pair[1] > gap(pair[1]) >> 20;
         if decays[0] > MAX_DECAY || decays[count - 1] < MIN_DECAY || !decays.windows(2).all(apart) {
             return Err(Error::invalid(
-                "the decays of a BLT must lie between 2^22 and 2^62 - 2^18 and fall, with 2^62 - decay growing by one part in 2^20 at least",
+                "the decays of a BLT must lie between 2^22 and 2^62 - 2^18 and fall, with 2^62 - decay growing by one \
+                 part in 2^20 at least",
             ));
         }
         // Rounded up, so that a sum below 1 is certain.

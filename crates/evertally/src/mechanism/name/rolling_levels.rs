@@ -115,7 +115,8 @@ impl RollingLevels {
 /// The level parameters in the name; `None` for the best.
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Option<RollingLevels>> {
     let wrong = format!(
-        "`{}` should have both parameters `spacing` and `share`, like rolling-hats(spacing=11/110,share=303/370), or neither",
+        "`{}` should have both parameters `spacing` and `share`, like rolling-hats(spacing=11/110,share=303/370), or \
+         neither",
         parameters.text
     );
     let wrong = || Error::invalid(wrong.clone());

@@ -117,7 +117,8 @@ impl Optimal {
         let filter = Self::solve(horizon, states, objective)?;
         if digest != filter.digest {
             return Err(Error::invalid(format!(
-                "the optimal filter of this version has the digest {}, not {digest}; use the version that made the plan",
+                "the optimal filter of this version has the digest {}, not {digest}; use the version that made the \
+                 plan",
                 filter.digest
             )));
         }

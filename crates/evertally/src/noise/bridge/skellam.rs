@@ -56,7 +56,8 @@ impl SkellamBridge {
         let (n, d) = (variance.numerator(), variance.denominator());
         if variance > Ratio::new(Self::MAX_VARIANCE, 1)? || d > 1 << 62 {
             return Err(Error::invalid(format!(
-                "the variance of Skellam noise may be at most 2^84 squared noise steps, with a denominator of at most 2^62, got {variance}"
+                "the variance of Skellam noise may be at most 2^84 squared noise steps, with a denominator of at most \
+                 2^62, got {variance}"
             )));
         }
         if divisor == 0 {

@@ -36,7 +36,8 @@ pub(in super::super) struct ReceiptAnswer {
 #[utoipa::path(post, path = "/v1/streams/{stream}/events", tag = "writing",
     params(
         ("stream" = String, Path),
-        ("Idempotency-Key" = String, Header, description = "An id of your choice, of 1 to 200 visible ASCII characters."),
+        ("Idempotency-Key" = String, Header, description = "An id of your choice, of 1 to 200 visible ASCII \
+            characters."),
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
     request_body(description = "Rows with the declared columns, optionally compressed with gzip or zstd.", content = String,

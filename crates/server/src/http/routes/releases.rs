@@ -149,8 +149,10 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
         ("stream" = String, Path),
         ("from" = Option<u64>, Query, minimum = 1, description = "The first publication, from 1."),
         ("to" = Option<u64>, Query, minimum = 1, description = "The last one."),
-        ("every" = Option<u64>, Query, minimum = 1, description = "Only steps whose number is a multiple, and the last."),
-        ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of them; may be repeated."),
+        ("every" = Option<u64>, Query, minimum = 1, description = "Only steps whose number is a multiple, and the \
+            last."),
+        ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of \
+            them; may be repeated."),
         ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, if there are several."),
         ("format" = Option<String>, Query, description = "csv, jsonl, parquet, arrow or json, instead of `Accept`."),
     ),

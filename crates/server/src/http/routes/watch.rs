@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// Reports new publications: events `published` with the number of the publication as their id, and `state`.
 #[utoipa::path(get, path = "/v1/streams/{stream}/watch", tag = "reading",
-    params(("stream" = String, Path), ("Last-Event-ID" = Option<u64>, Header, description = "The last publication that you know.")),
+    params(("stream" = String, Path), ("Last-Event-ID" = Option<u64>, Header, description = "The last publication that \
+        you know.")),
     responses(
         (status = 200, body = String, content_type = "text/event-stream"),
         (status = 404, body = Document, content_type = "application/problem+json"),
