@@ -283,7 +283,7 @@ fn keys_of_test_seeds_have_no_log() {
     released[1] -= released[0];
     assert_eq!(released[1], 1.0);
     vector(&key, COORDINATES).next_into(&mut vec![0.0; 300]).unwrap();
-    vector(&key, 0..10).next_into(&mut vec![0.0; 10]).unwrap();
+    vector(&key, 0..10).next_into(&mut [0.0; 10]).unwrap();
     assert!(NoiseLog::from_key(key.secret()).is_empty());
 }
 

@@ -5,9 +5,12 @@ use crate::noise::{NoiseClaim, NoiseRecord, SecretKey, StepClaim, StepData, Step
 use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Mutex};
 
-/// The claims so far: first and last step, the sum, and the step that the object resumed from.
+/// A claim: first and last step, the sum, and the step that the object resumed from.
+type SumClaim = (u64, u64, Option<i64>, u64);
+
+/// The claims so far.
 #[derive(Clone, Default)]
-struct Claims(Arc<Mutex<Vec<(u64, u64, Option<i64>, u64)>>>);
+struct Claims(Arc<Mutex<Vec<SumClaim>>>);
 
 impl NoiseRecord for Claims {
     fn claim(&self, _: &NoiseClaim<'_>) -> Result<()> {
@@ -36,7 +39,7 @@ impl Claims {
         GuardedKey::new(SecretKey::insecure_from_test_seed(TestSeed(1)), self.clone())
     }
 
-    fn taken(&self) -> Vec<(u64, u64, Option<i64>, u64)> {
+    fn taken(&self) -> Vec<SumClaim> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
