@@ -65,7 +65,7 @@ pub struct Feed {
 /// not an error: the feeder waits for it.
 pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Sent> {
     check_outputs(feed)?;
-    let format = feed.format.as_deref().map(Encoding::of_name).transpose()?;
+    let format = feed.format.as_deref().map(Encoding::from_name).transpose()?;
     let mut feeder = Feeder {
         memory: FeedState::open(&feed.memory, feed.name.as_deref(), remote.place())?,
         source: EventSource::open(&feed.from, format)?,

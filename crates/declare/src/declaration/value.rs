@@ -80,7 +80,7 @@ impl Word {
         Self { word, alias: None, help }
     }
 
-    const fn of_format(format: Format) -> Self {
+    const fn from_format(format: Format) -> Self {
         Self { word: format.word(), alias: format.alias(), help: format.help() }
     }
 }
@@ -101,7 +101,7 @@ const FORMATS: [Word; FILE_FORMATS] = {
     let (mut count, mut place) = (0, 0);
     while place < Format::ALL.len() {
         if Format::ALL[place].is_for_files() {
-            words[count] = Word::of_format(Format::ALL[place]);
+            words[count] = Word::from_format(Format::ALL[place]);
             count += 1;
         }
         place += 1;

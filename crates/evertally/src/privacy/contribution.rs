@@ -98,8 +98,8 @@ impl Offer {
 /// Decides which events of a person are kept: the first ones that fit the bounds of a unit.
 ///
 /// If a value would exceed the bound on the total, the part that fits is kept, or nothing if that part would not be a
-/// [value](Self::of_values) of the stream. With bounds beyond 2³² - 1 events, the first 2³² - 1 are kept: fewer events
-/// than declared are protected just as well.
+/// [value](Self::with_values) of the stream. With bounds beyond 2³² - 1 events, the first 2³² - 1 are kept: fewer
+/// events than declared are protected just as well.
 ///
 /// ```
 /// use evertally::privacy::{Unit, contribution::{ContributionBound, Details, Kept, Offer}};

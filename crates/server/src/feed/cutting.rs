@@ -61,7 +61,7 @@ impl PendingBatch {
 
     /// The pending batch, from its stored bytes.
     pub(super) fn again(bytes: Vec<u8>, pending: &UnacknowledgedBatch) -> Result<Self> {
-        let format = Encoding::of_name(&pending.format)?;
+        let format = Encoding::from_name(&pending.format)?;
         let header = pending.header.clone().into_bytes();
         if digest(&bytes) != pending.digest {
             return Err(usage("the pending batch changed on disk; was the state folder modified?"));

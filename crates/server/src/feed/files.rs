@@ -58,7 +58,7 @@ impl EventSource {
                 })))
             }
             From::File(path) => {
-                let of_path = format.or_else(|| Encoding::of_path(path));
+                let of_path = format.or_else(|| Encoding::from_path(path));
                 let shown = path.display();
                 let format = of_path
                     .ok_or_else(|| usage(format!("the name {shown} does not reveal its format: add --format")))?;
@@ -88,7 +88,7 @@ impl EventSource {
             Self::File(path, format) => next_of(path, *format, memory, rows, is_complete),
             Self::Folder(folder, format) => {
                 for path in files_of(folder)? {
-                    let Some(format) = Encoding::of_path(&path).or(*format) else { continue };
+                    let Some(format) = Encoding::from_path(&path).or(*format) else { continue };
                     if let Some(piece) = next_of(&path, format, memory, rows, is_complete)? {
                         return Ok(Some(piece));
                     }
@@ -124,7 +124,7 @@ impl EventSource {
             Self::Stdin(_) => Vec::new(),
         };
         let mut left = Vec::new();
-        for path in paths.iter().filter(|path| Encoding::of_path(path).is_some() || matches!(self, Self::File(..))) {
+        for path in paths.iter().filter(|path| Encoding::from_path(path).is_some() || matches!(self, Self::File(..))) {
             let about = match (std::fs::metadata(path), self) {
                 (Ok(about), _) => about,
                 (Err(error), Self::File(..)) => {
@@ -145,8 +145,8 @@ impl EventSource {
     pub(super) fn again(&self, pending: &UnacknowledgedBatch, memory: &FeedState) -> Result<PendingBatch> {
         let path = Path::new(&pending.source);
         let format = match (pending.format.as_str(), self) {
-            ("whole", _) => Encoding::of_path(path).ok_or_else(|| replaced(path, pending.line))?,
-            (name, _) => Encoding::of_name(name)?,
+            ("whole", _) => Encoding::from_path(path).ok_or_else(|| replaced(path, pending.line))?,
+            (name, _) => Encoding::from_name(name)?,
         };
         let mut file = File::open(path)
             .context(format_args!("cannot open {}, of which a batch is pending: put it back", path.display()))?;

@@ -16,7 +16,7 @@ impl Encoding {
     }
 
     /// The encoding of a source that grows.
-    pub(super) fn of_name(name: &str) -> Result<Self> {
+    pub(super) fn from_name(name: &str) -> Result<Self> {
         let found = Format::ALL.into_iter().find(|format| format.has_lines() && format.is_called(name));
         found.map(Self::plain).ok_or_else(|| {
             let words = Format::any_word_of(Format::has_lines);
@@ -25,7 +25,7 @@ impl Encoding {
     }
 
     /// From the ending of a file's name.
-    pub(super) fn of_path(path: &std::path::Path) -> Option<Self> {
+    pub(super) fn from_path(path: &std::path::Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (name, compression) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
             (Some(name), _) => (name.to_owned(), Some("gzip")),
