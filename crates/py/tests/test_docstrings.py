@@ -32,7 +32,7 @@ def documented() -> Iterator[tuple[str, str]]:
                     yield f"{name}.{part}", inspect.getdoc(member) or ""
 
 
-NAMED = dict(documented())
+NAMED = dict(sorted(documented()))  # the same order in every process
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -187,7 +187,7 @@ def _to_service(url: str, token: str | None, authority: Any, keywords: dict[str,
     if declared["closing"] != "sums":
         raise InvalidError(f'{there!r} counts events itself; open a stream with closing = "sums" for a cluster\'s sums')
     declaration, plan = json.dumps(declared["declaration"]), json.dumps(declared["plan"])
-    work = _ClusterWork.of_service(declaration, plan, declared["digest"], secret)
+    work = _ClusterWork.from_service(declaration, plan, declared["digest"], secret)
 
     def close(closed: Closed) -> None:
         sums = pyarrow.table(work.named_sums(closed.sums))
