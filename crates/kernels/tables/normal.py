@@ -118,8 +118,8 @@ def row(literals):
     if len(line := f"    [{numbers}],") <= WIDTH:
         return [line]
     indent = " " * 8
-    wrapped = textwrap.wrap(f"{numbers},", WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-    return ["    [", *wrapped, "    ],"]
+    lines = textwrap.wrap(f"{numbers},", WIDTH - len(indent), break_on_hyphens=False)
+    return ["    [", *(indent + line for line in lines), "    ],"]
 
 
 def tails():
