@@ -291,8 +291,10 @@ def stream(module: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Paragraphs of prose, wrapped to the width."""
-    return "\n\n".join(filled(paragraph, WIDTH - 4) for paragraph in text.strip().split("\n\n"))
+    """Paragraphs of prose for the beginning of a docstring, wrapped to the width."""
+    quotes = '"""'  # before the first line
+    paragraphs = f"{quotes}{text.strip()}".split("\n\n")
+    return "\n\n".join(filled(paragraph, WIDTH - 4) for paragraph in paragraphs).removeprefix(quotes)
 
 
 def filled(text: str, width: int, indent: str = "") -> str:

@@ -258,7 +258,11 @@ fn a_step_waits_for_its_file() {
 fn remedies_work_in_a_stream_that_has_begun() {
     let bench = days();
     continued_through(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
-    bench.write("bad.csv", "time,who,group\n2024-01-01T00:00:00Z,p1,a\n2024-01-03T01:00:00Z,p1,c\n2024-01-03T02:00:00Z,,a\n2031-01-01T00:00:00Z,p2,a\n");
+    bench.write(
+        "bad.csv",
+        "time,who,group\n2024-01-01T00:00:00Z,p1,a\n2024-01-03T01:00:00Z,p1,c\n2024-01-03T02:00:00Z,,a\n\
+         2031-01-01T00:00:00Z,p2,a\n",
+    );
     let late = refused(&bench, 3, &["bad.csv"]);
     assert!(late.contains("line 2") && late.contains("--late next-step"), "{late}");
     let unknown = refused(&bench, 3, &["bad.csv", "--late", "next-step"]);

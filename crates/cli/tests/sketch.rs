@@ -106,7 +106,11 @@ fn without_noise_answers_are_exact_counts() {
     assert_eq!(every_two, ["2024-01-02 home DK 2 3", "2024-01-03 home DK 3 4"]);
     let at = exact(&bench, "d", &["--queries", "one.csv", "--at", "2024-01-02T23:00:00Z,2024-01-01"]);
     assert_eq!(at, ["2024-01-01 home DK 1 2", "2024-01-02 home DK 2 3"]);
-    bench.write("when.jsonl", "{\"when\":\"2024-01-02\",\"page\":\"shop\",\"country\":\"DK\"}\n{\"when\":\"2024-01-01\",\"page\":\"home\",\"country\":\"DK\"}\n");
+    bench.write(
+        "when.jsonl",
+        "{\"when\":\"2024-01-02\",\"page\":\"shop\",\"country\":\"DK\"}\n\
+         {\"when\":\"2024-01-01\",\"page\":\"home\",\"country\":\"DK\"}\n",
+    );
     let own = exact(&bench, "e", &["--queries", "when.jsonl", "--at-column", "when"]);
     assert_eq!(own, ["2024-01-02 shop DK 2 1", "2024-01-01 home DK 1 2"]);
     let through = exact(&bench, "f", &["--queries", "one.csv", "--through", "2024-01-03"]);

@@ -59,6 +59,12 @@ fn declarations() -> Vec<serde_json::Value> {
     let groups = r#""group": ["group"], "groups": [["a"], ["b"], ["c"], ["d"], ["e"]]"#;
     let persons = r#""person": "person""#;
     let values = r#""value": "value", "bounds": ["-3", "5"]"#;
+    let fractions = r#""value": "value", "bounds": ["0", "1"], "grid": "0.5""#;
+    let others = r#""group": ["group"], "groups": [["a"], ["c"]], "rest": "others""#;
+    let discovered = r#""group": ["group"], "discover_groups": true, "selection_delta": 1e-6, "select_every": 3"#;
+    let weak = r#""rho": 50, "allow_weak_budget": true"#;
+    let distinct = r#"["count", "distinct", "distinct(3)"]"#;
+    let distinct_and_mean = r#""measures": ["distinct", "mean"]"#;
     [
         r#""epsilon": 1.0"#.to_owned(),
         format!(r#"{groups}, "epsilon": 1.0"#),
@@ -70,18 +76,18 @@ fn declarations() -> Vec<serde_json::Value> {
         format!(r#"{groups}, {persons}, {values}, "max_events": 6, "max_total": "7", "rho": 0.5"#),
         format!(r#"{groups}, {persons}, "max_events": 2, "per": 4, "rho": 0.5"#),
         format!(r#"{persons}, "max_events": 2, "per": 4, "rho": 0.5, "workload": "window(3)""#),
-        r#""group": ["group"], "groups": [["a"], ["c"]], "rest": "others", "epsilon": 1.0, "scales": ["2", "10"], "value": "value", "bounds": ["0", "1"], "grid": "0.5""#.to_owned(),
+        format!(r#"{others}, "epsilon": 1.0, "scales": ["2", "10"], {fractions}"#),
         format!(r#"{groups}, "rho": 0.5, "publish": 3"#),
         format!(r#"{groups}, {values}, "rho": 0.5, "measures": ["count", "mean", "histogram(0, 2)", "quantile(0.5)"]"#),
         format!(r#"{values}, "epsilon": 1.0, "measures": ["variance", "sum"]"#),
-        format!(r#"{groups}, {persons}, "max_events": 6, "max_groups": 3, "rho": 0.5, "measures": ["count", "distinct", "distinct(3)"]"#),
-        format!(r#"{groups}, {persons}, {values}, "max_events": 5, "per": 4, "rho": 0.5, "measures": ["distinct", "mean"]"#),
+        format!(r#"{groups}, {persons}, "max_events": 6, "max_groups": 3, "rho": 0.5, "measures": {distinct}"#),
+        format!(r#"{groups}, {persons}, {values}, "max_events": 5, "per": 4, "rho": 0.5, {distinct_and_mean}"#),
         format!(r#"{persons}, "max_events": 6, "epsilon": 1.0, "measures": ["distinct(2)", "distinct(5)"]"#),
         format!(r#"{groups}, {persons}, "max_events": 4, "rho": 0.5, "workload": ["sum", "window(3)"]"#),
         format!(r#"{groups}, {values}, "rho": 0.5, "workload": ["sum", "window(2)"]"#),
         format!(r#"{groups}, "rho": 0.5, "through": "2024-01-01T07:00:00""#),
-        format!(r#""group": ["group"], "discover_groups": true, "selection_delta": 1e-6, "select_every": 3, "rho": 50, "allow_weak_budget": true, {persons}, "max_events": 5, "max_groups": 2"#),
-        r#""group": ["group"], "discover_groups": true, "selection_delta": 1e-6, "select_every": 3, "rho": 50, "allow_weak_budget": true"#.to_owned(),
+        format!(r#"{discovered}, {weak}, {persons}, "max_events": 5, "max_groups": 2"#),
+        format!("{discovered}, {weak}"),
     ]
     .into_iter()
     .map(|more| {

@@ -14,12 +14,14 @@
 //! | part | added by one event | changed by one unit | unit of the plan |
 //! |---|---|---|---|
 //! | count | 1 | as any count | the unit as declared |
-//! | sum | `e = x − c`, `c` the middle of the bounds, `h` half their width: `\|e\| ≤ h` | as any sum between `−h` and `h` | the unit as declared |
+//! | sum | `e = x − c`, with `\|e\| ≤ h` | as any sum between `−h` and `h` | the unit as declared |
 //! | squares | `q = κ (h − e²/h)`, between 0 and `κh` | **nothing more**: see [`parts`] | that of the sum |
 //! | people | 1 for a person's first event in a group | 1 per group | one event per group |
 //! | active | +1 and −1 as people become active and inactive | see [`activity`] | replaced events |
 //! | bins | 1 in the bin of its value | as a count: one event is in one bin | the unit as declared |
 //! | ranks | 1 in one block of each level | as one count per level | one sum per level and event |
+//!
+//! Here `c` is the middle of the bounds, and `h` is half their width.
 //!
 //! Several workloads of one count or sum (`--workload sum --workload 'window(7d)'`) are handled alike: each is a part,
 //! and all are read from one release, or each has its share of the budget.

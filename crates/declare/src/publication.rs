@@ -7,9 +7,14 @@
 //! | workload of the rows | slots |
 //! |---|---|
 //! | everything so far, or windows of whole rows | the rows themselves |
-//! | other windows, if every row has the same number of steps | two per row: a window of `q` rows and `r` steps begins `r` steps before the end of a row, so it is `2q + 1` slots long |
-//! | windows of calendar months, with steps of a day or less | 31 days for every month, the last ones empty in shorter months: a window of a month is the last 31 of them, the days since the same day of the previous month |
+//! | other windows, if every row has the same number of steps | two per row |
+//! | windows of calendar months, with steps of a day or less | 31 days for every month |
 //! | anything else | the steps; only the rows among the mechanism's outputs are published |
+//!
+//! - *Two per row*: a window of `q` rows and `r` steps begins `r` steps before the end of a row, so it is `2q + 1`
+//!   slots long.
+//! - *31 days for every month*: the last ones are empty in shorter months. A window of a month is the last 31 of them,
+//!   the days since the same day of the previous month.
 
 use crate::parameter::Parameter;
 use crate::problem::{Problem, sentence};
@@ -73,7 +78,8 @@ impl Slots {
             (Workload::Sum | Workload::Increments, _) => (Self::Rows, workload),
             (Workload::Window(width), Some(row)) => match (width / row, width % row) {
                 (rows, 0) => (Self::Rows, Workload::Window(rows)),
-                (rows, newer) => (Self::Halves(newer), Workload::Window(2 * rows + 1)), // fits: a row has 2 steps or more
+                // 2 rows + 1 fits: a row has 2 steps or more.
+                (rows, newer) => (Self::Halves(newer), Workload::Window(2 * rows + 1)),
             },
             _ => (Self::Steps, workload),
         })

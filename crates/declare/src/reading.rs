@@ -127,7 +127,8 @@ pub struct WeightedReading {
 /// ```
 /// use evertally_declare::reading::Workloads;
 /// # use std::collections::BTreeMap;
-/// let read: BTreeMap<String, Workloads> = toml::from_str("one = 'window(7d)'\nmore = ['sum', 'window(7d)*2']").unwrap();
+/// let text = "one = 'window(7d)'\nmore = ['sum', 'window(7d)*2']";
+/// let read: BTreeMap<String, Workloads> = toml::from_str(text).unwrap();
 /// assert_eq!((read["one"].0.len(), read["more"].0.len()), (1, 2));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -40,7 +40,9 @@
 //! | ranges, quantiles, heavy hitters of keys | [`sketch::DyadicCounts`], [`sketch::DyadicSketch`] | [`SketchPlan`] |
 //! | noise for gradients of millions of coordinates | `VectorNoise` of the crate `evertally-training` | |
 //! | several streams over the same people, under one budget | [`privacy::composition`] | |
-//! | to compare mechanisms | [`MechanismName::build`](mechanism::MechanismName::build), [`Mechanism`] | [`PlanRequest::candidates`] |
+//! | to compare mechanisms | [`MechanismName::build`], [`Mechanism`] | [`PlanRequest::candidates`] |
+//!
+//! [`MechanismName::build`]: mechanism::MechanismName::build
 //!
 //! All of them are created with `new(plan, &key, name, …)`, receive events through `add`, and close a step with `tick`.
 //! `save` returns their state, and `restore(plan, &key, name, …, state)` resumes from it.

@@ -15,9 +15,11 @@
 //! | layout | content |
 //! |---|---|
 //! | one sum, or groups | step, sums, memories of the mechanism |
-//! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, and **the noise** drawn so far, unless it is drawn from the key |
-//! | `VectorNoise`, `RowNoise` of `evertally-training` | step and number of vectors, then the vectors, number by number: **noise** that cannot be drawn again, and no data |
+//! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, **noise** (1) |
+//! | `VectorNoise`, `RowNoise` of `evertally-training` | step, number of vectors, the vectors number by number (2) |
 //! | [`DiscoveredSums`](crate::stream::DiscoveredSums) | step, all keys, and which of them are shown |
+//!
+//! (1) The noise drawn so far, unless it is drawn from the key. (2) **Noise** that cannot be drawn again, and no data.
 //!
 //! The keyed hash refuses damaged bytes, and bytes changed by someone without the key. It cannot refuse an older state
 //! of the same stream: see the threat model on rollback.

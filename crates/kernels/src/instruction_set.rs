@@ -84,7 +84,12 @@ impl fmt::Debug for InstructionSet {
 /// Compiles one safe body for every [`InstructionSet`]. The function's first argument is the set; the
 /// others are passed on.
 macro_rules! for_every_instruction_set {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($life:lifetime),*>)? ($instructions:ident: InstructionSet $(, $arg:ident: $type:ty)* $(,)?) $(-> $out:ty)? $body:block) => {
+    (
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident $(<$($life:lifetime),*>)? (
+            $instructions:ident: InstructionSet $(, $arg:ident: $type:ty)* $(,)?
+        ) $(-> $out:ty)? $body:block
+    ) => {
         $(#[$meta])*
         $vis fn $name $(<$($life),*>)? ($instructions: $crate::InstructionSet $(, $arg: $type)*) $(-> $out)? {
             #[inline(always)]

@@ -93,7 +93,12 @@ macro_rules! kernels_of {
             use super::TOGETHER;
 
             for_every_instruction_set! {
-                pub(super) fn add_scaled(instructions: InstructionSet, sums: &mut [$real], weight: $real, values: &[$real]) {
+                pub(super) fn add_scaled(
+                    instructions: InstructionSet,
+                    sums: &mut [$real],
+                    weight: $real,
+                    values: &[$real],
+                ) {
                     for (sum, value) in sums.iter_mut().zip(values) {
                         *sum += weight * value;
                     }

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Makes `src/normal/tables.rs`: the polynomials of the normal quantile function, segment by segment; and, for tests alone,
-`src/normal/quantiles.rs`: exact quantiles.
+"""Makes `src/normal/tables.rs`: the polynomials of the normal quantile function, segment by segment; and, for tests
+alone, `src/normal/quantiles.rs`: exact quantiles.
 
 Run it from any folder; it needs only `mpmath`, writes the files and prints the accuracy of the polynomials:
 
     python3 crates/kernels/tables/normal.py
 
 Segments. A word of B bits (32 or 64) is a sign and a magnitude w of B - 1 bits, and its tail probability is
-p = (w + 1/2) / 2^B. Let l be the number of leading zeros of w in B - 1 bits (l <= 14, others are rare) and v in [1/2, 1)
-the rest, w = v 2^(B-1-l). Row l holds v < 3/4 with the offset u = 4 (v - 1/2) in [0, 1); row 16 + l holds v >= 3/4 with the
-offset u = 4 (v - 1) in [-1, 0). Both offsets are counted from a power of two, the end they share with the next octave.
+p = (w + 1/2) / 2^B. Let l be the number of leading zeros of w in B - 1 bits (l <= 14, others are rare) and v in
+[1/2, 1) the rest, w = v 2^(B-1-l). Row l holds v < 3/4 with the offset u = 4 (v - 1/2) in [0, 1); row 16 + l holds
+v >= 3/4 with the offset u = 4 (v - 1) in [-1, 0). Both offsets are counted from a power of two, the end they share with
+the next octave.
 
 Polynomials are least-squares fits at Chebyshev nodes, which is within a small factor of the best. Their coefficients
 are rounded one after another, and the remaining ones are fitted again to compensate for the rounding. The rounding of
@@ -20,12 +21,14 @@ compensating over a short interval would disturb the density. So the fit lets it
 import pathlib
 import statistics
 import struct
+import textwrap
 
 import mpmath as mp
 
 mp.mp.dps = 60
 OCTAVES = 15
 NODES = 40
+WIDTH = 120
 
 
 def quantile(p):
@@ -96,7 +99,7 @@ class Precision:
                 else:
                     coefficients = []
                 coefficients += [0.0] * (width - len(coefficients))
-                lines.append("    [" + ", ".join(self.literal(c) for c in coefficients) + "],")
+                lines += row([self.literal(c) for c in coefficients])
         print(f"{self.name}: degree {self.degree}, error {mp.nstr(worst, 3)}, density {mp.nstr(worst_density, 3)}")
         head = [
             f"/// The degree of the polynomials for {self.name}.",
@@ -109,6 +112,16 @@ class Precision:
         return head + lines + ["];"]
 
 
+def row(literals):
+    """The lines of an array of numbers: one, or more if they do not fit."""
+    numbers = ", ".join(literals)
+    if len(line := f"    [{numbers}],") <= WIDTH:
+        return [line]
+    indent = " " * 8
+    lines = textwrap.wrap(f"{numbers},", WIDTH - len(indent), break_on_hyphens=False)
+    return ["    [", *(indent + line for line in lines), "    ],"]
+
+
 def tails():
     """Quantiles of rare words: (words + (bits + 1/2) / 2^128) / 2^exponent."""
     lines = [
@@ -119,8 +132,8 @@ def tails():
     ]
     full = 2**128 - 1
     for exponent, top in ((32, 2**16), (64, 2**48)):
-        cases = [(0, 0), (0, 1), (0, 1 << 40), (0, 1 << 100), (0, full), (1, 0), (1, full), (12345, 1 << 127), (top - 1, full)]
-        for words, bits in cases:
+        smallest = [(0, 0), (0, 1), (0, 1 << 40), (0, 1 << 100), (0, full)]
+        for words, bits in [*smallest, (1, 0), (1, full), (12345, 1 << 127), (top - 1, full)]:
             p = (words + (bits + mp.mpf(1) / 2) / mp.mpf(2) ** 128) / mp.mpf(2) ** exponent
             lines.append(f"    ({words}, {bits:#x}, {exponent}, {float(quantile(p))!r}),")
     return lines + ["];"]
@@ -143,12 +156,15 @@ def middles():
 
 def write(name, title, lines):
     path = pathlib.Path(__file__).resolve().parent.parent / "src" / "normal" / name
-    path.write_text("\n".join([f"//! {title} Made by `tables/normal.py`; do not edit.", "", *lines]) + "\n")
+    title = f"{title} Made by `tables/normal.py`; do not edit."
+    head = textwrap.wrap(title, WIDTH, initial_indent="//! ", subsequent_indent="//! ")
+    path.write_text("\n".join([*head, "", *lines]) + "\n")
 
 
 def main():
     polynomials = Precision("f32", 32, 6, 31, "f").table() + [""] + Precision("f64", 64, 10, 51, "d").table()
-    write("tables.rs", "Polynomials of the normal quantile function; row l + 16 h is for octave l, half h.", polynomials)
+    title = "Polynomials of the normal quantile function; row l + 16 h is for octave l, half h."
+    write("tables.rs", title, polynomials)
     write("quantiles.rs", "Exact quantiles to test against.", tails() + [""] + middles())
 
 

@@ -9,7 +9,10 @@
 //! events ──PersonEventCounts──▶ per person: the number of events, and how many of them each bound per step drops
 //!                        │
 //!                        ▼   one histogram of persons per number, noise on every count
-//!                    ContributionEstimate ──▶ events dropped by total and per-step bounds ──BoundChoice──▶ bounds of least total error
+//!                    ContributionEstimate ──▶ events dropped by total and per-step bounds
+//!                        │
+//!                        ▼
+//!                    BoundChoice ──▶ bounds of least total error
 //! ```
 //!
 //! **Privacy.** A person is counted at most once in each histogram, whatever they do. So no event is dropped, and no

@@ -78,13 +78,16 @@ pub(crate) fn release_steps(
     })
 }
 
-fn released(
+fn released<R>(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
     (plan, key): (&PyPlan, &PySecretKey),
-    release: impl FnOnce(&SumsStream<'_>, &mut TableSource, &SumColumns, &Asked, &AtomicBool) -> Result<ReleasedSums> + Send,
-) -> PyResult<ArrowTable> {
+    release: R,
+) -> PyResult<ArrowTable>
+where
+    R: FnOnce(&SumsStream<'_>, &mut TableSource, &SumColumns, &Asked, &AtomicBool) -> Result<ReleasedSums> + Send,
+{
     let (asked, name, columns) = Asked::parse(keywords)?;
     let (mut table, plan) = (table.into_reader()?, plan.inner());
     let watch = |group: &[String]| {

@@ -63,8 +63,9 @@ def close(printed: float, exact: Decimal) -> None:
 
 def release(program: str, folder: Path, name: str, budget: dict[str, str], *more: str) -> None:
     flags = [word for option, value in budget.items() for word in (f"--{option}", value)]
-    run(program, folder, "release", "events.csv", "--key", "k", "--stream", name, "--every", "1d", "--start", "2024-01-01",
-        "--steps", "3", "--all", "--out", f"{name}.csv", "--no-plot", "-q", *flags, *more)  # fmt: skip
+    run(program, folder, "release", "events.csv", "--key", "k", "--stream", name, "--every", "1d",
+        "--start", "2024-01-01", "--steps", "3", "--all", "--out", f"{name}.csv", "--no-plot", "-q",
+        *flags, *more)  # fmt: skip
 
 
 def budgets(draw: random.Random, kinds: list[str]) -> list[dict[str, str]]:
@@ -145,9 +146,9 @@ def test_a_sketch_promises_what_its_noise_gives(program: str, tmp_path: Path, se
     (tmp_path / "events.csv").write_text("time,item\n2024-01-01,a\n")
     (tmp_path / "items.csv").write_text("item\na\n")
     run(program, tmp_path, "key", "new", "k")
-    run(program, tmp_path, "sketch", "events.csv", "--key", "k", "--every", "1d", "--start", "2024-01-01", "--steps", steps,
-        "--rho", rho, "--key-columns", "item", "--queries", "items.csv", "--rows", rows, "--width", 32, "--mechanism", "binary",
-        "--all", "--out", "s.csv", "--no-plot", "-q")  # fmt: skip
+    run(program, tmp_path, "sketch", "events.csv", "--key", "k", "--every", "1d", "--start", "2024-01-01",
+        "--steps", steps, "--rho", rho, "--key-columns", "item", "--queries", "items.csv", "--rows", rows,
+        "--width", 32, "--mechanism", "binary", "--all", "--out", "s.csv", "--no-plot", "-q")  # fmt: skip
     report = json.loads((tmp_path / "s.report.json").read_text())
     numerator, denominator = map(Decimal, report["noise"]["parameter"].split("/"))
     variance = numerator / denominator / Decimal(report["noise"]["noise_divisor"]) ** 2
@@ -173,12 +174,16 @@ def patterns(horizon: int, participations: int, separation: int) -> list[tuple[i
     ]
 
 
-@pytest.mark.parametrize("mechanism", ["input", "binary", "smooth", "sqrt", "normalized-blt(buffers=2)", "banded-sqrt(bands=3)"])
+@pytest.mark.parametrize(
+    "mechanism", ["input", "binary", "smooth", "sqrt", "normalized-blt(buffers=2)", "banded-sqrt(bands=3)"]
+)
 @pytest.mark.parametrize("participations, separation", [(1, 1), (2, 3), (3, 2), (4, 1)])
 def test_a_vector_plan_promises_what_its_noise_gives(mechanism: str, participations: int, separation: int) -> None:
     """Brute force over the steps of an example and the directions of its gradients, with the noise itself."""
     steps, norm = 8, 1.5
-    plan = et.training.plan_vector(steps, rho=0.4, norm=norm, mechanism=mechanism, participations=participations, separation=separation)
+    plan = et.training.plan_vector(
+        steps, rho=0.4, norm=norm, mechanism=mechanism, participations=participations, separation=separation
+    )
     noise = plan.noise_matrix()
     precision = np.linalg.inv(noise @ noise.T)
     largest = max(

@@ -17,7 +17,10 @@ from conftest import Running
 from evertally import _connect
 
 EVENTS = pd.DataFrame(
-    {"time": pd.to_datetime(["2026-01-01 00:10", "2026-01-01 00:20", "2026-01-01 01:10"], utc=True), "gate": ["a", "b", "a"]}
+    {
+        "time": pd.to_datetime(["2026-01-01 00:10", "2026-01-01 00:20", "2026-01-01 01:10"], utc=True),
+        "gate": ["a", "b", "a"],
+    }
 )
 
 
@@ -67,7 +70,11 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     first = pa.table({"gate": ["a", "b", "a"], "step": [1, 1, 2], "sum": ["2.5", "40", "0"]})
     assert not counted.put_sums(first, 1, 2)
     # In another order, in parts, without rows that add nothing, in another format: the same.
-    again: list[dict[str, Any]] = [{"step": 1, "gate": "b", "sum": 40}, {"step": 1, "gate": "a", "sum": 2}, {"step": "1", "gate": "a", "sum": "0.5"}]
+    again: list[dict[str, Any]] = [
+        {"step": 1, "gate": "b", "sum": 40},
+        {"step": 1, "gate": "a", "sum": 2},
+        {"step": "1", "gate": "a", "sum": "0.5"},
+    ]
     assert counted.put_sums(again, 1, 2) and counted.put_sums(first[:0], 2, 2)
     cases: list[tuple[Any, tuple[int, int], str | None]] = [
         (first[:2], (1, 2), None),
@@ -107,15 +114,18 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     with pytest.raises(et.ServiceError, match="open one stream for each"):
         operator.open({"stream": "several", **declared, "measure": ["count", "mean"]}, closing="sums")
     # The values equal those of events with these sums, released with the key of the service.
-    events = pd.DataFrame({"time": ["2026-01-01"] * 6, "gate": ["a", *["b"] * 5], "size": [2.5, *[8.0] * 5], "who": range(6)})
-    options: dict[str, Any] = {"start": "2026-01-01", "every": "1d", "steps": 9, "through": "2026-01-03", "group": "gate", "groups": ["a", "b"]}
+    gates, sizes = ["a", *["b"] * 5], [2.5, *[8.0] * 5]
+    events = pd.DataFrame({"time": ["2026-01-01"] * 6, "gate": gates, "size": sizes, "who": range(6)})
+    options: dict[str, Any] = {"start": "2026-01-01", "every": "1d", "steps": 9, "through": "2026-01-03"}
+    options |= {"group": "gate", "groups": ["a", "b"]}
     options |= {"value": "size", "bounds": (0, 9), "grid": "0.5", "person": "who", "max_events": 1, "rho": 10.0}
     alone = et.release(events, key=running.key(), name="counted", **options)
     assert values(counted.releases(table="pandas")) == values(alone)
     running.restart()
     counted = et.connect(running.url, running.count).stream("counted")
-    assert counted.put_sums(first, 1, 2) and not counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, evidence="p")
-    assert counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, evidence="p")
+    third = [{"step": 3, "gate": "a", "sum": 1}]
+    assert counted.put_sums(first, 1, 2) and not counted.put_sums(third, 3, 3, evidence="p")
+    assert counted.put_sums(third, 3, 3, evidence="p")
     for more in ({}, {"evidence": "q"}):
         with pytest.raises(et.ServiceError, match="or sums of other events"):
             counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, **more)

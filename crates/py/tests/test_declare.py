@@ -145,7 +145,9 @@ def test_every_declared_parameter_is_one_field() -> None:
 def test_objects_and_keywords_make_the_same_declaration() -> None:
     source = random.Random(1)
     seen: set[str] = set()
-    defaults = {name: p.default for name, p in inspect.signature(et.release).parameters.items() if p.kind == p.KEYWORD_ONLY}
+    defaults = {
+        name: p.default for name, p in inspect.signature(et.release).parameters.items() if p.kind == p.KEYWORD_ONLY
+    }
     for _ in range(2000):
         keywords = chosen(source)
         stream = objects(keywords)
@@ -207,7 +209,8 @@ def test_all_front_ends_release_the_same_rows(tmp_path: Path, program: str, runn
     (tmp_path / "visits.toml").write_text(config)
     flags = [
         "events.parquet", "--key", "my.key", "--stream", "visits", "--start", "2024-01-01", "--every", "1d",
-        "--steps", "5", "--rho", "0.5", "--person", "who", "--max-events", "4", "--group-by", "gate", "--groups", "a,b", "--all",
+        "--steps", "5", "--rho", "0.5", "--person", "who", "--max-events", "4", "--group-by", "gate", "--groups", "a,b",
+        "--all",
     ]  # fmt: skip
     expected, plan = rows(STREAM.release(EVENTS, key)), STREAM.plan()
     assert rows(et.release(EVENTS, key=key, **KEYWORDS)) == expected
@@ -307,7 +310,10 @@ def changed(**change: Any) -> et.Stream:
         (changed(unit=et.Person("who")), "unit.column needs unit.max_events"),
         (changed(unit=et.Person("who", max_events=-1)), "unit.max_events: -1 is not a whole number"),
         (changed(unit=et.Person("who", max_events=2, per="12h")), "unit.per 12h would cut the step"),
-        (changed(unit=et.Event(neighbours="near")), "unit.neighbours: unknown variant `near`"),  # type: ignore[arg-type]
+        (
+            changed(unit=et.Event(neighbours="near")),  # type: ignore[arg-type]
+            "unit.neighbours: unknown variant `near`",
+        ),
         (changed(steps=et.Steps(start="2024-01-01", every="1d")), "steps.end, steps.count or steps.unbounded"),
         (changed(steps=et.Steps(start="yesterday", every="1d", count=3)), "steps.start `yesterday`"),
         (changed(steps=et.Steps(start="2024-01-01", every="1 fortnight", count=3)), "steps.every: "),
@@ -322,13 +328,15 @@ def changed(**change: Any) -> et.Stream:
         (changed(steps=dataclasses.replace(STEPS, end="2025-01-01")), "either steps.end or steps.count, not both"),
         (changed(steps=dataclasses.replace(STEPS, unbounded=True)), "either steps.count or steps.unbounded"),
         (changed(steps=dataclasses.replace(STEPS, through="2026-01-01")), "steps.through .* is after the end"),
-        (changed(groups=et.Groups("gate", ["a"], discover=True, selection_delta=1e-9)),
-         "groups.discover and groups.names or groups.rest do not go together"),
+        (
+            changed(groups=et.Groups("gate", ["a"], discover=True, selection_delta=1e-9)),
+            "groups.discover and groups.names or groups.rest do not go together",
+        ),
         (changed(groups=et.Groups("gate", ["a"], floor=3)), "groups.floor needs groups.discover"),
         (changed(groups=et.Groups("gate", ["a"], scales=[2])), "groups.scales needs values.column"),
         (changed(unit=et.Person("who", max_events=2, max_total=3)), "unit.max_total needs values.column"),
         (changed(groups=None, unit=et.Person("who", max_groups=1)), "unit.max_groups needs groups.columns"),
-        (changed(view="non-decreasing"), "view non-decreasing depends on .*band=\"simultaneous\""),
+        (changed(view="non-decreasing"), 'view non-decreasing depends on .*band="simultaneous"'),
         (changed(measures="mean"), "measures"),
         (changed(measures="count", workload=["sum", "window(2)"]), "measures and more than one workload"),
     ],

@@ -57,8 +57,9 @@ def program(key: Path, which: str) -> object:
     folder = key.parent / f"program {which}"
     folder.mkdir(exist_ok=True)
     events(which).to_csv(folder / "events.csv", index=False)
-    return run(folder, "release", "events.csv", "--key", key, "--stream", NAME, "--start", "2024-01-01", "--every", "1d",
-               "--steps", HORIZON, "--rho", "0.5", "--mechanism", "path-sum", "--out", "out.csv", "--all", "--no-plot")
+    return run(folder, "release", "events.csv", "--key", key, "--stream", NAME, "--start", "2024-01-01",
+               "--every", "1d", "--steps", HORIZON, "--rho", "0.5", "--mechanism", "path-sum",
+               "--out", "out.csv", "--all", "--no-plot")  # fmt: skip
 
 
 def sketched(key: Path, which: str) -> object:
@@ -66,9 +67,9 @@ def sketched(key: Path, which: str) -> object:
     folder.mkdir(exist_ok=True)
     events(which).to_csv(folder / "events.csv", index=False)
     (folder / "items.csv").write_text("item\nalice\n")
-    return run(folder, "sketch", "events.csv", "--key", key, "--stream", NAME, "--start", "2024-01-01", "--every", "1d",
-               "--steps", HORIZON, "--rho", "0.5", "--key-columns", "item", "--queries", "items.csv", "--rows", "3", "--width", "32",
-               "--out", "out.csv", "--all", "--no-plot")
+    return run(folder, "sketch", "events.csv", "--key", key, "--stream", NAME, "--start", "2024-01-01",
+               "--every", "1d", "--steps", HORIZON, "--rho", "0.5", "--key-columns", "item", "--queries", "items.csv",
+               "--rows", "3", "--width", "32", "--out", "out.csv", "--all", "--no-plot")  # fmt: skip
 
 
 def run(folder: Path, *arguments: object) -> str:
@@ -320,7 +321,8 @@ def test_bytes_of_a_key_that_this_process_has_published_with_are_known(tmp_path:
 def test_copies_that_have_issued_noise_apart_are_compared(tmp_path: Path, forked: bool) -> None:
     original = new_key(tmp_path / "original")
     ticks = (
-        "import sys, evertally as et; counter = et.Counter(et.plan(16, rho=0.5), et.SecretKey.load(sys.argv[1]), 'visits')\n"
+        "import sys, evertally as et; key = et.SecretKey.load(sys.argv[1])\n"
+        "counter = et.Counter(et.plan(16, rho=0.5), key, 'visits')\n"
         "for count in map(int, sys.argv[2:]): counter.add(count); counter.tick()"
     )
     copied = shutil.copytree(original.parent, tmp_path / "copy") / original.name

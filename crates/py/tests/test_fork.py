@@ -19,7 +19,8 @@ lazy = et.LazyVector(et.plan_lazy(9, rho=0.5), key, "lazy", sums=100)
 sketch = et.CountSketch(et.plan_sketch(9, rho=0.5, rows=3, width=8), key, "sketch")
 ways = [
     lambda: counter.add(1), counter.tick, lambda: counter.release_many([1, 2]), noise.next, lambda: noise.seek(0),
-    lambda: lazy.add([5]), lazy.tick, lambda: lazy.read(5), lambda: sketch.add(5), sketch.tick, lambda: sketch.estimate(5),
+    lambda: lazy.add([5]), lazy.tick, lambda: lazy.read(5), lambda: sketch.add(5), sketch.tick,
+    lambda: sketch.estimate(5),
 ]
 if os.fork() == 0:
     refused = 0
@@ -34,7 +35,9 @@ if os.fork() == 0:
     table = {"time": ["2024-01-01"]}
     fresh = [
         own.tick, lambda: key.save(sys.argv[1]),
-        lambda: et.release(pandas.DataFrame(table), key=key, name="other", every="1d", start="2024-01-01", steps=1, rho=1),
+        lambda: et.release(
+            pandas.DataFrame(table), key=key, name="other", every="1d", start="2024-01-01", steps=1, rho=1
+        ),
     ]
     for way in fresh:
         try:
@@ -52,5 +55,7 @@ sys.exit(child)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_does_not_go_on(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "k")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "k")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -29,7 +29,8 @@ def table(ids: Any) -> pa.Table:
 def count(key: et.SecretKey, events: Any, **more: Any) -> list[int]:
     """The counts of each group, or the total."""
     released = et.release(events, key=key, **(EXACT | more))
-    return list(released["value"]) if isinstance(released, (pd.DataFrame, pl.DataFrame)) else released["value"].to_pylist()
+    is_frame = isinstance(released, (pd.DataFrame, pl.DataFrame))
+    return list(released["value"]) if is_frame else released["value"].to_pylist()
 
 
 def test_spellings_of_one_person_have_one_bound(key: et.SecretKey) -> None:
@@ -91,7 +92,8 @@ def test_sums_of_one_group_are_under_one_name(key: et.SecretKey) -> None:
         et.release_steps(pa.table(sums), groups=["0.10"], through=1, **asked),
     ):
         assert (released["id"].to_pylist(), released["value"].to_pylist()) == (["0.10"], [5])
-    with pytest.raises(et.TableError, match="row 1, column `id`: `0.10` is not the canonical form of this group; write it as `0.1`"):
+    wrong = "row 1, column `id`: `0.10` is not the canonical form of this group; write it as `0.1`"
+    with pytest.raises(et.TableError, match=wrong):
         et.release_sums(pa.table(sums | {"id": ["0.10"]}), **asked)
     assert et.release_sums(pa.table(sums), **asked)["id"].to_pylist() == ["0.1"]
     with pytest.raises(et.TableError, match="row 1, column `id`: .* is not an exact id"):

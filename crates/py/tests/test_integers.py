@@ -73,7 +73,9 @@ CALLS: dict[str, Callable[[int], Any]] = {
     ),
     "plan_vector(participations)": lambda n: et.training.plan_vector(100, rho=0.5, participations=n),
     "plan_vector(separation)": lambda n: et.training.plan_vector(100, rho=0.5, separation=n),
-    "plan_vector(both)": lambda n: et.training.plan_vector(n, rho=0.5, participations=n, separation=n, mechanism="smooth"),
+    "plan_vector(both)": lambda n: et.training.plan_vector(
+        n, rho=0.5, participations=n, separation=n, mechanism="smooth"
+    ),
     "plan_vector(steps_per_epoch)": lambda n: et.training.plan_vector(
         40, epsilon=2.0, delta=1e-5, sampling="random-allocation", steps_per_epoch=n, mechanism="input"
     ),
@@ -93,7 +95,9 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "noise_stds of a long plan": lambda n: LONG.noise_stds(),
     "noise_matrix of a long plan": lambda n: LONG.noise_matrix(),
     "Batches(examples)": lambda n: len(et.training.Batches(SAMPLED, KEY, "integers", examples=n)),
-    "Batches(examples).batch": lambda n: et.training.Batches(SAMPLED, KEY, "integers", examples=max(n, 2**32 + 1)).batch(1),
+    "Batches(examples).batch": lambda n: et.training.Batches(
+        SAMPLED, KEY, "integers", examples=max(n, 2**32 + 1)
+    ).batch(1),
     "Batches.batch": lambda n: et.training.Batches(SAMPLED, KEY, "integers", examples=100).batch(n),
     "Batches[]": lambda n: _index(et.training.Batches(SAMPLED, KEY, "integers", examples=100), n),
     "FixedBatches(examples)": lambda n: et.training.FixedBatches(VECTOR, examples=n, batch_size=max(n // 100, 1)),
@@ -144,7 +148,8 @@ def test_every_whole_number_of_the_functions_is_tried() -> None:
     for function in (et.plan, et.plan_lazy, et.plan_sketch, et.training.plan_vector, et.training.plan_training):
         for name, parameter in inspect.signature(function).parameters.items():
             shared = function in (et.plan_lazy, et.plan_sketch) and name in inspect.signature(et.plan).parameters
-            of_training = function is et.training.plan_training and name in inspect.signature(et.training.plan_vector).parameters
+            of_vectors = inspect.signature(et.training.plan_vector).parameters
+            of_training = function is et.training.plan_training and name in of_vectors
             if re.search(r"\bint\b", str(parameter.annotation)) and not (shared or of_training):
                 tried = any(call.startswith(f"{function.__name__}({name})") for call in CALLS)
                 assert tried or name in ("rows", "width"), f"{function.__name__}({name}) is not in CALLS"

@@ -25,7 +25,9 @@ def ctrl_c_after(seconds):
 
 def printed(program: str, folder: Path) -> list[str]:
     """The lines printed by a program."""
-    run = subprocess.run([sys.executable, "-c", BEGIN + program], cwd=folder, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        [sys.executable, "-c", BEGIN + program], cwd=folder, capture_output=True, text=True, timeout=120
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
 

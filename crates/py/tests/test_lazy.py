@@ -100,7 +100,8 @@ def test_plans_that_cannot_be_read_lazily_are_refused(key: et.SecretKey) -> None
 
 def test_windows_are_read_where_noise_is_keyed() -> None:
     plan = et.plan_lazy(30, sampling="keyed", workload="window(3)", rho=0.5)
-    vector = et.LazyVector(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(4)), "weeks", sums=100, sampling="keyed")
+    key = et.SecretKey.insecure_from_test_seed(et.TestSeed(4))
+    vector = et.LazyVector(plan, key, "weeks", sums=100, sampling="keyed")
     for step in range(1, 31):
         vector.add([7] * 1000)
         vector.tick()

@@ -115,7 +115,15 @@ def test_every_answer_is_as_documented(running: Running) -> None:
         held.ask("GET", "/v1/streams/{stream}/plan", 200, stream=name)
         held.ask("GET", "/v1/streams/{stream}/report", 200, stream=name)
     held.ask("GET", "/v1/streams/{stream}", 404, stream="hidden", who="nobody")
-    for query in ("", "?from=1&to=2", "?format=csv", "?format=jsonl", "?format=arrow", "?format=parquet", "?group=a&every=2"):
+    for query in (
+        "",
+        "?from=1&to=2",
+        "?format=csv",
+        "?format=jsonl",
+        "?format=arrow",
+        "?format=parquet",
+        "?group=a&every=2",
+    ):
         held.ask("GET", "/v1/streams/{stream}/releases", 200, query=query, who="nobody")
     held.ask("GET", "/v1/streams/{stream}/releases", 400, query="?from=0")
     held.ask("GET", "/v1/streams/{stream}/releases", 404, query="?group=z")

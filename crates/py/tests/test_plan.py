@@ -137,7 +137,8 @@ def test_json_and_pickle_give_the_same_plan() -> None:
 )
 def test_the_search_gives_the_plan_of_its_best_mechanism(horizon: int, options: dict[str, object]) -> None:
     searched = et.plan(horizon, **options)  # type: ignore[arg-type]
-    named = et.plan(horizon, mechanism=searched.mechanism_name, noise=searched.noise, **options)  # type: ignore[arg-type]
+    best: dict[str, object] = {"mechanism": searched.mechanism_name, "noise": searched.noise}
+    named = et.plan(horizon, **best, **options)  # type: ignore[arg-type]
     assert named == searched and named.std_errors([1, horizon]).tolist() == searched.std_errors([1, horizon]).tolist()
 
 

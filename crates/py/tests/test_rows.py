@@ -136,7 +136,9 @@ def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
             first.catch_up(values, used)
             if step == 9:
                 state = first.save()
-                first = et.training.RowNoise.restore(PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.5, threads=2)
+                first = et.training.RowNoise.restore(
+                    PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.5, threads=2
+                )
             own = np.unique(used)
             first.descend(values, own, np.full((len(own), WIDTH), 0.25, np.float32))
         assert (first.catch_up(values) == whole).all()

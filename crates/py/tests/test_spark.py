@@ -99,10 +99,16 @@ def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
         {"epsilon": 1.0},
         {"epsilon": 1.0, **GROUPED, "view": "non-decreasing", "band": "simultaneous"},
         {"rho": 0.5, "value": "value", "bounds": (-2, 5), **GROUPED},
-        {"rho": 0.5, "value": "value", "bounds": (0, 2), "grid": "0.5", "group": "group", "groups": ["a", "b"], "rest": "more"},
+        {
+            "rho": 0.5, "value": "value", "bounds": (0, 2), "grid": "0.5",
+            "group": "group", "groups": ["a", "b"], "rest": "more",
+        },
         {"rho": 0.5, "person": "person", "max_events": 20, "max_events_per_step": 2, **GROUPED},
         {"rho": 0.5, "person": "person", "max_events": 3, "per": "1w", "workload": "window(24h)", **GROUPED},
-        {"rho": 0.5, "person": "person", "max_events": 9, "max_groups": 2, "value": "value", "bounds": (0, 5), "max_total": 12},
+        {
+            "rho": 0.5, "person": "person", "max_events": 9, "max_groups": 2,
+            "value": "value", "bounds": (0, 5), "max_total": 12,
+        },
         {
             "rho": 0.5, "group": "group", "discover_groups": True, "selection_delta": 1e-6, "person": "person",
             "max_events": 20, "max_groups": 2,
@@ -179,7 +185,8 @@ def test_columns_of_all_kinds_are_read(spark: SparkSession) -> None:
         assert (one.sort_values(by)["value"].to_numpy() == two.sort_values(by)["value"].to_numpy()).all(), asked
     civil = evertally.spark.release(frame, key=fresh(), time="civil", **days)
     assert dict(civil.dtypes)["time"] == "timestamp_ntz" and dict(civil.dtypes)["step"] == "bigint"
-    assert [row["value"] for row in civil.orderBy("step").collect()] == list(et.release(table, key=fresh(), **days)["value"])
+    values = [row["value"] for row in civil.orderBy("step").collect()]
+    assert values == list(et.release(table, key=fresh(), **days)["value"])
 
 
 def test_one_identity_has_many_spellings_on_a_cluster_too(spark: SparkSession) -> None:
@@ -198,7 +205,12 @@ def test_one_identity_has_many_spellings_on_a_cluster_too(spark: SparkSession) -
     assert counts(spellings, "string", **persons) == [1]
     assert counts(["ann", " ANN"], "string", **persons, normalise_ids=["trim", "casefold"]) == [1]
     assert counts([*spellings, "Ann"], "string", **groups) == [3, 1]
-    for ids, kind in (([1e5], "double"), ([100_000], "int"), ([100_000], "bigint"), ([Decimal(100_000)], "decimal(20,2)")):
+    for ids, kind in (
+        ([1e5], "double"),
+        ([100_000], "int"),
+        ([100_000], "bigint"),
+        ([Decimal(100_000)], "decimal(20,2)"),
+    ):
         assert counts(ids, kind, **groups) == [1, 0]
     for asked in (persons, groups):
         with pytest.raises(et.TableError, match="column `id`: `9007199254740992` is not an exact id"):
@@ -211,7 +223,9 @@ def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) 
     with pytest.raises(et.TableError, match="column `airport`|no column `airport`"):
         evertally.spark.release(frame, key=key, group="airport", groups=["JFK"], epsilon=1.0, **COMMON)
     with pytest.raises(et.TableError, match="the table, column `group`: `e` is not a declared group"):
-        evertally.spark.release(frame.where("group IN ('a', 'e')"), key=key, group="group", groups=["a"], epsilon=1.0, **COMMON)
+        evertally.spark.release(
+            frame.where("group IN ('a', 'e')"), key=key, group="group", groups=["a"], epsilon=1.0, **COMMON
+        )
     with pytest.raises(et.TableError, match="column `time`: .* outside the horizon"):
         evertally.spark.release(frame, key=key, start="2024-01-03", steps=4, every="1d", epsilon=1.0)
     with pytest.raises(et.TableError, match="column `value`: the event has no value"):
@@ -248,7 +262,8 @@ def test_other_events_under_a_name_are_refused(spark: SparkSession, tmp_path: Pa
 
 def by_spark(spark: SparkSession, key: Path, which: str) -> object:
     frame = spark.createDataFrame(test_doors.events(which))
-    return evertally.spark.release(frame, name=test_doors.NAME, key=key, **test_doors.DECLARED).toPandas()["value"].tolist()
+    released = evertally.spark.release(frame, name=test_doors.NAME, key=key, **test_doors.DECLARED)
+    return released.toPandas()["value"].tolist()
 
 
 def by_spark_stream(spark: SparkSession, key: Path) -> None:
@@ -257,7 +272,12 @@ def by_spark_stream(spark: SparkSession, key: Path) -> None:
     frame = spark.readStream.schema("time timestamp").parquet(str(folder))
     places: dict[str, Any] = {name: key.parent / f"{name} of the stream" for name in ("ledger", "checkpoint", "sink")}
     query = evertally.spark.stream(
-        frame, name=test_doors.NAME, key=et.SecretKey.load(key), trigger={"availableNow": True}, **test_doors.DECLARED, **places
+        frame,
+        name=test_doors.NAME,
+        key=et.SecretKey.load(key),
+        trigger={"availableNow": True},
+        **test_doors.DECLARED,
+        **places,
     )
     query.awaitTermination()
 
@@ -316,7 +336,9 @@ def test_workers_with_another_key_do_nothing(spark: SparkSession, tmp_path: Path
     assert right.count() == 40
 
 
-def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     frame = spark.readStream.schema("time timestamp").parquet(str(tmp_path))
     places: dict[str, Any] = {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "check", "sink": tmp_path / "out"}
     key = fresh()
@@ -350,7 +372,8 @@ def test_sums_that_change_behind_a_release_are_not_released(spark: SparkSession,
     evertally.spark.unpersist(released)
     spark.createDataFrame(table[:-1]).write.mode("overwrite").parquet(path)
     spark.catalog.refreshByPath(path)
-    with pytest.raises(Exception, match="the events have changed since the release was recorded|does not exist|FileNotFound"):
+    changed = "the events have changed since the release was recorded|does not exist|FileNotFound"
+    with pytest.raises(Exception, match=changed):
         released.toPandas()
 
 
@@ -406,7 +429,8 @@ def streamed(
     frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
     query = evertally.spark.stream(
         frame, key=key, ledger=ledger, checkpoint=checkpoint, sink=sink, delay="1 hour", shards=3,
-        trigger={"availableNow": True}, **{"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON, **more},
+        trigger={"availableNow": True},
+        **{"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON, **more},
     )  # fmt: skip
     query.awaitTermination()
     if (problem := query.exception()) is not None:
@@ -492,7 +516,8 @@ class Objects:
 
 def test_a_stream_goes_on_behind_a_store_of_objects(spark: SparkSession, tmp_path: Path) -> None:
     """With undeclared groups, a view, and events in the future; the store fails once in the middle."""
-    asked: dict[str, Any] = {"group": "group", "groups": None, "discover_groups": True, "selection_delta": 1e-6, "max_groups": 2}
+    asked: dict[str, Any] = {"group": "group", "groups": None, "discover_groups": True, "max_groups": 2}
+    asked |= {"selection_delta": 1e-6}
     asked |= {"rho": 50.0, "allow_weak_budget": True, "person": "person", "max_events": 20, "view": "non-negative"}
     table = events(3000, 60)
     one = et.release(table, key=fresh(), **{**COMMON, **asked})

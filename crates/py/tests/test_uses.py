@@ -93,7 +93,13 @@ def test_two_counters_of_one_name_do_not_meet_other_data(key: et.SecretKey) -> N
     other.add(6)
     with pytest.raises(et.StateError) as caught:
         other.tick()
-    for part in ('step 3 of the Counter "visits"', "other data", "exact difference", "another name", "last state (step 3)"):
+    for part in (
+        'step 3 of the Counter "visits"',
+        "other data",
+        "exact difference",
+        "another name",
+        "last state (step 3)",
+    ):
         assert part in str(caught.value)
     # Nothing has changed, and the step can be released with its own data.
     assert other.step == 2
@@ -183,9 +189,7 @@ def test_noise_by_itself_is_given_out_once_or_for_what_is_said(key: et.SecretKey
     noise = training(key)
     noise.next()
     noise.seek(0)
-    draws: list[Callable[[], Any]] = [
-        noise.next, lambda: noise.next(of=b"x"), lambda: noise.add_next(gradient(1))
-    ]
+    draws: list[Callable[[], Any]] = [noise.next, lambda: noise.next(of=b"x"), lambda: noise.add_next(gradient(1))]
     for draw in draws:
         with pytest.raises(et.StateError, match="nothing shows that it was for the same data.*of="):
             draw()
@@ -266,7 +270,8 @@ def test_an_object_that_gave_out_nothing_leaves_no_trace(file: Path) -> None:
 
 @pytest.mark.parametrize("sampling", ["float", "integer", "keyed"])
 def test_lazy_vectors_and_sketches_are_read_on_from_their_last_state(key: et.SecretKey, sampling: Any) -> None:
-    lazy, cells = et.plan_lazy(100, rho=0.5, sampling=sampling), et.plan_sketch(100, rho=0.5, rows=3, width=50, sampling=sampling)
+    lazy = et.plan_lazy(100, rho=0.5, sampling=sampling)
+    cells = et.plan_sketch(100, rho=0.5, rows=3, width=50, sampling=sampling)
 
     def vector(state: bytes | None = None) -> Any:
         if state is None:
@@ -420,9 +425,7 @@ for step in range(1, 1000):
     uses = file.with_name("my.key.uses")
     assert stat.S_IMODE(uses.stat().st_mode) == 0o600
     key = et.SecretKey.load(file)
-    noise = et.VectorNoise.restore(
-        TRAINING, key, "run", (tmp_path / "state.noise").read_bytes(), coordinates=DIMENSION
-    )
+    noise = et.VectorNoise.restore(TRAINING, key, "run", (tmp_path / "state.noise").read_bytes(), coordinates=DIMENSION)
     counter = et.Counter.restore(PLAN, key, "visits", (tmp_path / "state.counter").read_bytes())
     for step, vector, value in seen[4:]:
         with pytest.raises(et.StateError, match=f"step {step} .*other data"):
@@ -495,7 +498,8 @@ for total in (1, 3):
     # Through a link it is the same key with the same log.
     (tmp_path / "link.key").symlink_to(path)
     releases(et.Counter(PLAN, et.SecretKey.load(tmp_path / "link.key"), "linked"), 1)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["late.key", "late.key.ledger", "late.key.uses", "link.key"]
+    files = sorted(entry.name for entry in tmp_path.iterdir())
+    assert files == ["late.key", "late.key.ledger", "late.key.uses", "link.key"]
     # A new key does not get the log of a deleted one.
     path.unlink()
     (tmp_path / "late.key.ledger").unlink()
@@ -697,7 +701,8 @@ def test_cost(file: Path) -> None:
         return time.perf_counter() - begin
 
     public = et.SecretKey.insecure_from_test_seed(et.TestSeed(5))
-    plain, watched = (min(seconds(key) for key in keys) for keys in ([public] * 3, [et.SecretKey.generate() for _ in range(3)]))
+    secret = [et.SecretKey.generate() for _ in range(3)]
+    plain, watched = (min(seconds(key) for key in keys) for keys in ([public] * 3, secret))
     assert watched < 3 * plain + 0.01
     counter = et.Counter(et.plan(2**20, rho=0.5), et.SecretKey.load(file), "cost")
     begin = time.perf_counter()

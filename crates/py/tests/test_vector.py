@@ -103,7 +103,9 @@ def test_the_ranking_is_in_order_and_the_best_of_constant_memory_is_chosen(objec
 
 
 def test_json_and_pickle_give_the_same_plan() -> None:
-    plan = et.training.plan_vector(300, norm=0.1, epsilon=1.0, delta=1e-6, participations=3, separation=100, meaning={"a": "b"})
+    plan = et.training.plan_vector(
+        300, norm=0.1, epsilon=1.0, delta=1e-6, participations=3, separation=100, meaning={"a": "b"}
+    )
     again = et.training.VectorPlan.from_json(plan.to_json())
     assert again == plan and again.digest == plan.digest and hash(again) == hash(plan)
     assert pickle.loads(pickle.dumps(plan)) == plan and copy.deepcopy(plan) == plan
@@ -180,7 +182,8 @@ def test_noise_is_the_same_however_it_is_drawn(key: et.SecretKey, mechanism: str
     whole = steps(et.VectorNoise(plan, key, "run", coordinates=d, dtype=dtype), HORIZON)
     assert whole.dtype == dtype and whole.shape == (HORIZON, d)
     for threads, memory in ((0, "keep"), (2, "recompute")):
-        tuned = et.VectorNoise(plan, key, "run", coordinates=d, dtype=dtype, threads=threads, memory=memory)  # type: ignore[arg-type]
+        tuning: dict[str, Any] = {"threads": threads, "memory": memory}
+        tuned = et.VectorNoise(plan, key, "run", coordinates=d, dtype=dtype, **tuning)
         assert steps(tuned, HORIZON).tobytes() == whole.tobytes()
     for first, end in ((0, 1), (1, 600), (1023, 3000)):
         part = et.VectorNoise(plan, key, "run", coordinates=(first, end), dtype=np.dtype(dtype))
@@ -425,7 +428,8 @@ def test_an_optimizer_is_planned_for() -> None:
         assert et.training.VectorPlan.from_json(plan.to_json()) == plan
     # The error of the parameters equals that of a loop.
     plan = plan_of("normalized-blt", learning_rate=rates, momentum=0.5)
-    noise = et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(3)), "loop", coordinates=20_000, dtype="float64")
+    key = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
+    noise = et.VectorNoise(plan, key, "loop", coordinates=20_000, dtype="float64")
     momentum, parameters = np.zeros(20_000), np.zeros(20_000)
     for rate, error in zip(rates, plan.std_errors(), strict=True):
         momentum = 0.5 * momentum + noise.next()

@@ -57,7 +57,10 @@ def events(draw: random.Random, steps: int) -> list[Event]:
     """Events of four people, most of them by the first."""
     people = ["ann", "ann", "ann", "ben", "cem", "dee"]
     count = draw.randint(1, 20)
-    rows = [(draw.randint(1, steps), draw.choice(people), draw.choice(GROUPS), draw.choice([5.0, 5.0, -2.0, 9.0])) for _ in range(count)]
+    rows = [
+        (draw.randint(1, steps), draw.choice(people), draw.choice(GROUPS), draw.choice([5.0, 5.0, -2.0, 9.0]))
+        for _ in range(count)
+    ]
     return sorted([*rows, (draw.randint(1, steps), "ann", draw.choice(GROUPS), 5.0)])
 
 
@@ -73,7 +76,8 @@ def neighbour(draw: random.Random, words: dict[str, Any], rows: list[Event], ste
         return person == "ann" and (step - 1) // periods == period if of_people else place == rows.index(chosen)
 
     def elsewhere(row: Event) -> Event:
-        step = period * periods + draw.randint(1, min(periods, steps - period * periods)) if of_people else draw.randint(1, steps)
+        before = period * periods
+        step = before + draw.randint(1, min(periods, steps - before)) if of_people else draw.randint(1, steps)
         return (step, row[1], draw.choice(GROUPS), draw.choice([5.0, -2.0]))
 
     replaces = "neighbours" in words

@@ -1,7 +1,8 @@
 //! Puts load on a service on this machine and reports its throughput and latency.
 //!
 //! ```text
-//! cargo run --release --example load -- 127.0.0.1:8800 STREAM TOKEN [--rows 1000] [--seconds 20] [--clients 8] [--rate BATCHES] [--persons 100000]
+//! cargo run --release --example load -- 127.0.0.1:8800 STREAM TOKEN \
+//!     [--rows 1000] [--seconds 20] [--clients 8] [--rate BATCHES] [--persons 100000]
 //! ```
 //!
 //! Each client has its own connection. It sends a batch of NDJSON rows as soon as the previous one is answered, or,

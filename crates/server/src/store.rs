@@ -6,7 +6,7 @@
 //! | `meta` | name | version of the format, identity of the folder, and the like |
 //! | `streams` | number | [stream records](StreamRecord) |
 //! | `batches` | stream, id | [accepted batches](BatchRecord) |
-//! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes](evertally_publish::session::Placed::write) |
+//! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes] |
 //! | `late` | stream, number of the batch | late events that were set aside |
 //! | `states` | stream | [the state of its session](StateRecord) |
 //! | `closed` | stream, step | [closed steps](ClosedRecord), a hash chain |
@@ -16,6 +16,8 @@
 //! | `recovering` | stream | later steps that its witness has seen, until they are reproduced here |
 //! | `follows` | stream | its link to the stream that it continues |
 //! | `delivered` | address, stream | the last publication that a webhook has accepted |
+//!
+//! [as bytes]: evertally_publish::session::Placed::write
 //!
 //! Commits are two-phase and synced, so that a torn write leaves the previous state.
 

@@ -213,7 +213,8 @@ impl ReleasedSchema {
         let mut fields: Vec<Field> = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         fields[place] = Field::new("step", DataType::Int64, false);
         let mut arrays = batch.columns().to_vec();
-        arrays[place] = Arc::new(Int64Array::from_iter_values(steps.iter().map(|step| *step as i64))); // fits: below 2^62
+        let steps = steps.iter().map(|step| *step as i64); // fits: below 2^62
+        arrays[place] = Arc::new(Int64Array::from_iter_values(steps));
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(failure)
     }
 }

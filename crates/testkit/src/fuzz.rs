@@ -144,7 +144,8 @@ fn json_lines(bytes: &[u8]) {
 fn json_seeds() -> Vec<Vec<u8>> {
     vec![
         text(
-            "{\"time\":\"2013-01-01\",\"origin\":\"EWR\",\"tailnum\":null,\"dep_delay\":2.50}\n{\"time\":1,\"x\":[1,{}]}\n",
+            "{\"time\":\"2013-01-01\",\"origin\":\"EWR\",\"tailnum\":null,\"dep_delay\":2.50}\n\
+             {\"time\":1,\"x\":[1,{}]}\n",
         ),
         text("{\"time\":1357034400,\"origin\":\"\\u00e9\\ud83d\\ude00\",\"tailnum\":true,\"dep_delay\":-0e-7}\n\n"),
     ]

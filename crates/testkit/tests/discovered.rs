@@ -97,7 +97,8 @@ proptest! {
             prop_assert_eq!(&outcome.refusal, &None);
         }
         // However many runs there were: the result of one run.
-        let at_once = Declared { runs: vec![Run { files: cuts.len() + 1, through: None, groups: None }], ..stream.clone() };
+        let run = Run { files: cuts.len() + 1, through: None, groups: None };
+        let at_once = Declared { runs: vec![run], ..stream.clone() };
         let whole = InProcess.publish(&at_once, &files(rows(&events, true), &cuts));
         prop_assert!(whole[0].table == with.last().unwrap().table);
         for (with, without) in with.iter().zip(&without) {

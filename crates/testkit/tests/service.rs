@@ -34,19 +34,31 @@ const START: i64 = 1_767_225_600_000_000; // 2026-01-01
 const DECLARATIONS: [(&str, &str); 5] = [
     (
         "persons",
-        r#""group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"max-events-per-step":2,"max-groups":1,"epsilon":1"#,
+        concat!(
+            r#""group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"max-events-per-step":2,"#,
+            r#""max-groups":1,"epsilon":1"#,
+        ),
     ),
     (
         "sum",
-        r#""value":"value","bounds":["0","5"],"view":["whole-number","non-decreasing"],"band":"simultaneous","rho":0.5"#,
+        concat!(
+            r#""value":"value","bounds":["0","5"],"view":["whole-number","non-decreasing"],"#,
+            r#""band":"simultaneous","rho":0.5"#,
+        ),
     ),
     (
         "found",
-        r#""group-by":["group"],"discover-groups":true,"person":"person","max-events":2,"rho":4,"selection-delta":0.01,"allow-weak-budget":true,"select-every":2"#,
+        concat!(
+            r#""group-by":["group"],"discover-groups":true,"person":"person","max-events":2,"rho":4,"#,
+            r#""selection-delta":0.01,"allow-weak-budget":true,"select-every":2"#,
+        ),
     ),
     (
         "measures",
-        r#""group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"measure":["count","distinct"],"epsilon":1"#,
+        concat!(
+            r#""group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"#,
+            r#""measure":["count","distinct"],"epsilon":1"#,
+        ),
     ),
     ("daily", r#""publish":"2h","epsilon":1"#),
 ];
@@ -54,9 +66,8 @@ const DECLARATIONS: [(&str, &str); 5] = [
 fn declaration(which: usize) -> String {
     let (name, own) = DECLARATIONS[which];
     let steps = if name == "daily" { STEPS - 1 } else { STEPS };
-    format!(
-        r#"{{"stream":"{name}","time":"time","start":"2026-01-01","every":"1h","steps":{steps},"time-zone":"UTC",{own}}}"#
-    )
+    let hourly = r#""start":"2026-01-01","every":"1h""#;
+    format!(r#"{{"stream":"{name}","time":"time",{hourly},"steps":{steps},"time-zone":"UTC",{own}}}"#)
 }
 
 fn key() -> SecretKey {
@@ -238,7 +249,8 @@ impl History {
                 (self.dice.roll(60), ["a", "b", "c"][self.dice.roll(2 + u64::from(stream == 2)) as usize]);
             let (person, value) = (self.dice.roll(4), self.dice.roll(11) as i64 - 5);
             text += &format!(
-                "{{\"time\":\"2026-01-01T{step:02}:{minute:02}:00Z\",\"group\":\"{group}\",\"person\":\"p{person}\",\"value\":{value}}}\n"
+                "{{\"time\":\"2026-01-01T{step:02}:{minute:02}:00Z\",\"group\":\"{group}\",\
+                 \"person\":\"p{person}\",\"value\":{value}}}\n"
             );
         }
         Sent { stream, id: format!("b{}", self.sent.len()), text, is_acknowledged: false }

@@ -418,7 +418,8 @@ impl<F: Real> VectorNoise<F> {
     /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// noise.next_into(&mut [0.0; 10])?;
     /// let saved = noise.save();
-    /// let mut restored = VectorNoise::<f64>::restore(plan, &key, "run 17".parse()?, 0..10, Tuning::default(), &saved)?;
+    /// let (name, tuning) = ("run 17".parse()?, Tuning::default());
+    /// let mut restored = VectorNoise::<f64>::restore(plan, &key, name, 0..10, tuning, &saved)?;
     /// let (mut once, mut again) = ([0.0; 10], [0.0; 10]);
     /// noise.next_into(&mut once)?;
     /// restored.next_into(&mut again)?;

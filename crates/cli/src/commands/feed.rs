@@ -10,7 +10,14 @@ use std::sync::atomic::AtomicBool;
 #[derive(Args, Debug)]
 #[command(
     group = clap::ArgGroup::new("source").required(true).args(["file", "folder", "stdin"]),
-    after_help = "Examples:\n  evertally feed --url https://counts.example:8801 --stream visits --token-file feed.token \\\n    --file visits.csv --memory visits.memory\n  tail -F access.jsonl | evertally feed --url http://127.0.0.1:8801 --stream visits --stdin --format jsonl \\\n    --memory visits.memory\n\nThe guide: docs/guide/serve.md"
+    after_help = concat!(
+        "Examples:\n",
+        "  evertally feed --url https://counts.example:8801 --stream visits --token-file feed.token \\\n",
+        "    --file visits.csv --memory visits.memory\n",
+        "  tail -F access.jsonl | evertally feed --url http://127.0.0.1:8801 --stream visits --stdin",
+        " --format jsonl \\\n    --memory visits.memory\n\n",
+        "The guide: docs/guide/serve.md"
+    )
 )]
 pub(super) struct FeedArgs {
     /// URL of the service: https://HOST:PORT, or http:// on this machine.

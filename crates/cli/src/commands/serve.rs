@@ -9,7 +9,12 @@ use std::path::PathBuf;
 /// Flags of `evertally serve`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  evertally serve --demo\n  evertally serve --config /etc/evertally/serve.toml\n\nThe guide: docs/guide/serve.md"
+    after_help = concat!(
+        "Examples:\n",
+        "  evertally serve --demo\n",
+        "  evertally serve --config /etc/evertally/serve.toml\n\n",
+        "The guide: docs/guide/serve.md"
+    )
 )]
 pub(super) struct ServeArgs {
     /// The configuration file: folder, key, listeners, streams.

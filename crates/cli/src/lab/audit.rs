@@ -37,7 +37,10 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
     /// Audit a saved plan instead, as `evertally release` writes it next to its table.
-    #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = ["mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho", "max-events", "max-events-per-step", "max-events-per-group", "max-groups", "min-gap", "per"])]
+    #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = [
+        "mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho", "max-events", "max-events-per-step",
+        "max-events-per-group", "max-groups", "min-gap", "per",
+    ])]
     plan: Option<PathBuf>,
     /// Number of releases to draw of each of four streams.
     #[arg(long, value_name = "N", default_value_t = AuditSettings::default().paths)]

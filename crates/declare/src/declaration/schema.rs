@@ -30,7 +30,12 @@ pub fn schema() -> Value {
         "oneOf": [{ "required": ["end"] }, { "required": ["steps"] }],
         "dependentRequired": dependent(),
         "dependentSchemas": {
-            Person.name(): any_of(&[&[MaxEvents], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per], &[MaxTotal]]),
+            Person.name(): any_of(&[
+                &[MaxEvents],
+                &[MaxEventsPerGroup, MaxGroups],
+                &[MaxEventsPerStep, Per],
+                &[MaxTotal],
+            ]),
             GroupBy.name(): any_of(&[&[Groups], &[DiscoverGroups]]),
         },
     })

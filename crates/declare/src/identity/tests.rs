@@ -52,7 +52,10 @@ fn spellings(units: i64, shift: i32) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn a_number_has_one_name(units in prop_oneof![-10_000_000i64..10_000_000, -(1i64 << 52)..1 << 52], shift in 0i32..20) {
+    fn a_number_has_one_name(
+        units in prop_oneof![-10_000_000i64..10_000_000, -(1i64 << 52)..1 << 52],
+        shift in 0i32..20,
+    ) {
         let expected = Ok(Some(by_hand(units)));
         for spelling in spellings(units, shift) {
             prop_assert_eq!(&name(Field::Text(&spelling)), &expected, "{}", spelling);
@@ -97,8 +100,14 @@ proptest! {
     /// Of texts made of what numbers, times and words are made of, and of all others.
     #[test]
     fn a_name_is_its_own_name(
-        text in prop_oneof!["[-+.0-9eE]{1,12}", "[-+]?[0-9.]{1,9}e[-+]?[0-9]{1,22}", "[12][09][0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,9})?)?(Z|[+-]0[0-9]:?00| UTC)?",
-            "[-+ ]?(nan|NaN|Inf|infinity|TRUE|fAlse|n|t)[ .]?", "\\PC{0,12}"],
+        text in prop_oneof![
+            "[-+.0-9eE]{1,12}",
+            "[-+]?[0-9.]{1,9}e[-+]?[0-9]{1,22}",
+            "[12][09][0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,9})?)?\
+             (Z|[+-]0[0-9]:?00| UTC)?",
+            "[-+ ]?(nan|NaN|Inf|infinity|TRUE|fAlse|n|t)[ .]?",
+            "\\PC{0,12}",
+        ],
     ) {
         for ids in all_rules() {
             let (mut scratch, mut again) = (String::new(), String::new());

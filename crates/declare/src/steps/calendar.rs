@@ -32,7 +32,8 @@ const ENDLESS_YEARS: i64 = 400;
 ///
 /// ```
 /// use evertally_declare::steps::{Horizon, Instant, StepCalendar, Zone};
-/// let hourly = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(24), "1h".parse().unwrap(), Zone::utc()).unwrap();
+/// let (start, horizon) = (Instant::from_micros(0), Horizon::Steps(24));
+/// let hourly = StepCalendar::new(start, horizon, "1h".parse().unwrap(), Zone::utc()).unwrap();
 /// assert_eq!(hourly.step_of(Instant::from_micros(3_600_000_000)), Some(2));
 /// assert_eq!(hourly.format(hourly.end_of(24)), "1970-01-02T00:00:00Z");
 /// ```

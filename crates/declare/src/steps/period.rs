@@ -175,7 +175,8 @@ impl Periods {
     ///
     /// ```
     /// use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, Zone};
-    /// let days = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(59), "1d".parse().unwrap(), Zone::utc()).unwrap();
+    /// let (start, horizon) = (Instant::from_micros(0), Horizon::Steps(59));
+    /// let days = StepCalendar::new(start, horizon, "1d".parse().unwrap(), Zone::utc()).unwrap();
     /// let months = Periods::new(&days, "month".parse().unwrap()).unwrap();
     /// assert_eq!(months.of(31), 1..32);
     /// assert_eq!(months.of(32), 32..u64::MAX); // the last one

@@ -5,12 +5,20 @@
 //!
 //! | class | who must act, and why |
 //! |---|---|
-//! | [`is_invalid`](crate::Error::is_invalid) | the caller: a parameter or value is out of its documented range |
-//! | [`is_weak_budget`](crate::Error::is_weak_budget) | the caller: the budget gives almost no protection, and the caller did not explicitly allow that |
-//! | [`is_overflow`](crate::Error::is_overflow) | the caller: a sum leaves 64 bits; use a coarser grid |
-//! | [`is_horizon_exhausted`](crate::Error::is_horizon_exhausted) | the operator: the last step has been released; a new stream needs a new plan, and its budget adds up |
-//! | [`is_state`](crate::Error::is_state) | the operator: these saved bytes do not belong here, or are damaged |
+//! | [`is_invalid`] | the caller: a parameter or value is out of its documented range |
+//! | [`is_weak_budget`] | the caller: the budget gives almost no protection, which was not explicitly allowed |
+//! | [`is_overflow`] | the caller: a sum leaves 64 bits; use a coarser grid |
+//! | [`is_horizon_exhausted`] | the operator: the last step has been released; see below |
+//! | [`is_state`] | the operator: these saved bytes do not belong here, or are damaged |
 //! | [`ErrorKind::Randomness`](crate::ErrorKind) | the operator: the operating system returned no random bytes |
+//!
+//! [`is_invalid`]: crate::Error::is_invalid
+//! [`is_weak_budget`]: crate::Error::is_weak_budget
+//! [`is_overflow`]: crate::Error::is_overflow
+//! [`is_horizon_exhausted`]: crate::Error::is_horizon_exhausted
+//! [`is_state`]: crate::Error::is_state
+//!
+//! After the last step, a new stream needs a new plan, and its budget adds up.
 //!
 //! ```
 //! use evertally::{Budget, Epsilon, GuardedKey, PlanRequest, RunningSum, SecretKey};

@@ -6,7 +6,8 @@
 //! ```
 //! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, SecretKey};
 //! let plan = PlanRequest::count(10, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-//! let (key, name) = (GuardedKey::published_nothing(SecretKey::generate()?), "visits".parse::<evertally::StreamName>()?);
+//! let key = GuardedKey::published_nothing(SecretKey::generate()?);
+//! let name: evertally::StreamName = "visits".parse()?;
 //! let mut today = RunningSum::new(plan.clone(), &key, name.clone())?;
 //! today.add(1)?;
 //! today.tick()?;

@@ -26,7 +26,10 @@ use serde::{Deserialize, Serialize};
 use sharpness::Sharpness;
 
 macro_rules! names {
-    ($( $(#[$doc:meta])* $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr; )+) => {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr;
+    )+) => {
         /// A mechanism as a user names it; omitted parameters are chosen when it is built for a horizon.
         ///
         /// ```

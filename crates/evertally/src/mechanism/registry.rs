@@ -32,7 +32,10 @@ use std::sync::Arc;
 /// A folder has `build(horizon, criterion, parameters…)`, and `parse(text)` and `write(f, parameters…)` if there are
 /// parameters. A missing function does not compile; a column that a row omits has the value of `Family::DEFAULT`.
 macro_rules! registry {
-    ($( $(#[$doc:meta])* $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr; )+) => {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr;
+    )+) => {
         /// The rows, one constant for each name.
         #[allow(non_upper_case_globals)]
         mod rows {
@@ -64,7 +67,8 @@ macro_rules! registry {
                 criterion: &Criterion,
             ) -> Result<Arc<dyn Mechanism>> {
                 match self {
-                    $( Self::$variant $( ( $($field),+ ) )? => $($folder)::+::build(horizon, criterion $( $(, $field)+ )?), )+
+                    $( Self::$variant $( ( $($field),+ ) )? =>
+                        $($folder)::+::build(horizon, criterion $( $(, $field)+ )?), )+
                 }
             }
 
@@ -88,7 +92,9 @@ macro_rules! registry {
     (@write $f:ident, [$folder:path]) => { Ok(()) };
     (@write $f:ident, [$($folder:ident)::+] [$($field:ident),+]) => { $($folder)::+::write($f $(, $field)+) };
     (@parse $parameters:ident, $variant:ident, [$folder:path]) => { Ok(Self::$variant) };
-    (@parse $parameters:ident, $variant:ident, [$($folder:ident)::+] [$($field:ident),+]) => { $($folder)::+::parse($parameters) };
+    (@parse $parameters:ident, $variant:ident, [$($folder:ident)::+] [$($field:ident),+]) => {
+        $($folder)::+::parse($parameters)
+    };
 }
 mechanism_rows!(registry);
 

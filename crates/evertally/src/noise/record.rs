@@ -23,7 +23,8 @@ pub const ALL: Range<u64> = 0..u64::MAX;
 /// use evertally::noise::{ALL, NoiseClaim, Purpose};
 ///
 /// let name = "visits".parse()?;
-/// let claim = NoiseClaim { name: &name, plan_digest: &[0; 32], purpose: Purpose::Total, part: ALL, is_resumed: false };
+/// let plan_digest = &[0; 32];
+/// let claim = NoiseClaim { name: &name, plan_digest, purpose: Purpose::Total, part: ALL, is_resumed: false };
 /// assert_eq!(claim.name.as_str(), "visits");
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -149,7 +150,8 @@ impl GuardedKey {
     /// ```
     /// use evertally::noise::{GuardedKey, TestSeed};
     ///
-    /// assert_eq!(GuardedKey::insecure_from_test_seed(TestSeed(1)).id(), GuardedKey::insecure_from_test_seed(TestSeed(1)).id());
+    /// let key = || GuardedKey::insecure_from_test_seed(TestSeed(1));
+    /// assert_eq!(key().id(), key().id());
     /// ```
     pub fn insecure_from_test_seed(seed: TestSeed) -> Self {
         Self::allow_noise_reuse(SecretKey::insecure_from_test_seed(seed))

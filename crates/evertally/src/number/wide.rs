@@ -151,7 +151,9 @@ mod tests {
 
         /// Every operation equals that of big integers.
         #[test]
-        fn operations_are_those_of_big_integers(a in wide(), b in wide(), f in any::<u64>(), v in any::<i128>(), s in 0u32..64) {
+        fn operations_are_those_of_big_integers(
+            a in wide(), b in wide(), f in any::<u64>(), v in any::<i128>(), s in 0u32..64,
+        ) {
             prop_assert_eq!(big(a.plus(b)), wrapped(big(a) + big(b)));
             prop_assert_eq!(big(a.minus(b)), wrapped(big(a) - big(b)));
             prop_assert_eq!(big(a.times_fraction(f)), (big(a) * f) >> 64u32);

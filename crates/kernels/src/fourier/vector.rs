@@ -75,7 +75,10 @@ mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! register {
-        ($type:ident, $number:ident, $width:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident) => {
+        (
+            $type:ident, $number:ident, $width:literal,
+            $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident
+        ) => {
             // SAFETY (of everything below): these types are used only in functions compiled for their instructions,
             // which run only on a set that has them; loads and stores are unaligned and inside the slice whose length
             // is checked.

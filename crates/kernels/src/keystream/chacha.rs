@@ -60,7 +60,14 @@ type BlockState = [StateWord; 16];
 
 for_every_instruction_set! {
     /// Row after row of 16 blocks, then the next 16.
-    fn interleaved(instructions: InstructionSet, key: &[u32; 8], rounds: Rounds, nonce: u64, counter: u64, groups: &mut [BlockState]) {
+    fn interleaved(
+        instructions: InstructionSet,
+        key: &[u32; 8],
+        rounds: Rounds,
+        nonce: u64,
+        counter: u64,
+        groups: &mut [BlockState],
+    ) {
         let mut counter = counter;
         for group in groups {
             let words = words(key, nonce, counter);
@@ -105,7 +112,12 @@ pub fn first_blocks(instructions: InstructionSet, key: &[u32; 8], names: &[(u32,
 for_every_instruction_set! {
     /// A block of ChaCha20 for every name.
     #[allow(clippy::needless_range_loop)] // see above: plain loops over lanes
-    fn named(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES], blocks: &mut [[u8; 64]; LANES]) {
+    fn named(
+        instructions: InstructionSet,
+        key: &[u32; 8],
+        names: &[(u32, u64); LANES],
+        blocks: &mut [[u8; 64]; LANES],
+    ) {
         let mut start = [[0; LANES]; 16];
         for lane in 0..LANES {
             set_column(&mut start, lane, words(key, names[lane].1, u64::from(names[lane].0) << 32));

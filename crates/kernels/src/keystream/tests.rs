@@ -104,7 +104,8 @@ proptest! {
     ) {
         let expected = filled(&Keystream::new(cipher, &key, InstructionSet::PORTABLE), node, first, length);
         for instructions in InstructionSet::available() {
-            prop_assert_eq!(&filled(&Keystream::new(cipher, &key, instructions), node, first, length), &expected, "{:?}", instructions);
+            let words = filled(&Keystream::new(cipher, &key, instructions), node, first, length);
+            prop_assert_eq!(&words, &expected, "{:?}", instructions);
         }
     }
 
@@ -113,7 +114,9 @@ proptest! {
         key: [u8; 32],
         node in nodes(),
         (cipher, (first, length)) in ciphers().prop_flat_map(|cipher| (Just(cipher), ranges(cipher))),
-        coordinate in prop_oneof![0..100u64, (1u64 << 32) - 100..(1 << 32) + 100, COUNTERS - 100..COUNTERS, 0..COUNTERS],
+        coordinate in prop_oneof![
+            0..100u64, (1u64 << 32) - 100..(1 << 32) + 100, COUNTERS - 100..COUNTERS, 0..COUNTERS,
+        ],
     ) {
         let bits = twin(cipher, &key, node.level | 0x80, node.index, coordinate);
         let tail = (0..4).map(|i| u128::from(bits[i]) << (32 * i)).sum::<u128>();

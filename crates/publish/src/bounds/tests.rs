@@ -117,7 +117,8 @@ proptest! {
         let of = |rows: &[Row]| look(weak(), &[1, 2, 4], 1, rows).0.histograms();
         let with = of(&rows);
         let without: Vec<Row> = rows.iter().copied().filter(|row| row.1 != person).collect();
-        let mut changed: Vec<Row> = others.iter().copied().filter(|row| row.1 == person).chain(without.clone()).collect();
+        let replaced = others.iter().copied().filter(|row| row.1 == person);
+        let mut changed: Vec<Row> = replaced.chain(without.clone()).collect();
         changed.sort_unstable();
         let moves = |other: &[i64]| -> Vec<i64> {
             let apart: Vec<i64> = with.iter().zip(other).map(|(a, b)| (a - b).abs()).collect();

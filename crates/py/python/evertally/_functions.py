@@ -42,8 +42,8 @@ def plan(
     light_steps: bool = False,
     meaning: dict[str, str] | None = None,
 ) -> Plan:
-    """Plans a :class:`Counter` of `horizon` steps (1 to 2^62; ``None``: unbounded) under a budget, with the mechanism that
-    has the least exact error.
+    """Plans a :class:`Counter` of `horizon` steps (1 to 2^62; ``None``: unbounded) under a budget, with the mechanism
+    that has the least exact error.
 
     Raises :class:`InvalidError` if an argument is out of range or the request cannot be met.
 
@@ -123,8 +123,8 @@ def plan_lazy(
     sampling: Literal["keyed", "integer", "float"] = "float",
     meaning: dict[str, str] | None = None,
 ) -> Plan:
-    """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism that has the least error among
-    those that can be read lazily with this `sampling`.
+    """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism that has the least error
+    among those that can be read lazily with this `sampling`.
 
     Steps:
         ``workload``: What a read returns: sum (all events so far), window(W) (those of the last W steps) or increments
@@ -364,9 +364,10 @@ def plan_training(
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
 ) -> Training:
-    """Compares the options for training on a number of `examples`, in batches of `batch`, for a number of `epochs`: kinds
-    of noise with batches in a fixed order, or sampled in every step or once. Each option has as little noise as the
-    budget allows, and its exact error. ``plan_training(…).plan`` is the plan of the best one that fits `max_memory`.
+    """Compares the options for training on a number of `examples`, in batches of `batch`, for a number of `epochs`:
+    kinds of noise with batches in a fixed order, or sampled in every step or once. Each option has as little noise as
+    the budget allows, and its exact error. ``plan_training(…).plan`` is the plan of the best one that fits
+    `max_memory`.
 
     All options have the same number of steps and the same expected batch size. The search takes some seconds; with
     thousands of steps and hundreds of steps per epoch, one or two minutes.
@@ -461,7 +462,8 @@ def plan_release(
     noise: Literal["laplace", "gaussian"] | None = None,
     objective: Literal["max", "mean"] = "max",
 ) -> Plan:
-    """Plans a :func:`release`: returns the :class:`Plan` of a release with the same arguments, before any event is read.
+    """Plans a :func:`release`: returns the :class:`Plan` of a release with the same arguments, before any event is
+    read.
 
     Key:
         ``name``: Name of this stream; each name serves one data set.

@@ -66,8 +66,8 @@ class Steps(Frozen):
 @_names.part
 @dataclass(frozen=True, repr=False)
 class Event(Frozen):
-    """The privacy unit is a single event: adding or removing one event of the data changes the releases as little as the
-    budget promises. Someone with many events is protected less; see :class:`Person`.
+    """The privacy unit is a single event: adding or removing one event of the data changes the releases as little as
+    the budget promises. Someone with many events is protected less; see :class:`Person`.
 
     Fields:
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
@@ -84,9 +84,9 @@ class Event(Frozen):
 @_names.part
 @dataclass(frozen=True, repr=False)
 class Person(Frozen):
-    """The privacy unit is a person, with all events that the bounds keep. The first events of a person are kept, and the
-    others are left out. Bounds are numbers of events, 1 or more. `max_events` is needed unless other bounds imply it:
-    `max_events_per_group` with `max_groups`, `max_events_per_step` with `per`, or `max_total`.
+    """The privacy unit is a person, with all events that the bounds keep. The first events of a person are kept, and
+    the others are left out. Bounds are numbers of events, 1 or more. `max_events` is needed unless other bounds imply
+    it: `max_events_per_group` with `max_groups`, `max_events_per_step` with `per`, or `max_total`.
 
     Fields:
         ``column``: Column that names the person: all events of a person are protected together.
@@ -218,8 +218,8 @@ class Values(Frozen):
 @_names.part
 @dataclass(frozen=True, repr=False)
 class Columns(Frozen):
-    """How events are read: the column of their times, and what to do with missing cells and unsorted rows. The columns of
-    persons, groups and values are named by :class:`Person`, :class:`Groups` and :class:`Values`.
+    """How events are read: the column of their times, and what to do with missing cells and unsorted rows. The columns
+    of persons, groups and values are named by :class:`Person`, :class:`Groups` and :class:`Values`.
 
     Fields:
         ``time``: Column with the time of each event.

@@ -236,8 +236,12 @@ enum NoiseTarget {
 #[pymethods]
 impl PyVectorNoise {
     #[new]
-    #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, \
-        memory='keep', batches=None)")]
+    #[pyo3(
+        signature = (
+            plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None
+        ),
+        text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)"
+    )]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
         plan: &Bound<'_, PyVectorPlan>,
@@ -271,8 +275,13 @@ impl PyVectorNoise {
     /// ...
     /// evertally.StateError: step 1 of the VectorNoise "run 1" was issued for other data; ...
     #[staticmethod]
-    #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', \
-        threads=1, memory='keep', batches=None)")]
+    #[pyo3(
+        signature = (
+            plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None
+        ),
+        text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep', \
+                          batches=None)"
+    )]
     #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
         plan: &Bound<'_, PyVectorPlan>,

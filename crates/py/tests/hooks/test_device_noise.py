@@ -62,7 +62,9 @@ def same(found: Any, expected: Any) -> bool:
 class Steps:
     """The steps of a stream on the device, without a transformation."""
 
-    def __init__(self, plan: et.training.VectorPlan, first: int, count: int, memory: str = "keep", traced: bool = False) -> None:
+    def __init__(
+        self, plan: et.training.VectorPlan, first: int, count: int, memory: str = "keep", traced: bool = False
+    ) -> None:
         self.device = _device.Device(plan, test_key(), "run", memory)
         self.first, self.count, shape = first, count, self.device.shape
         self.kept = jnp.zeros((shape.buffers, count), jnp.uint32)

@@ -13,7 +13,6 @@ import evertally.torch  # noqa: E402
 from .small import EXAMPLES, FEATURES, STEPS, data, key, network  # noqa: E402
 
 
-
 def sampled_plan(**more: Any) -> et.training.VectorPlan:
     sampling: dict[str, Any] = {"sampling": "cyclic-poisson", "sampled_fraction": 0.1}
     given = sampling | {"mechanism": "epoch-bands(bands=4)"} | more
@@ -204,7 +203,11 @@ class TestOptimizer:
         module = network()
         module[0].weight.requires_grad_(False)
         private = evertally.torch.DPFTRL(
-            torch.optim.SGD(module.parameters(), lr=1.0), et.training.plan_vector(8, rho=0.5), key(), "run", expected_batch_size=4
+            torch.optim.SGD(module.parameters(), lr=1.0),
+            et.training.plan_vector(8, rho=0.5),
+            key(),
+            "run",
+            expected_batch_size=4,
         )
         inputs, targets = torch.ones(4, FEATURES), torch.zeros(4, dtype=torch.long)
 

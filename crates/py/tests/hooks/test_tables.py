@@ -67,7 +67,9 @@ def train(private: Any, steps: int = 12) -> None:
 
 def test_steps_are_those_of_a_dense_table_without_noise(key: et.SecretKey) -> None:
     """With almost no noise, a run with a table equals one in which the optimizer has all parameters."""
-    weak = et.training.plan_vector(12, rho=1e6, participations=12, separation=1, allow_weak_budget=True, mechanism="input")
+    weak = et.training.plan_vector(
+        12, rho=1e6, participations=12, separation=1, allow_weak_budget=True, mechanism="input"
+    )
     modules = [model(), model()]
     late = run(modules[0], key, "late", plan=weak, batch_size=10)
     groups = [{"params": modules[1].words.parameters(), "lr": 0.5}, {"params": modules[1].out.parameters()}]

@@ -229,7 +229,8 @@ fn message(service: &Service, info: &StreamInfo, publication: u64, rows: Option<
     let head = blake3::Hash::from_bytes(head).to_hex();
     let text = |text: &str| serde_json::to_string(text).expect("a text is plain data");
     format!(
-        "{{\"stream\":{},\"publication\":{publication},\"time\":\"{}\",\"end\":\"{}\",\"head\":\"{head}\",\"rows\":{rows}}}",
+        "{{\"stream\":{},\"publication\":{publication},\"time\":\"{}\",\"end\":\"{}\",\"head\":\"{head}\",\
+         \"rows\":{rows}}}",
         text(info.name()),
         time(stream, begins),
         time(stream, ends)

@@ -75,7 +75,8 @@ fn publish(server: &Server, stream: &str) {
 /// Opens a private stream that spends from a source, and publishes steps of it.
 fn open_private(server: &Server, name: &str, source: &str) {
     let wanted = format!(
-        "{{\"declaration\":{{\"stream\":\"{name}\",\"start\":\"2026-01-01\",\"every\":\"1h\",\"steps\":4,\"person\":\"person\",\"max-events\":2,\"rho\":0.3}},\"source\":\"{source}\",\"closing\":\"operator\"}}"
+        "{{\"declaration\":{{\"stream\":\"{name}\",\"start\":\"2026-01-01\",\"every\":\"1h\",\"steps\":4,\
+         \"person\":\"person\",\"max-events\":2,\"rho\":0.3}},\"source\":\"{source}\",\"closing\":\"operator\"}}"
     );
     let opened = server.post("/v1/streams", &wanted);
     assert_eq!(opened.status, 201, "{}", opened.text);

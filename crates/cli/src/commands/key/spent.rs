@@ -134,8 +134,10 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &StreamsByU
         .collect();
     let total = |protects: Option<&Protects>, streams: &[&PublishedStream]| {
         let Spent { pure_epsilon, rho, selection, epsilon } = spent(streams, delta);
-        let mut total = json!({"pure_epsilon": pure_epsilon, "rho": rho, "selection_delta": selection, "delta": delta.get(),
-            "epsilon": (!streams.is_empty() && epsilon.is_finite()).then_some(epsilon)});
+        let mut total = json!({
+            "pure_epsilon": pure_epsilon, "rho": rho, "selection_delta": selection, "delta": delta.get(),
+            "epsilon": (!streams.is_empty() && epsilon.is_finite()).then_some(epsilon),
+        });
         if let Some(protects) = protects {
             total["unit"] = json!(protects.unit());
             total["period"] = json!(protects.period);
@@ -152,8 +154,11 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &StreamsByU
     };
     let not_counted: Vec<_> =
         ledger.issued().map(|(name, issuer)| json!({"stream": name, "issued_by": issuer.in_words()})).collect();
-    json!({"not_counted": not_counted, "service": ledger.service(), "key_id": ledger.key_id(), "ledger": ledger.identity(), "recorded_runs": ledger.counter(),
-        "streams": rows, "total": single, "totals": totals})
+    json!({
+        "not_counted": not_counted, "service": ledger.service(), "key_id": ledger.key_id(),
+        "ledger": ledger.identity(), "recorded_runs": ledger.counter(),
+        "streams": rows, "total": single, "totals": totals,
+    })
 }
 
 #[cfg(test)]

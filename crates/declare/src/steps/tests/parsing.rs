@@ -153,7 +153,9 @@ fn zones_by_name_and_offset() {
 
 proptest! {
     #[test]
-    fn agrees_with_the_calendar_library(micros in -62_135_596_800_000_000i64..253_402_207_200_000_000, hours in -23i32..24, minutes in 0i32..60) {
+    fn agrees_with_the_calendar_library(
+        micros in -62_135_596_800_000_000i64..253_402_207_200_000_000, hours in -23i32..24, minutes in 0i32..60,
+    ) {
         let time = Timestamp::from_microsecond(micros).unwrap();
         let mut parser = parser(TimeFormat::Auto, "UTC");
         prop_assert_eq!(parser.parse_text(&time.to_string()), Ok(Instant::from_micros(micros)));
@@ -167,7 +169,9 @@ proptest! {
     #[test]
     fn remembered_offsets_agree_with_the_calendar_library(
         start in 0i64..2_500_000_000, steps in prop::collection::vec(-90_000i64..90_000, 20),
-        zone in prop::sample::select(vec!["America/New_York", "Europe/London", "Australia/Lord_Howe", "Pacific/Apia", "America/Sao_Paulo"]),
+        zone in prop::sample::select(vec![
+            "America/New_York", "Europe/London", "Australia/Lord_Howe", "Pacific/Apia", "America/Sao_Paulo",
+        ]),
     ) {
         let mut parser = parser(TimeFormat::Auto, zone);
         let zone: Zone = zone.parse().unwrap();
@@ -182,7 +186,8 @@ proptest! {
 
     #[test]
     fn never_panics(text in "[-+0-9TZtz:. ]{0,32}", other in ".{0,12}") {
-        for format in [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::Date, TimeFormat::EpochSeconds, TimeFormat::EpochMillis] {
+        use TimeFormat::{Auto, Date, EpochMillis, EpochSeconds, Rfc3339};
+        for format in [Auto, Rfc3339, Date, EpochSeconds, EpochMillis] {
             let mut parser = parser(format, "America/New_York");
             let _ = parser.parse_text(&text);
             let _ = parser.parse_text(&other);

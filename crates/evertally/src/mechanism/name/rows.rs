@@ -108,7 +108,8 @@ macro_rules! mechanism_rows {
                 about: "k-ary tree, every prefix estimated from all blocks",
                 examples: &["consistent", "consistent(k=12)"],
                 open: Some(MechanismName::Consistent(None, LevelChoice::Best)),
-                reach: |_| Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
+                // Others are far better for Gaussian noise.
+                reach: |_| Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) },
                 usual_law: |_| Laplace,
                 competes: Competes::ForSums,
                 steps: |_| Linear,
@@ -187,7 +188,8 @@ macro_rules! mechanism_rows {
 
             /// Bands with columns whose lengths change from epoch to epoch: the number of bands; the participation of
             /// units; how sharply sampling separates epochs; the digest of the matrix.
-            EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
+            EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>)
+                in toeplitz::epoch_bands = Family {
                 stem: "epoch-bands",
                 about: "best bands, with columns scaled per epoch",
                 examples: &["epoch-bands(bands=8)"],

@@ -21,7 +21,9 @@ proptest! {
     }
 
     #[test]
-    fn order_is_that_of_the_values(a in 1..=u128::MAX, b in 1..=u128::MAX, c in 1..=u128::MAX, d in 1..=u128::MAX, s in 0..128u32) {
+    fn order_is_that_of_the_values(
+        a in 1..=u128::MAX, b in 1..=u128::MAX, c in 1..=u128::MAX, d in 1..=u128::MAX, s in 0..128u32,
+    ) {
         let (c, d) = ((c >> s).max(1), (d >> s).max(1));
         let (left, right) = (Ratio::new(a, b).unwrap(), Ratio::new(c, d).unwrap());
         let big = num_bigint::BigUint::from;

@@ -141,7 +141,9 @@ proptest! {
     }
 
     #[test]
-    fn agrees_with_integer_arithmetic(value in -1_000_000_000_000i64..1_000_000_000_000, scale in 0u32..9, grid in any_grid()) {
+    fn agrees_with_integer_arithmetic(
+        value in -1_000_000_000_000i64..1_000_000_000_000, scale in 0u32..9, grid in any_grid(),
+    ) {
         let text = format!("{value}e-{scale}");
         // value·10^-scale / (c·10^-s), all as integers.
         let numerator = i128::from(value) * 10i128.pow(u32::from(grid.scale()));

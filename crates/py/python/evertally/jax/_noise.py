@@ -99,7 +99,8 @@ def _on_host(host: Host) -> CorrelatedNoise:
     def noise(state: NoiseState, leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, Any]:
         size = sum(leaf.size for leaf in leaves)
         shape = jax.ShapeDtypeStruct((size,), jnp.float32)
-        made = jax.pure_callback(functools.partial(host.noise_of, size), shape, state.step, _mark(leaves), sum_length(leaves))
+        noise_of = functools.partial(host.noise_of, size)
+        made = jax.pure_callback(noise_of, shape, state.step, _mark(leaves), sum_length(leaves))
         return made, ()
 
     return CorrelatedNoise(init, _update(noise), host.save)

@@ -30,8 +30,8 @@ class Sums:
         long, rounding = (float(number) for number in length)
         if not math.isfinite(long):
             raise evertally.InvalidError(
-                "the sum has a number that is NaN or infinite: clip the gradient of every example before they are added, "
-                "and count an example whose gradient is not finite as zero, as clip_and_sum does"
+                "the sum has a number that is NaN or infinite: clip the gradient of every example before they are "
+                "added, and count an example whose gradient is not finite as zero, as clip_and_sum does"
             )
         if self._batches is None or step > self._plan.horizon:
             return

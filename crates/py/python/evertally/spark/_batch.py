@@ -193,7 +193,9 @@ def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
     roles = [time, *facts["labels"], *([] if value is None else [value])]
     plain = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
     texts = [T.StringType()]
-    if facts["measured"] or len(set(roles)) < len(roles) or facts["missing_text"] or any(name.startswith("evertally ") for name in roles):
+    if facts["measured"] or len(set(roles)) < len(roles) or facts["missing_text"]:
+        return None
+    if any(name.startswith("evertally ") for name in roles):
         return None
     if not all(isinstance(kinds[name], plain) or kinds[name] in texts for name in facts["labels"]):
         return None

@@ -90,7 +90,9 @@ def stream(
     of_service = isinstance(sink, str) and sink.startswith(("https://", "http://"))
     session = df.sparkSession
     if session.conf.get("spark.sql.streaming.stateStore.providerClass", "") != STORE:
-        raise InvalidError(f'set spark.sql.streaming.stateStore.providerClass to "{STORE}": shards need timers and lists')
+        raise InvalidError(
+            f'set spark.sql.streaming.stateStore.providerClass to "{STORE}": shards need timers and lists'
+        )
     if closing not in ("watermark", "clock"):
         raise InvalidError(f'closing must be "watermark" or "clock", not {closing!r}')
     if not 1 <= shards <= MOST_SHARDS:

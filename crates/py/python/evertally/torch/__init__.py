@@ -10,8 +10,8 @@
         run.step(inputs, targets, examples)
 
 `make_private` returns a loader with the plan's batches: sampled with the key (`evertally.training.Batches`), or in one
-order for all epochs. `torch.func` computes per-example gradients. If they come from elsewhere, such as from Opacus, wrap
-only the optimizer:
+order for all epochs. `torch.func` computes per-example gradients. If they come from elsewhere, such as from Opacus,
+wrap only the optimizer:
 
     private = et.torch.DPFTRL(optimizer, plan, key, "run 1", batches=batches)
     for batch in batches:

@@ -32,8 +32,8 @@ def check_sum(vector: torch.Tensor, norm: float, examples: int | None) -> None:
     length = float(torch.linalg.vector_norm(vector, dtype=torch.float64))
     if not math.isfinite(length):
         raise evertally.InvalidError(
-            "the sum has a number that is NaN or infinite: clip every example's gradient before it is added, and count an "
-            "example whose gradient is not finite as zero"
+            "the sum has a number that is NaN or infinite: clip every example's gradient before it is added, and "
+            "count an example whose gradient is not finite as zero"
         )
     if examples is not None and length > norm * examples * (1 + TOLERANCE):
         raise evertally.InvalidError(

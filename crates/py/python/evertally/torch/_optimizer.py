@@ -32,8 +32,8 @@ class DPFTRL(torch.optim.Optimizer):
     whole run.
 
     `adaptive_clipping` and `second_moments` (`evertally.training.moments`) release more than the gradient, in the
-    same vector and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
-    `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
+    same vector and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks.
+    A wrapped `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
 
     With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
     one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.

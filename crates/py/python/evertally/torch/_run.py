@@ -210,8 +210,8 @@ def make_private(
     `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step.
     When a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at
     once (see `evertally.training.RowNoise`). Their weights do not belong to the optimizer: they take plain steps of
-    gradient descent. Calls of the module and its `state_dict()` return rows with all their noise; before you read the weights
-    directly, call `catch_up()`.
+    gradient descent. Calls of the module and its `state_dict()` return rows with all their noise; before you read the
+    weights directly, call `catch_up()`.
 
     With a `group` of `torch.distributed` the loader of each rank yields its own part of each batch, and all ranks get
     the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks.

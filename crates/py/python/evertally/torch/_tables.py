@@ -276,7 +276,9 @@ def _check(module: torch.nn.Module, layers: Sequence[torch.nn.Module], optimizer
             found = type(layer).__name__
             raise ValueError(f"tables must be torch.nn.Embedding layers of the module, got another layer ({found})")
         if "__deepcopy__" in layer.__dict__:
-            raise ValueError("this embedding is a table of another run: give a copy.deepcopy of the module, or a fresh one")
+            raise ValueError(
+                "this embedding is a table of another run: give a copy.deepcopy of the module, or a fresh one"
+            )
         weight = layer.weight
         if layer.max_norm is not None or layer.scale_grad_by_freq or layer.padding_idx is not None:
             raise ValueError("a table must be an Embedding without max_norm, scale_grad_by_freq or padding_idx")

@@ -115,8 +115,8 @@ def check_batches(plan: evertally.training.VectorPlan, batches: Any, key: everta
     if batches is None:
         if getattr(plan, "sampled_fraction", None) is not None:
             raise ValueError(
-                "the plan's guarantee requires sampled batches: give batches=evertally.training.Batches(plan, key, name, "
-                "examples=…) with this plan, key and name, and train on them"
+                "the plan's guarantee requires sampled batches: give batches=evertally.training.Batches(plan, key, "
+                "name, examples=…) with this plan, key and name, and train on them"
             )
         return
     if not isinstance(batches, Order):

@@ -40,8 +40,8 @@ and its squared length can be `1 + a²/2`.
 on all earlier releases, for every mechanism and with sampling: the noise is continuous and Gaussian, and given the past
 a step shifts it by an amount that the past determines (Denisov and others 2022, arXiv 2202.08312, for matrix
 mechanisms; the proofs of this library are in the headers of `mechanism/accounting/participation.rs` and
-`crates/training/src/sampling.rs`). An example that is not finite has the vector 0, in all parts. Means are over the *expected* batch
-size: the size of a batch may be a secret.
+`crates/training/src/sampling.rs`). An example that is not finite has the vector 0, in all parts. Means are over the
+*expected* batch size: the size of a batch may be a secret.
 """
 
 from __future__ import annotations

@@ -40,8 +40,10 @@ pub(in super::super) struct ReceiptAnswer {
             characters."),
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
-    request_body(description = "Rows with the declared columns, optionally compressed with gzip or zstd.", content = String,
-        content_type = "*/*"),
+    request_body(
+        description = "Rows with the declared columns, optionally compressed with gzip or zstd.",
+        content = String, content_type = "*/*",
+    ),
     responses(
         (status = 200, body = ReceiptAnswer),
         (status = 400, body = Document, content_type = "application/problem+json"),

@@ -40,7 +40,8 @@ pub(in super::super) struct LateEvents {
 struct LateRow(Map<String, Value>);
 
 /// Late events that were set aside, in the order of arrival.
-#[utoipa::path(get, path = "/v1/streams/{stream}/late", tag = "operating", params(("stream" = String, Path), LateQuery), responses(
+#[utoipa::path(get, path = "/v1/streams/{stream}/late", tag = "operating",
+    params(("stream" = String, Path), LateQuery), responses(
     (status = 200, body = LateEvents),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]

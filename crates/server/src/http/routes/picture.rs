@@ -23,7 +23,8 @@ const POINTS: u64 = 2000;
 const SCALE: f32 = 2.0;
 
 /// A picture of released values with their intervals, as SVG.
-#[utoipa::path(get, path = "/v1/streams/{stream}/picture.svg", tag = "reading", params(("stream" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/streams/{stream}/picture.svg", tag = "reading",
+    params(("stream" = String, Path)), responses(
     (status = 200, body = String, content_type = "image/svg+xml"),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ))]
@@ -42,7 +43,8 @@ pub(in super::super) async fn svg(
 }
 
 /// A picture of released values with their intervals, as PNG.
-#[utoipa::path(get, path = "/v1/streams/{stream}/picture.png", tag = "reading", params(("stream" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/streams/{stream}/picture.png", tag = "reading",
+    params(("stream" = String, Path)), responses(
     (status = 200, body = Vec<u8>, content_type = "image/png"),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ))]

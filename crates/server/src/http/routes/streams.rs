@@ -212,7 +212,8 @@ pub(in super::super) struct Through {
 }
 
 /// Closes steps of a stream that an operator closes, and publishes them.
-#[utoipa::path(post, path = "/v1/streams/{stream}/close", tag = "operating", params(("stream" = String, Path)), request_body = Through, responses(
+#[utoipa::path(post, path = "/v1/streams/{stream}/close", tag = "operating",
+    params(("stream" = String, Path)), request_body = Through, responses(
     (status = 200, body = Description),
     (status = 403, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
@@ -233,7 +234,8 @@ pub(in super::super) async fn close(
 }
 
 /// Retires a stream: it accepts and publishes nothing more; its spent budget stays spent.
-#[utoipa::path(post, path = "/v1/streams/{stream}/retire", tag = "operating", params(("stream" = String, Path)), responses(
+#[utoipa::path(post, path = "/v1/streams/{stream}/retire", tag = "operating",
+    params(("stream" = String, Path)), responses(
     (status = 200, body = Description),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
@@ -253,7 +255,8 @@ pub(in super::super) async fn retire(
 /// Continues a stream after its horizon in another stream, `NAME #2`, with the same number of steps and values that
 /// continue from the last released ones. It spends the budget again for anyone who is in both. It has its own batches
 /// and tokens.
-#[utoipa::path(post, path = "/v1/streams/{stream}/extend", tag = "operating", params(("stream" = String, Path)), responses(
+#[utoipa::path(post, path = "/v1/streams/{stream}/extend", tag = "operating",
+    params(("stream" = String, Path)), responses(
     (status = 201, description = "The new stream.", body = Description),
     (status = 404, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
@@ -294,7 +297,8 @@ enum GroupNames {
 
 /// Adds groups to a stream after the existing ones; they have rows from its open step on. The decision to add a group
 /// must never depend on the data.
-#[utoipa::path(post, path = "/v1/streams/{stream}/groups", tag = "operating", params(("stream" = String, Path)), request_body = Joining, responses(
+#[utoipa::path(post, path = "/v1/streams/{stream}/groups", tag = "operating",
+    params(("stream" = String, Path)), request_body = Joining, responses(
     (status = 200, body = Description),
     (status = 404, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),

@@ -101,7 +101,8 @@ pub(in super::super) struct SumsDeclaration {
 }
 
 /// The declaration and plan of a stream, for its writers.
-#[utoipa::path(get, path = "/v1/streams/{stream}/declaration", tag = "writing", params(("stream" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/streams/{stream}/declaration", tag = "writing",
+    params(("stream" = String, Path)), responses(
     (status = 200, body = SumsDeclaration),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]

@@ -75,8 +75,11 @@ fn endless_lines_and_quotes_are_given_up_early() {
 
 proptest! {
     #[test]
-    fn agrees_with_the_csv_crate(rows in prop::collection::vec(prop::collection::vec("[a-z,\"\r\n é]{0,6}", 1..4), 1..8),
-                                 windows: bool, step in 1usize..9) {
+    fn agrees_with_the_csv_crate(
+        rows in prop::collection::vec(prop::collection::vec("[a-z,\"\r\n é]{0,6}", 1..4), 1..8),
+        windows: bool,
+        step in 1usize..9,
+    ) {
         let terminator = if windows { ::csv::Terminator::CRLF } else { ::csv::Terminator::Any(b'\n') };
         let mut writer = ::csv::WriterBuilder::new().flexible(true).terminator(terminator).from_writer(Vec::new());
         for row in &rows {
@@ -88,7 +91,10 @@ proptest! {
     }
 
     #[test]
-    fn never_panics(data in prop::collection::vec(prop::sample::select(b"a,\"\r\n\xff".to_vec()), 0..40), step in 1usize..5) {
+    fn never_panics(
+        data in prop::collection::vec(prop::sample::select(b"a,\"\r\n\xff".to_vec()), 0..40),
+        step in 1usize..5,
+    ) {
         let whole = records(&data, 1000).map_err(|e| e.to_string());
         prop_assert_eq!(records(&data, step).map_err(|e| e.to_string()), whole);
     }

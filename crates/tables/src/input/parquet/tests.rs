@@ -208,12 +208,16 @@ fn footers_are_measured() {
 
 proptest! {
     #[test]
-    fn windows_take_as_much_as_their_pages(pages in prop::collection::vec((0u64..300, 0u64..(3 << 20)), 0..20), rows in 1u64..1000) {
+    fn windows_take_as_much_as_their_pages(
+        pages in prop::collection::vec((0u64..300, 0u64..(3 << 20)), 0..20),
+        rows in 1u64..1000,
+    ) {
         let mut sizes = Sizes::default();
         pages.iter().for_each(|(rows, bytes)| sizes.add(*rows, *bytes));
         let total: u64 = pages.iter().map(|page| page.0).sum();
         // The page of each row, and the bytes of all windows from one row on.
-        let of_row: Vec<usize> = pages.iter().enumerate().flat_map(|(place, page)| vec![place; page.0 as usize]).collect();
+        let of_row: Vec<usize> =
+            pages.iter().enumerate().flat_map(|(place, page)| vec![place; page.0 as usize]).collect();
         let window = |first: usize| {
             let last = (first + rows as usize).min(of_row.len()) - 1;
             pages[of_row[first]..=of_row[last]].iter().map(|page| page.1).sum::<u64>()

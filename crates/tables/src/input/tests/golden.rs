@@ -23,10 +23,14 @@ const ROWS: [&str; 3] = [
     "line 5|2013-01-02|Zürich|ß|N3|",
 ];
 
-const JSON: &str = r#"{"time":"2013-01-01T05:00:00Z","airport":"JFK","carrier":"UA","tail":"N1","delay":2.50,"note":{"a":[1]}}
-
- { "delay" : "-4", "carrier":"A, A","tail":null, "time":"2013-01-01T06:00:00Z" , "airport":"\u004cGA"}
-{"time":"2013-01-02","airport":"Zürich","carrier":"ß","tail":"N3","delay":"NA"}"#;
+const JSON: &str = concat!(
+    r#"{"time":"2013-01-01T05:00:00Z","airport":"JFK","carrier":"UA","tail":"N1","delay":2.50,"#,
+    r#""note":{"a":[1]}}"#,
+    "\n\n",
+    r#" { "delay" : "-4", "carrier":"A, A","tail":null, "time":"2013-01-01T06:00:00Z" , "airport":"\u004cGA"}"#,
+    "\n",
+    r#"{"time":"2013-01-02","airport":"Zürich","carrier":"ß","tail":"N3","delay":"NA"}"#,
+);
 
 const JSON_ROWS: [&str; 3] = [
     "line 1|2013-01-01T05:00:00Z|JFK|UA|N1|2.50",

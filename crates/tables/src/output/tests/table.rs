@@ -38,9 +38,14 @@ fn csv_is_quoted_where_needed() {
 #[test]
 fn json_lines_keep_the_order_of_columns() {
     let text = String::from_utf8(written(Format::JsonLines, true)).unwrap();
-    let expected = r#"{"time":"2013-01-01","airport":"Zürich","Flug \"Nr\"":"a,\"b\"\n","step":1,"value":-3,"std_error":2.5,"lower":-1,"upper":1e20}
-{"time":"2013-01-01","airport":"","Flug \"Nr\"":"x","step":2,"value":0,"std_error":null,"lower":null,"upper":1e-7}
-"#;
+    let expected = concat!(
+        r#"{"time":"2013-01-01","airport":"Zürich","Flug \"Nr\"":"a,\"b\"\n","step":1,"value":-3,"#,
+        r#""std_error":2.5,"lower":-1,"upper":1e20}"#,
+        "\n",
+        r#"{"time":"2013-01-01","airport":"","Flug \"Nr\"":"x","step":2,"value":0,"#,
+        r#""std_error":null,"lower":null,"upper":1e-7}"#,
+        "\n",
+    );
     assert_eq!(text, expected);
     for line in text.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();

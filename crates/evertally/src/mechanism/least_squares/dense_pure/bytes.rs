@@ -1,7 +1,8 @@
 //! A factorization as bytes: saves repeating a search that takes a minute.
 //!
 //! ```text
-//! "evertally dense-pure" | version, 4 bytes, little endian | horizon, objective, bumps (postcard) | BLAKE3 of all before
+//! "evertally dense-pure" | version, 4 bytes, little endian | horizon, objective, bumps (postcard) |
+//! BLAKE3 of all before
 //! ```
 //!
 //! The diagonal is the remainder of each column after the bumps, so bytes cannot claim a wrong sensitivity.

@@ -240,7 +240,8 @@ proptest::proptest! {
         }
         let mut protected = |node: Node| sums[&node] + noise(node, bits);
         let mut alone = |node: Node| noise(node, bits);
-        let (with_data, without) = (cursor::discrepancies(shape, &mut protected), cursor::discrepancies(shape, &mut alone));
+        let with_data = cursor::discrepancies(shape, &mut protected);
+        let without = cursor::discrepancies(shape, &mut alone);
         proptest::prop_assert_eq!(with_data.1, without.1);
         let (mut seen, mut hidden) = (AtOnce::new(shape.clone()), AtOnce::new(shape.clone()));
         let mut count = 0i128;

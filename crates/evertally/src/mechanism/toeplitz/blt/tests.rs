@@ -16,11 +16,15 @@ fn long() -> Buffers {
     LONG.parse().unwrap()
 }
 
-pub(in crate::mechanism) const LONG: &str = "decay=3fffffffff7a15e6/3fffffffe8a601df/3ffffffcf0493704/3fffff999c587e98/3ffff29dfa2acaa0/\
-                    3ffe4054747d370a/3fc597f21d8862b6/38c9efa0a83deb00,echo=8bfe93aa71b/2ac4b5ee22fb/f6c0979c9940/\
-                    5923b89e5721a/203c1ac4758e60/ba656086392038/4319a537005b340/14ff55b2615f2d00";
-pub(in crate::mechanism) const MIDDLE: &str = "decay=3ffffb1034c01361/3fff7de47bbbe994/3ff6548db8a1b183/3f4a112ebd2b02a0/33cc736bea431780,\
-                      echo=193ef70314507c/558dcecb2882b4/1727a5b44f86070/635da1bec698a80/1512396631d47b00";
+pub(in crate::mechanism) const LONG: &str = concat!(
+    "decay=3fffffffff7a15e6/3fffffffe8a601df/3ffffffcf0493704/3fffff999c587e98/3ffff29dfa2acaa0/",
+    "3ffe4054747d370a/3fc597f21d8862b6/38c9efa0a83deb00,echo=8bfe93aa71b/2ac4b5ee22fb/f6c0979c9940/",
+    "5923b89e5721a/203c1ac4758e60/ba656086392038/4319a537005b340/14ff55b2615f2d00"
+);
+pub(in crate::mechanism) const MIDDLE: &str = concat!(
+    "decay=3ffffb1034c01361/3fff7de47bbbe994/3ff6548db8a1b183/3f4a112ebd2b02a0/33cc736bea431780,",
+    "echo=193ef70314507c/558dcecb2882b4/1727a5b44f86070/635da1bec698a80/1512396631d47b00"
+);
 pub(in crate::mechanism) const ROUGH: &str =
     "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
 /// The longest decay allowed.

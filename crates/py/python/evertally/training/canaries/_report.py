@@ -152,8 +152,8 @@ class AuditReport:
         confidence = f"{100 * bounds.confidence:g} %"
         curve = "" if bounds.mu is None else ", of Gaussian noise"
         lines = [
-            f"ε ≥ {_at_least(bounds.epsilon)} at δ = {bounds.delta:g}{curve} ({confidence} confidence, {bounds.right} of "
-            f"{bounds.guesses} guesses right); promised: ε ≤ {_at_most(bounds.promised_epsilon)}"
+            f"ε ≥ {_at_least(bounds.epsilon)} at δ = {bounds.delta:g}{curve} ({confidence} confidence, {bounds.right} "
+            f"of {bounds.guesses} guesses right); promised: ε ≤ {_at_most(bounds.promised_epsilon)}"
         ]
         if bounds.mu is not None:
             lines.append(

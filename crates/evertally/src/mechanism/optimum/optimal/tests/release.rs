@@ -117,7 +117,9 @@ proptest! {
 
     /// `n_t = 2^b (R x)_t - e_t` with `0 ≤ e_t < E`, by exact arithmetic; hence the differences of two streams.
     #[test]
-    fn protected_integers_differ_by_the_matrix_and_the_slack(totals in totals(60), other in totals(60), which in 0usize..6) {
+    fn protected_integers_differ_by_the_matrix_and_the_slack(
+        totals in totals(60), other in totals(60), which in 0usize..6,
+    ) {
         // 60 steps need 60 · 32 fractional bits.
         const POINT: u32 = 30 + 60 * 32;
         let filter = &some(60)[which];

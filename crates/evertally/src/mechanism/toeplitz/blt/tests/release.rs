@@ -138,7 +138,9 @@ proptest! {
 
     /// `n_t = 2^b (C W x)_t - e_t` with `0 ≤ e_t < E`, by exact arithmetic; hence the differences of two streams.
     #[test]
-    fn protected_integers_differ_by_the_matrix_and_the_slack(totals in totals(60), other in totals(60), which in 0usize..8) {
+    fn protected_integers_differ_by_the_matrix_and_the_slack(
+        totals in totals(60), other in totals(60), which in 0usize..8,
+    ) {
         // Θ and Ω have 62 bits: 61 steps need 61 · 62 fractional bits.
         const POINT: u32 = 61 * 62 + 64;
         let blt = &some(60)[which];
