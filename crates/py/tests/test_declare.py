@@ -291,7 +291,7 @@ def test_help_describes_every_field() -> None:
         (et.Stream, {"max_events": 3}, "evertally.Stream has no field max_events; did you mean unit.max_events?"),
         (et.Stream, {"measure": "mean"}, "no field measure; did you mean measures?"),
         (et.release, {"group_by": "gate"}, "evertally.release has no keyword group_by; did you mean group?"),
-        (et.plan_release, {"evry": "1d"}, "evertally.plan_release has no keyword evry; did you mean every?"),
+        (et.plan_release, {"evvery": "1d"}, "evertally.plan_release has no keyword evvery; did you mean every?"),
         (et.Stream.from_keywords, {"stream": "x"}, "no keyword stream; did you mean name?"),
     ],
 )
