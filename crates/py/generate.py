@@ -7,6 +7,7 @@ Python has: the functions and the parts of a stream, which other functions take 
 functions that do not declare a release.
 """
 
+import functools
 import json
 import re
 import sys
@@ -72,7 +73,7 @@ class Parameter(NamedTuple):
 def keywords() -> list[dict[str, Any]]:
     """All keywords in the order of signatures: name, section, type, default, help, and the functions that take them."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    rows = declared()
+    rows = dict(declared())
     for row in table["keyword"]:
         # One name may be two keywords of different functions, in different sections.
         place = row["name"] if "section" not in row else f"{row['name']} of {row['section']}"
@@ -98,18 +99,25 @@ def by_function(text: str | dict[str, str]) -> dict[str, str]:
 
 def of_files(name: str) -> dict[str, Any]:
     """The help of a parameter that only the program has; nothing if there is no such parameter."""
-    of = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"].get(name.replace("_", "-"))
+    of = schema()["properties"].get(name.replace("_", "-"))
     return {"help": of["description"]} if of else {}
 
 
+@functools.cache
+def schema() -> dict[str, Any]:
+    """The schema of declarations."""
+    text: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return text
+
+
+@functools.cache
 def declared() -> dict[str, dict[str, Any]]:
     """The keywords of a release, from the schema of declarations."""
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     rows = {}
-    for name, of in schema["properties"].items():
+    for name, of in schema()["properties"].items():
         if "x-keyword" not in of:
             continue
-        needed = name in schema["required"]
+        needed = name in schema()["required"]
         kind, default = type_of(of), default_of(of)
         rows[of["x-keyword"]] = {
             "name": of["x-keyword"],
@@ -208,7 +216,7 @@ def function_text(function: dict[str, Any], table: list[dict[str, Any]]) -> str:
     parts = [wrapped(function["doc"]), *sections(name, taken), function["examples"].strip()]
     doc = textwrap.indent("\n\n".join(parts), "    ").lstrip()
     return (
-        f"@_names.checked\ndef {name}(\n{signature}) -> {function['returns']}:\n"
+        f"@_names.checked({json.dumps(function.get('module', 'evertally'))})\ndef {name}(\n{signature}) -> {function['returns']}:\n"
         f'    """{doc}\n    """\n'
         f"    return {function['calls']}\n"
     )

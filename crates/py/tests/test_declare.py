@@ -292,6 +292,11 @@ def test_help_describes_every_field() -> None:
         (et.Stream, {"measure": "mean"}, "no field measure; did you mean measures?"),
         (et.release, {"group_by": "gate"}, "evertally.release has no keyword group_by; did you mean group?"),
         (et.plan_release, {"evvery": "1d"}, "evertally.plan_release has no keyword evvery; did you mean every?"),
+        (et.Person, {"max_events": 3, "column": "who", "every": "1d"}, "evertally.Person has no field every$"),
+        (et.Person, {"max_events": 3, "column": "who", "stream": "x"}, "evertally.Person has no field stream$"),
+        (et.training.plan_vector, {"max_events": 3}, "evertally.training.plan_vector has no keyword max_events$"),
+        (et.training.plan_vector, {"noise": "laplace"}, "evertally.training.plan_vector has no keyword noise$"),
+        (et.training.plan_training, {"objectiv": "max"}, "has no keyword objectiv; did you mean objective?"),
         (et.Stream.from_keywords, {"stream": "x"}, "no keyword stream; did you mean name?"),
     ],
 )

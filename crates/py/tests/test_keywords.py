@@ -62,7 +62,13 @@ def test_only_functions_that_take_other_values_have_their_own_help() -> None:
     declared = {row["name"] for row in keywords() if "declared" in row}
     table = tomllib.loads((PACKAGE / "keywords.toml").read_text(encoding="utf-8"))["keyword"]
     own = {(row["name"], *row["help"]) for row in table if row["name"] in declared and "help" in row}
-    assert own == {("workload", "plan_lazy"), ("mechanism", "plan_vector")}
+    assert own == {
+        ("workload", "plan_lazy"),
+        ("mechanism", "plan_vector"),
+        ("neighbours", "plan_vector"),
+        ("objective", "plan_vector"),
+        ("per", "plan plan_lazy plan_sketch"),
+    }
 
 
 def test_the_fields_of_a_stream_are_those_of_the_keywords() -> None:

@@ -60,7 +60,7 @@ class Stream(Frozen):
             variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
             steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
             the precision of that measure count four times as much as that of the others when the budget is divided.
-            Without it, a running count or sum.
+            Without it, a running count or sum. Several are given as a sequence, such as ("count", "mean").
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
         ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
         ``objective``: Minimise the maximum or the mean error over the steps.

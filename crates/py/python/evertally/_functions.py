@@ -16,7 +16,7 @@ from ._types import Number, Table, Time
 __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_training", "plan_vector", "release"]
 
 
-@_names.checked
+@_names.checked("evertally")
 def plan(
     horizon: int | None,
     *,
@@ -71,9 +71,8 @@ def plan(
         ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
-            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
-            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
+        ``per``: Protect a person's events within one period instead of the whole history; all bounds start again in
+            each period. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -96,7 +95,7 @@ def plan(
     return _evertally._plan(*_keywords.split(locals()))
 
 
-@_names.checked
+@_names.checked("evertally")
 def plan_lazy(
     horizon: int,
     *,
@@ -148,9 +147,8 @@ def plan_lazy(
         ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
-            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
-            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
+        ``per``: Protect a person's events within one period instead of the whole history; all bounds start again in
+            each period. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -173,7 +171,7 @@ def plan_lazy(
     return _evertally._plan_lazy(*_keywords.split(locals()))
 
 
-@_names.checked
+@_names.checked("evertally")
 def plan_sketch(
     horizon: int,
     *,
@@ -220,9 +218,8 @@ def plan_sketch(
             keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
         ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
             apart. Without it, no minimum.
-        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
-            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
-            Without it, the whole history. There is no calendar here: give the number of steps of the longest period.
+        ``per``: Protect a person's events within one period instead of the whole history; all bounds start again in
+            each period. There is no calendar here: give the number of steps of the longest period.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -244,7 +241,7 @@ def plan_sketch(
     return _evertally._plan_sketch(*_keywords.split(locals()))
 
 
-@_names.checked
+@_names.checked("evertally.training")
 def plan_vector(
     horizon: int,
     *,
@@ -302,7 +299,7 @@ def plan_vector(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
+        ``neighbours``: Whether an example is added or removed, or replaced by another.
         ``participations``: Maximum number of steps in which one example takes part; the number of epochs, if batches
             come in the same order in every epoch. Defaults to 1, or with `separation` to as many as fit: ⌈horizon /
             separation⌉.
@@ -324,7 +321,7 @@ def plan_vector(
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one with the least error among those that fit `max_memory`.
-        ``objective``: Minimise the maximum or the mean error over the steps.
+        ``objective``: Minimise the maximum or the mean error of the running sums, or of the parameters.
         ``max_memory``: Memory limit for the automatic choice of a mechanism, in copies of the gradient. Not part of the
             plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
@@ -342,7 +339,7 @@ def plan_vector(
     return _evertally._plan_vector(*_keywords.split(locals()))
 
 
-@_names.checked
+@_names.checked("evertally.training")
 def plan_training(
     examples: int, batch: int, epochs: float,
     *,
@@ -416,7 +413,7 @@ def plan_training(
     return _evertally._plan_training(*_keywords.split(locals()))
 
 
-@_names.checked
+@_names.checked("evertally")
 def plan_release(
     *,
     name: str = "main",
@@ -562,7 +559,7 @@ def plan_release(
     return _tables.plan_release(locals())
 
 
-@_names.checked
+@_names.checked("evertally")
 def release(
     table: Table,
     *,
@@ -729,7 +726,7 @@ def release(
             variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
             steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
             the precision of that measure count four times as much as that of the others when the budget is divided.
-            Without it, a running count or sum.
+            Without it, a running count or sum. Several are given as a sequence, such as ("count", "mean").
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
 

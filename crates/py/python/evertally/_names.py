@@ -12,9 +12,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _C = TypeVar("_C", bound=type)
 
 
-def checked(function: _F) -> _F:
-    """The function, which suggests a keyword instead of an unknown one."""
-    return _checked(function, f"evertally.{function.__name__}", "keyword")
+def checked(module: str) -> Callable[[_F], _F]:
+    """The public functions of a module, which suggest a keyword instead of an unknown one."""
+    return lambda function: _checked(function, f"{module}.{function.__name__}", "keyword")
 
 
 def part(declared: _C) -> _C:
@@ -48,6 +48,9 @@ def _meant(name: str, known: list[str]) -> list[str]:
 
     for keyword, parameter in PARAMETERS.items():
         if name in (keyword, parameter.name.replace("-", "_")):
-            field = parameter.field.rpartition(".")[2]
-            return [next((meant for meant in (keyword, field) if meant in known), parameter.field)]
+            part, _, field = parameter.field.rpartition(".")
+            if here := [meant for meant in (keyword, field) if meant in known]:
+                return here
+            if part in known:  # a stream has the part
+                return [parameter.field]
     return difflib.get_close_matches(name, known, 1)
