@@ -11,10 +11,10 @@ VENDORED = ("crates/server/web/uPlot.",)
 
 
 def names(paths):
-    """Files that git tracks or does not ignore; in a copy without a repository, all files outside build folders."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths]
-    listed = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-    if listed.returncode == 0:
+    """Files that git tracks or does not ignore; without a repository of its own, all files outside build folders."""
+    if (ROOT / ".git").exists():  # git in a copy under an ignored folder would list nothing
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths]
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         return set(listed.stdout.split("\0"))
     built = {"target", "node_modules", "__pycache__"}
     found = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())

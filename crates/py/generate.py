@@ -215,8 +215,10 @@ def function_text(function: dict[str, Any], table: list[dict[str, Any]]) -> str:
     signature = "".join(f"    {argument},\n" for argument in arguments)
     parts = [wrapped(function["doc"]), *sections(name, taken), function["examples"].strip()]
     doc = textwrap.indent("\n\n".join(parts), "    ").lstrip()
+    module = json.dumps(function.get("module", "evertally"))
     return (
-        f"@_names.checked({json.dumps(function.get('module', 'evertally'))})\ndef {name}(\n{signature}) -> {function['returns']}:\n"
+        f"@_names.checked({module})\n"
+        f"def {name}(\n{signature}) -> {function['returns']}:\n"
         f'    """{doc}\n    """\n'
         f"    return {function['calls']}\n"
     )
