@@ -11,7 +11,7 @@ VENDORED = ("crates/server/web/uPlot.",)
 
 
 def names(paths):
-    """Files that git tracks or does not ignore; without a repository of its own, all files outside build folders."""
+    """Files that git tracks or does not ignore; in a folder without `.git`, all files outside build folders."""
     if (ROOT / ".git").exists():  # git in a copy under an ignored folder would list nothing
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths]
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
