@@ -97,8 +97,8 @@ fn stretches_totals_and_ratios_of_a_table() {
     assert!(["between", "outside", "anything"].contains(&set));
     let text = bench.run(&["interval", "out.csv", "--ratio-to-group", "b", "--group", "a", "--from", "40"]);
     assert_eq!(text.code, 0, "{}", text.stderr);
-    let message = ["from ", "the denominator may be 0", "anything"];
-    assert!(message.iter().any(|words| text.stdout.contains(words)), "{}", text.stdout);
+    let phrases = ["from ", "the denominator may be 0", "anything"];
+    assert!(phrases.iter().any(|words| text.stdout.contains(words)), "{}", text.stdout);
 }
 
 #[test]

@@ -238,6 +238,11 @@ impl Format {
         self.word() == text || self.alias() == Some(text)
     }
 
+    /// The format with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.word() == word)
+    }
+
     /// The format of files of events with this ending, in lower case.
     pub fn from_ending(ending: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.row().endings.contains(&ending))
@@ -335,6 +340,7 @@ mod tests {
             let problem = text.parse::<Format>().unwrap_err();
             assert_eq!(problem, format!("`{text}` is not a table format: use csv, jsonl or parquet"));
         }
+        assert_eq!((Format::from_word("arrow"), Format::from_word("ndjson")), (Some(Format::Arrow), None));
         assert_eq!(Format::from_ending("arrows"), Some(Format::Arrow));
         assert_eq!(Format::from_ending("pq"), None);
         assert_eq!(Format::from_output_ending("arrows"), None);

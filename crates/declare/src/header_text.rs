@@ -1,7 +1,7 @@
 //! Texts that travel in headers of requests: ids of batches, and tokens.
 
 /// The most characters of a batch's id.
-pub const MAX_ID_CHARS: usize = 200;
+const MAX_ID_CHARS: usize = 200;
 
 /// Whether a text can be sent in a header unchanged: it is not empty, and all of its characters are visible ASCII.
 /// Other characters could end the header, or be changed on the way.

@@ -179,9 +179,12 @@ impl Parameter {
         self.row().part == FieldOwner::Declaration
     }
 
+    /// The steps that a run publishes.
+    pub(crate) const OF_RUNS: [Self; 2] = [Self::Through, Self::All];
+
     /// Whether a stream of a service can declare it: a service closes steps when they are due.
     pub fn is_of_services(self) -> bool {
-        self.is_declared() && self.uses().contains(&Release) && !matches!(self, Self::Through | Self::All)
+        self.is_declared() && self.uses().contains(&Release) && !Self::OF_RUNS.contains(&self)
     }
 
     /// Whether its value is quoted in files and in Python.
@@ -256,7 +259,7 @@ impl Parameter {
         match self {
             Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
             Self::End | Self::Steps | Self::Unbounded => &[Self::End, Self::Steps, Self::Unbounded],
-            Self::Through | Self::All => &[Self::Through, Self::All],
+            Self::Through | Self::All => &Self::OF_RUNS,
             Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
             Self::Scales | Self::ScaleColumn => &[Self::Scales, Self::ScaleColumn],
             Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 #[pyo3(name = "_media_type")]
 pub(crate) fn media_type(word: &str) -> PyResult<&'static str> {
-    let found = Format::ALL.into_iter().find(|format| format.word() == word);
+    let found = Format::from_word(word);
     found.map(Format::media_type).ok_or_else(|| invalid(format!("`{word}` is not a format")))
 }
 

@@ -398,7 +398,7 @@ class TestAudit:
             assert 0.4 * plan.guarantee.mu < bounds.mu < plan.guarantee.mu == bounds.promised_mu
             assert 1.0 < bounds.epsilon < bounds.promised_epsilon
 
-    def test_examples_that_come_by_lot(self, key: et.SecretKey) -> None:
+    def test_examples_that_are_sampled(self, key: et.SecretKey) -> None:
         plan = et.training.plan_vector(
             60,
             epsilon=4.0,
@@ -415,14 +415,14 @@ class TestAudit:
         assert Doubled(plan, 3, batches=batches).run().refuted
         assert Noiseless(plan, 3, batches=batches).run().report().alarm == 1
 
-        class OtherLots(Loop):
+        class OtherBatches(Loop):
             others = et.training.Batches(plan, key, "other sampled", examples=1000)
 
             def gradients(self, step: int) -> Array:
                 numbers = [int(n) - 800 for n in self.others.batch(step) if n >= 800]
                 return np.asarray(self.audit.directions().reshape(200, -1)[numbers])
 
-        report = OtherLots(plan, 3, batches=batches).run().report()
+        report = OtherBatches(plan, 3, batches=batches).run().report()
         assert report.blind and "hardly reach" in str(report)
         with pytest.raises(ValueError, match="samples its examples"):
             TrainingAudit(plan)

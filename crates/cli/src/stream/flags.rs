@@ -200,10 +200,11 @@ fn read<F: Flags>(matches: &ArgMatches, mut written: Written) -> Result<F, clap:
 fn argument(parameter: Parameter) -> Arg {
     let (kind, name) = (parameter.kind(), parameter.name());
     let mut argument = Arg::new(name).value_name(parameter.value_name()).value_parser(parser(parameter));
-    argument = argument.help(help(parameter));
+    let help = help(parameter);
     if let (Some(example), false) = (parameter.example(), matches!(kind, ValueKind::Words(_))) {
-        argument = argument.long_help(format!("{} [example: {example}]", help(parameter)));
+        argument = argument.long_help(format!("{help} [example: {example}]"));
     }
+    argument = argument.help(help);
     if let Some(title) = parameter.heading().title() {
         argument = argument.help_heading(title);
     }

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 /// Adds the groups listed in the groups file to the declaration, if a file is named. The combination was checked by
-/// [`Written::check_release`](evertally_declare::declaration::Written::check_release).
+/// [`Written::check_groups_file`](evertally_declare::declaration::Written::check_groups_file).
 ///
 /// A column of the file may contain their scales.
 pub(crate) fn with_groups_of_file(

@@ -56,8 +56,8 @@ fn silent_connections_stop_neither_writers_nor_readers_nor_publications() {
         silent.extend((0..1100).map(|_| TcpStream::connect(address).unwrap()));
         // The first step ends twenty seconds after the start.
         let until = Instant::now() + Duration::from_secs(60);
-        let (shown, message) = (published(&public), witnessed(&bench));
-        while published(&public) < shown + 3 || witnessed(&bench) < message + 3 {
+        let (shown, witnessed_before) = (published(&public), witnessed(&bench));
+        while published(&public) < shown + 3 || witnessed(&bench) < witnessed_before + 3 {
             assert!(Instant::now() < until, "nothing is published: {} of {shown}", published(&public));
             batch += 1;
             let id = format!("batch-{batch}");

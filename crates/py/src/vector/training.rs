@@ -36,7 +36,6 @@ const POINTS: u64 = 160;
 pub(crate) struct TrainingOption {
     description: String,
     sampling: Option<SamplingScheme>,
-    is_independent: bool,
     plan: Py<PyVectorPlan>,
     memory: u64,
     fits: bool,
@@ -130,7 +129,6 @@ impl PyTraining {
             let made = TrainingOption {
                 description: option.description(),
                 sampling: option.sampling,
-                is_independent: option.plan.name().family().is_independent,
                 memory: option.memory,
                 fits: option.fits,
                 relative_error: error(&option.plan, objective) / least,
@@ -162,7 +160,8 @@ impl PyTraining {
         let near = || (0..self.options.len()).filter(|place| option(*place).relative_error < MAX_SHOWN_ERROR_RATIO);
         let is_required = |place: usize| {
             let sampling = option(place).sampling;
-            let is_dp_sgd = sampling == Some(SamplingScheme::Poisson) && option(place).is_independent;
+            let is_independent = self.plans[place].name().family().is_independent;
+            let is_dp_sgd = sampling == Some(SamplingScheme::Poisson) && is_independent;
             is_dp_sgd || near().find(|other| option(*other).sampling == sampling) == Some(place)
         };
         let mut shown: Vec<usize> = near().collect();

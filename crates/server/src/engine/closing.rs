@@ -274,7 +274,7 @@ impl Core {
             }
             return Err(error);
         }
-        self.is_unsaid = true;
+        self.is_unrecorded = true;
         let now = self.clock.now().micros();
         for Computed { number, step, mut record, names, .. } in done {
             let live = self.live.get_mut(&number).expect("it was closed");
@@ -314,7 +314,7 @@ impl Core {
     /// not acknowledged are not shown.
     pub(super) fn advance_publication(&mut self) {
         self.check_settled();
-        if self.is_unsaid && self.read_only.is_none() {
+        if self.is_unrecorded && self.read_only.is_none() {
             let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
             let seen = streams.map(|live| {
                 let (head, events) = (hex(&live.last.head), hex(&live.last.events));

@@ -86,7 +86,7 @@ pub struct Core {
     /// The name of this start, under which it writes to the witness.
     pub(super) writer: String,
     /// Whether publications were committed that the witness does not know yet.
-    pub(super) is_unsaid: bool,
+    pub(super) is_unrecorded: bool,
     /// Whether the folder records that it has a witness: then an empty witness is a lost one.
     pub(super) has_witnessed: bool,
     /// When to ask the witness again, after it was slow to fail.

@@ -35,7 +35,7 @@ impl Core {
             announced: None,
             settling: None,
             writer: random_name()?,
-            is_unsaid: false,
+            is_unrecorded: false,
             has_witnessed: false,
             ask_again: None,
             witness_problem: None,

@@ -412,7 +412,7 @@ impl Core {
             witness: self.witness.as_ref().map(|witness| witness.place()),
             witness_counter: self.witnessed.counter,
             witness_problem: self.witness_problem.clone(),
-            witness_behind: self.is_unsaid || self.settling.is_some(),
+            witness_behind: self.is_unrecorded || self.settling.is_some(),
         }
     }
 }

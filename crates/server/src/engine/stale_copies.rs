@@ -54,7 +54,7 @@ impl Core {
                      once with --forget-witness. Until then nothing is accepted or published"
                 ));
             }
-            self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
+            self.is_unrecorded = self.live.values().any(|live| live.closed() > 0);
             return Ok(());
         };
         if witnessed.folder != self.witnessed.folder {
@@ -64,7 +64,7 @@ impl Core {
                 witnessed.folder, self.witnessed.folder
             )));
         }
-        let mut heard = Vec::new();
+        let mut matching = Vec::new();
         for (name, seen) in &witnessed.streams {
             // A stream that is missing here can be opened with the same declaration: then it recovers.
             let Some(number) = self.find(name).map(|info| info.number) else { continue };
@@ -81,12 +81,12 @@ impl Core {
                     seen.closed
                 ));
             } else {
-                heard.push((name.clone(), seen.closed));
+                matching.push((name.clone(), seen.closed));
             }
         }
-        self.acknowledge_after_settling(heard);
+        self.acknowledge_after_settling(matching);
         // A start without new publications writes nothing to the witness: of two copies, the first to publish wins.
-        self.is_unsaid = self.live.values().any(|live| {
+        self.is_unrecorded = self.live.values().any(|live| {
             let seen = witnessed.streams.get(live.info.name());
             live.closed() > 0 && live.ahead.is_none() && seen.is_none_or(|seen| seen.closed != live.closed())
         });
@@ -160,7 +160,7 @@ impl Core {
     /// Records the progress of all streams at the witness, unless another writer has changed it since.
     pub(super) fn write_witness(&mut self, seen: Vec<(String, LastClosed)>) {
         let Some(witness) = &mut self.witness else {
-            self.is_unsaid = false;
+            self.is_unrecorded = false;
             return;
         };
         if self.settling.is_some() || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
@@ -201,12 +201,12 @@ impl Core {
             }
         }
         self.announced = Some(witnessed.clone());
-        let told_it = witness.write(&witnessed);
-        match told_it.and_then(|()| self.mark_witnessed()) {
+        let written = witness.write(&witnessed);
+        match written.and_then(|()| self.mark_witnessed()) {
             Ok(()) => {
                 (self.witnessed, self.announced) = (witnessed, None);
                 self.acknowledge_after_settling(acknowledged);
-                (self.is_unsaid, self.witness_problem) = (false, None);
+                (self.is_unrecorded, self.witness_problem) = (false, None);
             }
             Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
         }

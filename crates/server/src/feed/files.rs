@@ -4,6 +4,7 @@ use super::cutting::{MAX_BATCH_BYTES, PendingBatch, count_lines, digest, row_end
 use super::format::Encoding;
 use super::memory::{FeedState, Fingerprint, STDIN, SourcePosition, UnacknowledgedBatch};
 use evertally_declare::error::{Context, Result, usage};
+use evertally_declare::format::Format;
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
 use std::path::{Path, PathBuf};
@@ -47,7 +48,10 @@ impl EventSource {
     pub(super) fn open(from: &From, format: Option<Encoding>) -> Result<Self> {
         match from {
             From::Stdin => {
-                let format = format.ok_or_else(|| usage("name the format of standard input: --format csv or jsonl"))?;
+                let format = format.ok_or_else(|| {
+                    let words = Format::any_word_of(Format::has_lines);
+                    usage(format!("name the format of standard input: --format {words}"))
+                })?;
                 let from = BufReader::with_capacity(1 << 20, std::io::stdin());
                 Ok(Self::Stdin(Box::new(StandardInput {
                     from,

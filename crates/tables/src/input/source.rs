@@ -161,7 +161,7 @@ pub(super) fn open<'o>(
 pub(super) fn of_reader<'o>(name: &str, mut reader: Box<dyn Read + Send + 'o>, format: Format) -> Result<Opened<'o>> {
     let head = read_head(&mut reader).map_err(|e| read_error(name, e))?;
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
-    if !format.has_lines() && head.starts_with(format.signature()) {
+    if begins_as(format, &head) {
         return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
     open_text(name, &head, reader, Some(format))
@@ -170,7 +170,7 @@ pub(super) fn of_reader<'o>(name: &str, mut reader: Box<dyn Read + Send + 'o>, f
 /// An open file that is not compressed, in a known format.
 pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format) -> Result<Opened<'o>> {
     let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
-    if !format.has_lines() && head.starts_with(format.signature()) {
+    if begins_as(format, &head) {
         return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report: 0 }) });
     }
     open_text(name, &head, Box::new(file), Some(format))
@@ -178,12 +178,13 @@ pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format) -> Result<
 
 /// The format of a file that is not text, by its first bytes.
 fn binary_format(head: &[u8]) -> Option<Format> {
-    Format::ALL.into_iter().find(|format| {
-        format.is_readable()
-            && !format.has_lines()
-            && !format.signature().is_empty()
-            && head.starts_with(format.signature())
-    })
+    let mut signed = Format::ALL.into_iter().filter(|format| format.is_readable() && !format.signature().is_empty());
+    signed.find(|format| begins_as(*format, head))
+}
+
+/// Whether the first bytes are those of a format that is not text.
+fn begins_as(format: Format, head: &[u8]) -> bool {
+    !format.has_lines() && head.starts_with(format.signature())
 }
 
 /// The format of a text, by its first bytes that are not white space.

@@ -29,7 +29,7 @@ pub(super) struct CsvTable<W: Write> {
 }
 
 impl<W: Write> CsvTable<W> {
-    /// Starts with a header line, unless the rows come `behind` others that have one.
+    /// Starts with a header line, unless the file has one already because the table `appends` to it.
     pub(super) fn new(spec: &TableSpec, appends: bool, out: W) -> Result<Self> {
         let mut writer = csv::WriterBuilder::new().buffer_capacity(64 * 1024).from_writer(out);
         if !appends {

@@ -189,17 +189,17 @@ fn a_service_that_is_away_is_waited_for() {
     let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
     feeding.feed.is_once = false;
     let (file, cancelled) = (feeding.file(), AtomicBool::new(false));
-    let message = std::sync::Mutex::new(Vec::new());
+    let lines = std::sync::Mutex::new(Vec::new());
     feeding.server.stop();
     std::thread::scope(|scope| {
         let (feed, remote) = (&feeding.feed, &feeding.remote);
-        let (cancelled, message) = (&cancelled, &message);
+        let (cancelled, lines) = (&cancelled, &lines);
         let fed = scope
-            .spawn(move || follow(feed, remote, cancelled, &mut |line| message.lock().unwrap().push(line.to_owned())));
+            .spawn(move || follow(feed, remote, cancelled, &mut |line| lines.lock().unwrap().push(line.to_owned())));
         std::thread::sleep(Duration::from_millis(300)); // the file does not exist yet
         grow(&file, &format!("time,group\n{}2026-01-01T00:5", rows(0..4)));
         std::thread::sleep(Duration::from_millis(700));
-        assert!(message.lock().unwrap().iter().any(|line| line.contains("cannot be reached")), "{message:?}");
+        assert!(lines.lock().unwrap().iter().any(|line| line.contains("cannot be reached")), "{lines:?}");
         cancelled.store(true, Ordering::Relaxed);
         assert!(fed.join().unwrap().unwrap_err().is_cancelled());
     });

@@ -84,7 +84,7 @@ fn groups_join_from_the_open_step_on() {
 fn a_webhook_is_told_of_every_publication_in_order() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (heard, message) = mpsc::channel();
+    let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
         for (number, socket) in listener.incoming().enumerate() {
             let mut socket = socket.unwrap();
@@ -93,7 +93,7 @@ fn a_webhook_is_told_of_every_publication_in_order() {
             // The second is not accepted at the first attempt.
             let status = if number == 1 { "503 Busy" } else { "204 No Content" };
             write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
-            if heard.send((key, String::from_utf8(body).unwrap(), status == "204 No Content")).is_err() {
+            if sender.send((key, String::from_utf8(body).unwrap(), status == "204 No Content")).is_err() {
                 return;
             }
         }
@@ -104,7 +104,7 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     std::thread::sleep(Duration::from_millis(600));
     hand(&server, 1);
     hand(&server, 2);
-    let next = || message.recv_timeout(Duration::from_secs(20)).unwrap();
+    let next = || lines.recv_timeout(Duration::from_secs(20)).unwrap();
     let (key, body, taken) = next();
     assert!(
         key == "hand/1" && taken && body.contains("\"publication\":1") && body.contains("\"rows\":[{"),

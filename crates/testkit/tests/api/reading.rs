@@ -213,14 +213,14 @@ fn ids(server: &Server, more: &str, until: &str, then: impl FnOnce()) -> (Vec<u6
 #[test]
 fn watchers_are_told_of_everything_once() {
     let server = published(3);
-    let (message, _) = ids(&server, "", "\"publication\":5", || {
+    let (seen, _) = ids(&server, "", "\"publication\":5", || {
         server.publish("open", 4);
         server.publish("open", 5);
     });
-    assert_eq!(message, [3, 4, 5]);
+    assert_eq!(seen, [3, 4, 5]);
     for id in [u64::MAX, 9] {
-        let (message, _) = ids(&server, &format!("last-event-id: {id}\r\n"), ":", || ());
-        assert_eq!(message, [0; 0], "a watcher with a later id waits");
+        let (seen, _) = ids(&server, &format!("last-event-id: {id}\r\n"), ":", || ());
+        assert_eq!(seen, [0; 0], "a watcher with a later id waits");
     }
     for _ in 0..500 {
         if server.get("/v1/operator").json()["watchers"] == 0 {
@@ -229,8 +229,8 @@ fn watchers_are_told_of_everything_once() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(server.get("/v1/operator").json()["watchers"], 0, "disconnected watchers are not counted");
-    let (message, line) = ids(&server, "last-event-id: 1\r\n", "\"publication\":5", || ());
-    assert_eq!(message, [2, 3, 4, 5]);
+    let (seen, line) = ids(&server, "last-event-id: 1\r\n", "\"publication\":5", || ());
+    assert_eq!(seen, [2, 3, 4, 5]);
     assert!(line.contains("\"rows\":[{\"time\":\"2026-01-01T04:00:00Z\"") || line.contains("\"rows\":[{"), "{line}");
     let (_, line) = ids(&server, "last-event-id: 5\r\n", "retired", || {
         assert_eq!(server.post("/v1/streams/open/retire", "").status, 200);

@@ -3,8 +3,8 @@
 
 use super::super::Parameter::{
     self, All, At, AtColumn, Bounds, Candidates, Continue, DiscoverGroups, EveryQuery, Expect, Extend, Groups,
-    GroupsFile, KeyBits, KeyColumns, LateFile, Measure, Publish, Queries, Rebuild, ScaleColumn, Scales, Through, Top,
-    Unbounded, UnsafeShowTruth, View as ViewOf, Workload,
+    GroupsFile, KeyBits, KeyColumns, LateFile, Measure, Publish, Queries, Rebuild, ScaleColumn, Scales, Top, Unbounded,
+    UnsafeShowTruth, View as ViewOf, Workload,
 };
 use super::super::table::{Declaration, Written};
 use super::{Result, groups_need_columns, not_both};
@@ -225,7 +225,7 @@ impl Declaration {
     /// # Errors
     /// If the declaration names the steps that a run publishes, or is one of a sketch.
     pub fn check_service(&self) -> Result<()> {
-        if let Some(parameter) = [Through, All].into_iter().find(|parameter| self.has(*parameter)) {
+        if let Some(parameter) = Parameter::OF_RUNS.into_iter().find(|parameter| self.has(*parameter)) {
             let why = " is for runs: a service closes steps when they are due";
             return Err(Problem::for_parameter(parameter, sentence![parameter, why]));
         }

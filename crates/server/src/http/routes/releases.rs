@@ -27,7 +27,7 @@ const MAX_ROWS_IN_MEMORY: u64 = 250_000;
 /// The format of an answer: the requested one, or the first known media type that the reader accepts.
 fn format_of(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
     if let Some(asked) = asked {
-        return Format::ALL.into_iter().find(|format| format.word() == asked).ok_or_else(|| {
+        return Format::from_word(asked).ok_or_else(|| {
             ProblemAnswer::bad(format!("`{asked}` is not a format: use {}", Format::any_word_of(|_| true)))
         });
     }
