@@ -235,23 +235,6 @@ fn daily_runs_give_what_one_run_gives() {
     assert!(refused.code == 2 && refused.stderr.contains("another plan"), "{}", refused.stderr);
 }
 
-/// Runs may end between two publications; their records are those of a single run.
-#[test]
-fn runs_may_end_between_publications() {
-    let bench = days();
-    let run = |files: &[String], more: &[&str]| {
-        let run = release(&bench, files, &[&["--rho", "0.5", "--publish", "3"], more].concat());
-        assert_eq!(run.code, 0, "{more:?}: {}", run.stderr);
-    };
-    for day in [1, 2, 4, 6, 7, 11, 30] {
-        let files: Vec<String> = all_files().into_iter().take(day as usize).collect();
-        run(&files, &["--continue", "--through", &date(day + 1), "--out", "t.csv"]);
-    }
-    // A single run is compared with the digests of all steps that the runs recorded.
-    run(&all_files(), &["--all", "--out", "once.csv"]);
-    assert_eq!(bench.read("once.csv"), bench.read("t.csv"));
-}
-
 /// Groups may join a stream that has begun; existing groups continue unchanged.
 #[test]
 fn groups_join() {
