@@ -36,7 +36,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "crates/py/README.md", "docs/*.md", "docs/*/*.md", "examples/README.md"]
+PAGES = ["*.md", "crates/py/README.md", "docs/**/*.md", "examples/README.md", "examples/*/README.md"]
 FENCE = re.compile(r"^( *)```(\w*)[ \t]*([^\n`]*)\n(.*?)^\1```[ \t]*$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"^ *<!-- (run|picture|not run): (.*?) -->[ \t]*$", re.MULTILINE | re.DOTALL)
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")

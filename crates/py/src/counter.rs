@@ -81,12 +81,14 @@ impl Counter {
         Some(StepSpan { first, last, mark: self.watch.marker()?.sum(sum) })
     }
 
-    /// The spans issued by closing one step for each total, as far as the sums do not overflow.
+    /// The spans issued by closing one step for each total, up to the first one that is refused.
     fn spans(&self, stream: &RunningSum, totals: &[i64]) -> Vec<StepSpan> {
         let (closed, open) = stream.exact_sums();
         let mut sum = closed + open; // fits: checked by every `add`
         let mut step = stream.step();
+        let values = stream.plan().request().values();
         let next = |total: &i64| {
+            values.allows_sum(*total).then_some(())?;
             sum = sum.checked_add(*total)?;
             step += 1;
             self.span(step, step, sum)
@@ -232,7 +234,8 @@ impl Counter {
     /// :class:`HorizonExhausted` if there are more totals than remaining steps, and :class:`StateError` if a step was
     /// released with another total; the counter is then unchanged. If a later total is refused, or after Ctrl-C, the
     /// steps before it stay closed: see :attr:`step`, and :attr:`last`. To get their releases again, restore a state
-    /// that was saved before, and pass the same totals.
+    /// that was saved before, and pass the same totals. After Ctrl-C the steps that are still open can be released with
+    /// these totals only.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
@@ -244,17 +247,13 @@ impl Counter {
         let state = &mut *state;
         let totals = multiples(totals, state.stream.plan().request().grid())?;
         check_room(&state.stream, totals.len())?;
-        let spans = self.spans(&state.stream, &totals);
-        self.watch.check(&spans)?;
-        let first = state.stream.step();
+        // Before the noise is drawn: after a refusal, `last` and `save` would show it.
+        self.watch.give(py, &self.spans(&state.stream, &totals))?;
         rows(py, &FIELDS, totals.len(), |mut places| {
-            let released = in_chunks(py, &totals, |total| {
+            in_chunks(py, &totals, |total| {
                 let row = places.next().expect("one row per total");
                 state.release_into(*total, row)
-            });
-            // The caller has not seen any row yet, and never sees those after a refused total.
-            let closed = spans.len().min((state.stream.step() - first) as usize);
-            self.watch.give(py, &spans[..closed]).and(released)
+            })
         })
     }
 

@@ -8,18 +8,18 @@ use crate::options::Options;
 use crate::own::ProcessBound;
 use crate::plan::PyPlan;
 use crate::reading::PyReading;
+use crate::reads::ReadWatch;
 use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
 use crate::steps::check_step;
 use crate::units::multiple;
-use crate::watch::{Class, Watch};
+use crate::watch::Class;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazySampling, LazyVector as Inner};
-use evertally_ledger::noise_log::{StepSpan, UNKNOWN};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 /// Up to 2^40 private running sums, with noise only in the sums that are read.
 ///
@@ -49,36 +49,11 @@ use std::sync::MutexGuard;
 pub(crate) struct PyLazyVector {
     vector: ProcessBound<Inner>,
     name: String,
-    watch: Watch,
-}
-
-/// Makes reads, unless others were made from the same state: noise depends on all earlier reads.
-pub(crate) fn reading<I, T>(
-    py: Python<'_>,
-    watch: &Watch,
-    inner: &mut I,
-    reads: impl Fn(&I) -> u64,
-    work: impl FnOnce(&mut I) -> PyResult<T>,
-) -> PyResult<T> {
-    let before = reads(inner);
-    watch.check(&[StepSpan::from_step(before + 1, UNKNOWN)])?;
-    let done = work(inner);
-    let after = reads(inner);
-    if after > before {
-        watch.give(py, &[StepSpan { first: before + 1, last: after, mark: UNKNOWN }])?;
-    }
-    done
-}
-
-/// Watches the reads of a vector or sketch.
-pub(crate) fn watch(class: Class, key: &PySecretKey, name: &StreamName, plan: &LazyPlan) -> Watch {
-    let purpose = format!("reads {}", plan.sampling());
-    Watch::new(class, key, name, &plan.plan().digest(), purpose.as_bytes())
+    watch: Arc<ReadWatch>,
 }
 
 impl PyLazyVector {
-    fn from_parts(vector: Inner, watch: Watch, name: &StreamName) -> Self {
-        let watch = watch.since(vector.reads());
+    fn from_parts(vector: Inner, watch: Arc<ReadWatch>, name: &StreamName) -> Self {
         Self { vector: ProcessBound::new(vector), name: name.to_string(), watch }
     }
 
@@ -151,8 +126,8 @@ impl PyLazyVector {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy =
             LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
-        let watch = watch(Class::LazyVector, key, &name, &lazy);
-        let vector = Inner::new(lazy, watch.key(), name.clone()).or_raise()?;
+        let watch = ReadWatch::new(Class::LazyVector, key, &name, &lazy);
+        let vector = Inner::new(lazy, &watch.key(), name.clone()).or_raise()?;
         Ok(Self::from_parts(vector, watch, &name))
     }
 
@@ -183,8 +158,8 @@ impl PyLazyVector {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy =
             LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
-        let watch = watch(Class::LazyVector, key, &name, &lazy);
-        let vector = py.detach(|| Inner::restore(lazy, watch.key(), name.clone(), state)).or_raise()?;
+        let watch = ReadWatch::new(Class::LazyVector, key, &name, &lazy);
+        let vector = py.detach(|| Inner::restore(lazy, &watch.key(), name.clone(), state)).or_raise()?;
         Ok(Self::from_parts(vector, watch, &name))
     }
 
@@ -248,7 +223,7 @@ impl PyLazyVector {
         check_indices(&vector, &indices)?;
         let mut values = Vec::with_capacity(indices.len());
         let vector = &mut *vector;
-        reading(py, &self.watch, vector, Inner::reads, |vector| {
+        self.watch.reading(py, || {
             in_chunks(py, &indices, |index| vector.read(*index).map(|release| values.push(release.value())))
         })?;
         let step = vector.step();

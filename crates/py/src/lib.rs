@@ -24,6 +24,7 @@ mod own;
 mod plan;
 mod publishing;
 mod reading;
+mod reads;
 mod release;
 mod remote;
 mod request;

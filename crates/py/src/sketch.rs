@@ -5,21 +5,22 @@ use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
 use crate::items::{ItemArgument, Owned};
 use crate::key::PySecretKey;
-use crate::lazy::{reading, values_of, watch};
+use crate::lazy::values_of;
 use crate::options::Options;
 use crate::own::ProcessBound;
 use crate::plan::PyPlan;
 use crate::reading::PyReading;
+use crate::reads::ReadWatch;
 use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
-use crate::watch::{Class, Watch};
+use crate::watch::Class;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
 use evertally::stream::LazySampling;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 /// Private counts of arbitrary items in a small table: a count sketch whose cells are read lazily.
 ///
@@ -43,7 +44,7 @@ use std::sync::MutexGuard;
 pub(crate) struct PyCountSketch {
     sketch: ProcessBound<Inner>,
     name: String,
-    watch: Watch,
+    watch: Arc<ReadWatch>,
 }
 
 /// The plan of a sketch. Called by `evertally.plan_sketch`, which holds its documentation.
@@ -63,14 +64,14 @@ pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
 }
 
 impl PyCountSketch {
-    fn from_parts(sketch: Inner, watch: Watch, name: &StreamName) -> Self {
-        let watch = watch.since(sketch.reads());
+    fn from_parts(sketch: Inner, watch: Arc<ReadWatch>, name: &StreamName) -> Self {
         Self { sketch: ProcessBound::new(sketch), name: name.to_string(), watch }
     }
 
     /// Reads cells.
     fn reading<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> PyResult<T>) -> PyResult<T> {
-        reading(py, &self.watch, &mut *self.go_on(py)?, Inner::reads, work)
+        let mut sketch = self.go_on(py)?;
+        self.watch.reading(py, || work(&mut sketch))
     }
 
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
@@ -105,8 +106,8 @@ impl PyCountSketch {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan =
             SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
-        let watch = watch(Class::CountSketch, key, &name, plan.lazy());
-        Ok(Self::from_parts(Inner::new(plan, watch.key(), name.clone()).or_raise()?, watch, &name))
+        let watch = ReadWatch::new(Class::CountSketch, key, &name, plan.lazy());
+        Ok(Self::from_parts(Inner::new(plan, &watch.key(), name.clone()).or_raise()?, watch, &name))
     }
 
     /// The sketch that was saved, with the same plan, key, name and sampling.
@@ -125,8 +126,8 @@ impl PyCountSketch {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan =
             SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
-        let watch = watch(Class::CountSketch, key, &name, plan.lazy());
-        let sketch = py.detach(|| Inner::restore(plan, watch.key(), name.clone(), state)).or_raise()?;
+        let watch = ReadWatch::new(Class::CountSketch, key, &name, plan.lazy());
+        let sketch = py.detach(|| Inner::restore(plan, &watch.key(), name.clone(), state)).or_raise()?;
         Ok(Self::from_parts(sketch, watch, &name))
     }
 

@@ -3,7 +3,7 @@
 use crate::error::{OrRaise, invalid, state};
 use crate::key::PySecretKey;
 use crate::running::cancellable;
-use evertally::noise::{GuardedKey, StreamName};
+use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally_declare::error::PipelineError;
 use evertally_declare::problem::Wording;
 use evertally_ledger::ledger::{Issuer, recorded};
@@ -13,6 +13,7 @@ use evertally_ledger::noise_log::{
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The end of every refusal.
@@ -95,6 +96,11 @@ impl Watch {
         Self { class, name, key, guarded, of_key, is_registered, part: 0..1, resumed_from: 0 }
     }
 
+    /// The secret key.
+    pub(crate) fn secret(&self) -> &Arc<SecretKey> {
+        self.key.inner()
+    }
+
     /// The key for the noise that this watches.
     pub(crate) fn key(&self) -> &GuardedKey {
         &self.guarded
@@ -117,16 +123,22 @@ impl Watch {
 
     /// Refuses what [`give`](Self::give) would refuse, before anything is done.
     pub(crate) fn check(&self, spans: &[StepSpan]) -> PyResult<()> {
-        let Some((log, claim)) = self.claim(spans) else { return Ok(()) };
+        let Some((log, claim)) = self.claim(spans, self.resumed_from) else { return Ok(()) };
         if ALLOWED.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
         log.check(&claim).or_else(|error| self.raise(error))
     }
 
-    /// Records that steps are issued, or refuses this and records nothing.
+    /// Records that steps are issued, or refuses this and records nothing. **Before their noise is drawn**: an object
+    /// that has drawn it could show it by another way.
     pub(crate) fn give(&self, py: Python<'_>, spans: &[StepSpan]) -> PyResult<()> {
-        let Some((log, claim)) = self.claim(spans) else { return Ok(()) };
+        self.give_since(py, spans, self.resumed_from)
+    }
+
+    /// The same for an object that was restored from a state after this step.
+    pub(crate) fn give_since(&self, py: Python<'_>, spans: &[StepSpan], resumed_from: u64) -> PyResult<()> {
+        let Some((log, claim)) = self.claim(spans, resumed_from) else { return Ok(()) };
         let allowed = ALLOWED.load(Ordering::Relaxed) > 0;
         match self.register(py, log) {
             // Nothing is refused here. If the record fails, the noise is not recorded. Ctrl-C is not an `Exception`,
@@ -160,9 +172,9 @@ impl Watch {
         Ok(())
     }
 
-    fn claim<'a>(&'a self, spans: &'a [StepSpan]) -> Option<(&'a NoiseLog, SpanClaim<'a>)> {
+    fn claim<'a>(&'a self, spans: &'a [StepSpan], resumed_from: u64) -> Option<(&'a NoiseLog, SpanClaim<'a>)> {
         let (log, secrets) = self.of_key.as_ref()?;
-        let claim = SpanClaim { identity: secrets.identity, part: &self.part, resumed_from: self.resumed_from, spans };
+        let claim = SpanClaim { identity: secrets.identity, part: &self.part, resumed_from, spans };
         (!spans.is_empty()).then_some((log, claim))
     }
 

@@ -152,6 +152,96 @@ def test_many_releases_at_once(key: et.SecretKey) -> None:
     again.release_many([2, 2])
 
 
+RIVAL = """
+key = et.SecretKey.load(sys.argv[1])
+if sys.argv[2] == "counter":
+    print(counter(key).release_many([1000])["value"][0])
+elif sys.argv[2] == "sketch":
+    sketch = et.CountSketch(et.plan_sketch(100, rho=0.5, rows=5, width=64), key, "keys")
+    sketch.add_many(["a"] * 1000)
+    sketch.tick()
+    print(sketch.estimate("a").value)
+else:
+    plan = et.plan_lazy(100, rho=0.5, sampling=sys.argv[2])
+    vector = et.LazyVector(plan, key, "sums", sums=100, sampling=sys.argv[2])
+    vector.add(np.full(1000, 5))
+    vector.tick()
+    print(vector.read(5).value)
+"""
+
+
+def test_many_releases_after_those_of_another_process(file: Path) -> None:
+    """What is refused was not drawn: the object cannot show it later, nor continue after it."""
+    counter = et.Counter(PLAN, et.SecretKey.load(file), "visits")
+    shown = float(said(process(RIVAL, file, "counter")))
+    for _ in range(2):
+        with pytest.raises(et.StateError, match="step 1 .* other data"):
+            counter.release_many([993])
+        assert (counter.step, counter.last) == (0, None)
+    assert counter.release_many([1000])["value"][0] == shown
+
+
+@pytest.mark.parametrize("sampling", ["float", "integer", "keyed", "sketch"])
+def test_reads_after_those_of_another_process(file: Path, sampling: str) -> None:
+    """A read that is refused is not drawn, however often it is tried."""
+    key = et.SecretKey.load(file)
+    if sampling == "sketch":
+        sketch = et.CountSketch(et.plan_sketch(100, rho=0.5, rows=5, width=64), key, "keys")
+        sketch.add_many(["a"] * 993)
+        sketch.tick()
+        read: Callable[[], et.Reading] = lambda: sketch.estimate("a")
+        reads = lambda: sketch.reads
+    else:
+        plan = et.plan_lazy(100, rho=0.5, sampling=sampling)  # type: ignore[arg-type]
+        vector = et.LazyVector(plan, key, "sums", sums=100, sampling=sampling)  # type: ignore[arg-type]
+        # What reads nothing claims nothing.
+        with pytest.raises(et.InvalidError):
+            vector.read(5)
+        vector.add(np.full(993, 5))
+        vector.tick()
+        assert len(vector.read(np.array([], np.int64))) == 0
+        read, reads = lambda: vector.read(5), lambda: vector.reads
+    said(process(RIVAL, file, sampling))
+    for _ in range(3):
+        with pytest.raises(et.StateError, match="read 1 .* was made already"):
+            read()
+        assert reads() == 0
+
+
+def test_releases_that_cannot_be_logged(file: Path) -> None:
+    counter = et.Counter(PLAN, et.SecretKey.load(file), "visits")
+    counter.release_many([1])
+    log = file.with_name(file.name + ".uses")
+    log.rename(file.with_name("away"))
+    with pytest.raises((et.EvertallyError, OSError)):
+        counter.release_many([2])
+    assert counter.step == 1
+    file.with_name("away").rename(log)
+    other = et.Counter(PLAN, et.SecretKey.load(file), "visits")
+    assert releases(other, 1, 9)[0] == counter.last.value  # type: ignore[union-attr]
+
+
+def test_of_two_threads_one_releases(file: Path) -> None:
+    key, plan = et.SecretKey.load(file), et.plan(10_000, rho=0.5)
+    for number in range(20):
+        counters = [et.Counter(plan, key, f"visits {number}") for _ in range(2)]
+        both = threading.Barrier(2)
+
+        def release(total: int, counters: list[et.Counter] = counters, both: threading.Barrier = both) -> None:
+            both.wait()
+            try:
+                counters[total - 1].release_many(np.full(5000, total))
+            except et.StateError:
+                pass
+
+        threads = [threading.Thread(target=release, args=(total,)) for total in (1, 2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(counter.step for counter in counters) == [0, 5000]
+
+
 @pytest.mark.parametrize("mechanism", ["smooth", "blt"])
 def test_a_sweep_is_caught_at_its_first_other_gradient(key: et.SecretKey, mechanism: str) -> None:
     plan = et.training.plan_vector(50, rho=0.5, mechanism=mechanism)

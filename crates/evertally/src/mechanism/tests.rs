@@ -106,7 +106,13 @@ fn column_norms_agree(mechanism: &dyn Mechanism) {
     let covering =
         |step: u64| drawn.iter().map(|n| mechanism.node_span(*n)).filter(|s| s.0 <= step && step <= s.1).count();
     let most = (1..=horizon).map(covering).max().unwrap() as f64;
-    assert_eq!(mechanism.column_norms().l1, most, "{} at {horizon}", mechanism.name());
+    let name = mechanism.name();
+    assert_eq!(mechanism.column_norms().l1, most, "{name} at {horizon}");
+    // Laplace noise is calibrated to the sum of a column's magnitudes.
+    if let Ok(shift) = mechanism.laplace() {
+        let classes: u64 = shift.classes.iter().map(|(weight, count)| weight * count).sum();
+        assert!(shift.column_sum as f64 >= most && classes as f64 >= most, "{name} at {horizon}: {shift:?} of {most}");
+    }
 }
 
 #[test]

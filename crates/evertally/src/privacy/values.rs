@@ -27,6 +27,19 @@ impl Values {
         }
     }
 
+    /// Whether events can have this sum, in multiples of the grid: whether its sign is that of a possible value.
+    ///
+    /// ```
+    /// use evertally::privacy::Values;
+    ///
+    /// assert!(Values::Count.allows_sum(7) && !Values::Count.allows_sum(-1));
+    /// assert!(Values::Sum { lower: -5, upper: 20 }.allows_sum(-1));
+    /// ```
+    pub fn allows_sum(self, sum: i64) -> bool {
+        let (lower, upper) = self.bounds();
+        (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0)
+    }
+
     pub(super) fn validate(self) -> Result<()> {
         let (lower, upper) = self.bounds();
         if lower > upper {

@@ -149,10 +149,11 @@ pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
 /// Refuses a sum that no number of allowed events has: one of the wrong sign. (Sums of the right sign are not checked
 /// for reachability: events between 2 and 3 never add up to 1.)
 pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
-    let (lower, upper) = plan.request().values().bounds();
-    if (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0) {
+    let values = plan.request().values();
+    if values.allows_sum(sum) {
         return Ok(());
     }
+    let (lower, upper) = values.bounds();
     Err(Error::invalid(format!("events between {lower} and {upper} cannot add up to {sum} (in multiples of the grid)")))
 }
 

@@ -82,7 +82,8 @@ impl StepHistory {
             if from < other.first {
                 pieces.push(StepSpan { first: from, last: other.first - 1, mark: span.mark });
             }
-            from = other.last + 1; // fits: streams have fewer steps
+            let Some(next) = other.last.checked_add(1) else { return pieces };
+            from = next;
         }
         if from <= span.last {
             pieces.push(StepSpan { first: from, ..span });

@@ -55,8 +55,12 @@ impl IssuedSteps {
         let first = claim.spans.first()?.first;
         let stream = self.streams.get(&claim.identity);
         let last = stream.and_then(|stream| stream.of_part(claim.part)).map_or(0, StepHistory::last);
-        if last < first && first <= claim.resumed_from {
-            return Some(StepRefusal { step: first, last: claim.resumed_from, reason: RefusalReason::UnknownData });
+        // Steps between the record and the restored state were issued where this record cannot see it.
+        let unseen = last.saturating_add(1)..=claim.resumed_from;
+        let in_unseen = |span: &StepSpan| span.first.max(*unseen.start()) <= span.last.min(*unseen.end());
+        if let Some(span) = claim.spans.iter().find(|span| in_unseen(span)) {
+            let step = span.first.max(*unseen.start());
+            return Some(StepRefusal { step, last: claim.resumed_from, reason: RefusalReason::UnknownData });
         }
         let stream = stream?;
         if !in_file && stream.process != std::process::id() {

@@ -51,7 +51,7 @@ impl LoggedKey {
     }
 
     /// Opens a key file whose log is elsewhere, for a key in a read-only folder. The ledger of the key accepts only the
-    /// log with which it began.
+    /// log with which it began, or a copy of it: never use a copy, which does not know the steps of the other.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -56,6 +56,21 @@ fn steps_for_unknown_data_are_never_issued_again() {
     claim(&log, &[(3, 4, 9)]).unwrap();
 }
 
+/// Every step of a claim is checked, not only the first, and the last number of a step is one like others.
+#[test]
+fn claims_that_begin_with_recorded_steps_are_checked_to_their_ends() {
+    let log = log();
+    claim(&log, &[(1, 3, 5)]).unwrap();
+    let spans = |first, last| [StepSpan { first, last, mark: 5 }];
+    for (first, last) in [(4, 12), (2, 12), (1, 4)] {
+        let refused = claim_spans(&log, &claim_of(&spans(first, last), &ONE, 10));
+        assert_eq!(refused, Err((4, RefusalReason::UnknownData)), "{first} to {last}");
+    }
+    claim_spans(&log, &claim_of(&spans(1, 3), &ONE, 10)).unwrap();
+    claim_spans(&log, &claim_of(&spans(11, u64::MAX), &ONE, 10)).unwrap();
+    claim_spans(&log, &claim_of(&spans(12, u64::MAX), &ONE, 10)).unwrap();
+}
+
 /// A restored object may have issued its steps where this log cannot see it.
 #[test]
 fn steps_before_a_restored_state_are_refused_unless_known() {
