@@ -63,7 +63,8 @@ def service() -> Iterator[tuple[str, str]]:
     finally:
         process.terminate()
         process.wait()
-        copying.join()
+        if copying.is_alive():
+            copying.join()
 
 
 def events(hour: int) -> list[dict[str, str]]:
