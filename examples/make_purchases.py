@@ -1,6 +1,6 @@
-"""Writes purchases.csv, made-up purchases of a web shop's first customers over 78 weeks.
+"""Writes purchases.csv, made-up purchases of a web shop's first customers over 78 weeks, for docs/guide/windows.md.
 
-    python3 make_purchases.py > purchases.csv
+    python3 examples/make_purchases.py > purchases.csv
 
 Everything is drawn from one fixed seed, so the file is the same everywhere. No person in it exists. All customers make
 their first purchase in the first twelve weeks. Some return hardly ever, others every week, and some never return
