@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import evertally as et
 
@@ -25,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 CONFIG = HERE / "dashboard.toml"
 (STREAM,) = tomllib.loads(CONFIG.read_text())["stream"]
 START = datetime.fromisoformat(STREAM["start"]).replace(tzinfo=timezone.utc)
-HOURS = STREAM["steps"]
+HOURS: int = STREAM["steps"]
 STATIONS = {"Harbour": 40, "Market": 60, "Campus": 50}  # rentals in a busy hour
 COLORS = {"Harbour": "#0072b2", "Market": "#d55e00", "Campus": "#009e73"}
 
@@ -91,7 +92,7 @@ def feed(writer: et.ServiceStream, operator: et.ServiceStream, pace: float) -> N
 
 def draw(reader: et.ServiceStream) -> None:
     """Draws all releases again whenever there is a new one."""
-    rows: list[dict] = []
+    rows: list[dict[str, Any]] = []
     for publication in reader.watch(after=0):
         rows += publication.rows or []
         write("dashboard.live.svg", picture(rows))
@@ -102,7 +103,7 @@ def draw(reader: et.ServiceStream) -> None:
             return
 
 
-def picture(rows: list[dict]) -> str:
+def picture(rows: list[dict[str, Any]]) -> str:
     """The released values with their intervals, as SVG."""
     width, height, left, top = 640, 300, 60, 60
     high = 800

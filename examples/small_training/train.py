@@ -31,7 +31,8 @@ def clipped_sum(weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -
     """The sum of the gradients of some examples, each clipped to length 1."""
     gradients = features * (-labels / (1 + np.exp(labels * (features @ weights))))[:, None]
     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
-    return (gradients / np.maximum(1, lengths)).sum(axis=0)
+    total: np.ndarray = (gradients / np.maximum(1, lengths)).sum(axis=0)
+    return total
 
 
 def train(
@@ -58,26 +59,25 @@ def picture(curves: dict[str, list[float]]) -> str:
     width, height, left, top = 520, 300, 60, 40
     low, high, steps = 0.45, 0.95, len(next(iter(curves.values())))
 
-    def point(step: int, value: float) -> str:
-        return f"{left + round(step * width / steps)} {top + round(height * (high - value) / (high - low))}"
+    def x(step: int) -> int:
+        return left + round(step * width / steps)
+
+    def y(value: float) -> int:
+        return top + round(height * (high - value) / (high - low))
 
     parts = ['<text x="60" y="24" font-size="16" font-weight="bold">Accuracy on test examples</text>']
     for level in (0.5, 0.6, 0.7, 0.8, 0.9):
-        x, y = point(0, level).split()
-        parts.append(f'<path d="M{x} {y}h{width}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 8}" y="{int(y) + 4}" text-anchor="end" fill="#555">{level:.0%}</text>')
+        parts.append(f'<path d="M{left} {y(level)}h{width}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 8}" y="{y(level) + 4}" text-anchor="end" fill="#555">{level:.0%}</text>')
     for step in range(0, steps + 1, 10):
-        x = point(step, low).split()[0]
-        parts.append(f'<text x="{x}" y="{top + height + 20}" text-anchor="middle" fill="#555">{step}</text>')
+        parts.append(f'<text x="{x(step)}" y="{top + height + 20}" text-anchor="middle" fill="#555">{step}</text>')
+    parts.append(f'<text x="{x(steps // 2)}" y="{top + height + 40}" text-anchor="middle" fill="#555">step</text>')
     label = 0
     for (name, values), color in zip(curves.items(), COLORS, strict=True):
-        line = "L".join(point(step, value) for step, value in enumerate(values, 1))
-        x, y = map(int, point(steps, values[-1]).split())
-        label = max(y + 4, label + 16)  # labels do not overlap; curves come from high to low
+        line = "L".join(f"{x(step)} {y(value)}" for step, value in enumerate(values, 1))
+        label = max(y(values[-1]) + 4, label + 16)  # labels do not overlap; curves come from high to low
         parts.append(f'<path d="M{line}" fill="none" stroke="{color}" stroke-width="2"/>')
-        parts.append(f'<text x="{x + 8}" y="{label}" fill="{color}">{name}</text>')
-    x = left + width // 2
-    parts.append(f'<text x="{x}" y="{top + height + 40}" text-anchor="middle" fill="#555">step</text>')
+        parts.append(f'<text x="{x(steps) + 8}" y="{label}" fill="{color}">{name}</text>')
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 {top + height + 50}" width="800"'
     return f'{head} font-family="sans-serif" font-size="13">\n<rect width="100%" height="100%" fill="#fff"/>\n' + (
         "\n".join(parts) + "\n</svg>\n"

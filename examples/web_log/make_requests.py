@@ -46,5 +46,5 @@ for day in range(DAYS):
                 rows.append((moment, address(6000 + int(draw.random() * 4000)), "/blog", 200))
 
 rows.sort()
-for moment, client, page, status in rows:
-    print(json.dumps({"time": f"{moment:%Y-%m-%dT%H:%M:%SZ}", "client": client, "path": page, "status": status}))
+for moment, who, page, status in rows:
+    print(json.dumps({"time": f"{moment:%Y-%m-%dT%H:%M:%SZ}", "client": who, "path": page, "status": status}))
