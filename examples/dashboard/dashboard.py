@@ -57,9 +57,10 @@ def service() -> Iterator[tuple[str, str]]:
                 addresses.append(line.split()[-1])
             else:
                 print(line, end="", file=sys.stderr)
-        copying.start()
         if len(addresses) < 2:
             sys.exit("the service has not started")
+        print(f"page of the service: {addresses[0]}", flush=True)
+        copying.start()
         yield addresses[0], addresses[1]
     finally:
         process.terminate()
@@ -154,7 +155,6 @@ def main() -> None:
     pace = parser.parse_args().pace
     operate, push = token("operate"), token("write:rentals")
     with service() as (reading, writing):
-        print(f"page of the service: {reading}", flush=True)
         reader = et.connect(reading).stream("rentals")  # public: it needs no token
         drawing = threading.Thread(target=draw, args=(reader,), daemon=True)
         drawing.start()
