@@ -89,7 +89,7 @@ def use_paths(tree):
 
 
 class Crate:
-    """The modules of a crate and what they use of each other."""
+    """The modules of a crate and the imports between them."""
 
     def __init__(self, name, folder):
         self.name = name

@@ -45,7 +45,10 @@ PATTERNS = {phrase: re.compile(rf"\b{phrase}\b", re.IGNORECASE) for phrase in PH
 
 
 def texts(paths):
-    return ((name, text) for name, text in files(paths, ENDINGS) if not name.startswith(LEFT_OUT))
+    """Name and text of each file; without the code spans of documents, which quote fields and commands."""
+    for name, text in files(paths, ENDINGS):
+        if not name.startswith(LEFT_OUT):
+            yield name, re.sub(r"`[^`\n]+`", "``", text) if name.endswith(".md") else text
 
 
 def counts():

@@ -15,6 +15,7 @@ from itertools import pairwise
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/architecture.svg"
 MODULE = re.compile(r"^(?:pub(?:\([^)]*\))? )?mod (\w+);", re.MULTILINE)
+TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\([^)]*\))? )?mod \w+;")
 # In pixels.
 WIDTH, PADDING, LINE, TITLE, GAP, ROW_GAP, LETTER = 290, 10, 15, 22, 22, 34, 5.9
 STYLE = """
@@ -39,7 +40,8 @@ def crates():
         folder = pathlib.Path(package["manifest_path"]).parent
         root = next((path for path in (folder / "src/lib.rs", folder / "src/main.rs") if path.exists()), None)
         used = {item["name"] for item in package["dependencies"] if item["kind"] is None} & names
-        modules = MODULE.findall(re.sub(r"#\[cfg\(test\)\]\s*(?:pub(?:\([^)]*\))? )?mod \w+;", "", root.read_text("utf-8"))) if root else []
+        code = root.read_text("utf-8") if root else ""
+        modules = MODULE.findall(TESTS.sub("", code))
         found[package["name"]] = (package["description"] or "", used, sorted(modules))
     # Tests use everything, and nothing uses them.
     found.pop("evertally-testkit", None)

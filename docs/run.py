@@ -8,7 +8,7 @@ needs the program as `evertally` on the path, or in EVERTALLY_BIN, and the Pytho
 The blocks of a page run in order, in an empty folder that has a copy of `examples`. What a reader does not see is in
 comments; a block is a fence with one of these words:
 
-    ```console                commands after `$ `, each followed by its output; an error is output that begins with `error`
+    ```console                commands after `$ `, each with its output; an error is output that begins with `error`
     ```sh                     a script that must succeed
     ```python                 statements that share their names; with `>>>`, followed by their output
     ```toml file=NAME         a file that is written into the folder (any language); without a name it must parse
@@ -16,6 +16,7 @@ comments; a block is a fence with one of these words:
     <!-- run: COMMAND -->     a command that readers need not see
     <!-- picture: FILE -->    before an image: its file is what the commands have written to FILE
     <!-- not run: REASON -->  before a block that cannot run; `--list` counts them
+    <!-- needs: PACKAGE -->   the page runs where this Python package is installed
 
 Rust blocks are run by `cargo test` (crates/testkit/src/lib.rs). In an expected output `[..]` is any text within a line,
 and a line `...` is any lines. Times of runs and durations may differ. New keys are fixed test keys, so that values can
@@ -25,12 +26,14 @@ be shown.
 import argparse
 import ast
 import contextlib
+import importlib.util
 import io
 import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -38,10 +41,10 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ["*.md", "crates/py/README.md", "docs/**/*.md", "examples/README.md", "examples/*/README.md"]
 FENCE = re.compile(r"^( *)```(\w*)[ \t]*([^\n`]*)\n(.*?)^\1```[ \t]*$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(r"^ *<!-- (run|picture|not run): (.*?) -->[ \t]*$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"^ *<!-- (run|picture|not run|needs): (.*?) -->[ \t]*$", re.MULTILINE | re.DOTALL)
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 RUN = {"console", "sh", "python", "toml", "json", "rust"}
-# Texts that differ from run to run, with what stands for them in a comparison.
+# Texts that differ from run to run, with the placeholders of a comparison.
 VARYING = [
     (re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "(time)"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|seconds)\b"), "(duration)"),
@@ -123,12 +126,12 @@ class Session:
         script.write_text(
             f"""#!/bin/bash
 if [ "$1 $2" != "key new" ]; then exec {program} "$@"; fi
-said=$({program} "$@") || exit
+message=$({program} "$@" 2>&1) || {{ echo "$message" >&2; exit 2; }}
 number=$(ls {folder} | grep -c made) key={ROOT}/docs/keys/$((number % 3 + 1))
 touch {folder}/made$number
 cat $key.txt > "$3" && cp $key.ledger "$3.ledger" && chmod 600 "$3" "$3.ledger"
 id=$(sed -n 's/^id //p' "$3")
-sed "s/wrote key [0-9a-f]*/wrote key $id/" <<< "$said"
+sed "s/wrote key [0-9a-f]*/wrote key $id/" <<< "$message" >&2
 """,
             encoding="utf-8",
         )
@@ -137,17 +140,21 @@ sed "s/wrote key [0-9a-f]*/wrote key $id/" <<< "$said"
 
     def shell(self, command):
         """Runs a command: its output, with errors, and its status."""
-        done = subprocess.run(
+        with subprocess.Popen(
             ["bash", "-c", command],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=SECONDS,
-            check=False,
-        )
-        return done.stdout.decode(), done.returncode
+            start_new_session=True,
+        ) as running:
+            try:
+                output, _ = running.communicate(timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
+                raise
+        return output.decode().replace(f"{self.folder}/", "").replace(str(self.folder), "."), running.returncode
 
     def console(self, text):
         """The block with the outputs of its commands."""
@@ -177,7 +184,7 @@ sed "s/wrote key [0-9a-f]*/wrote key $id/" <<< "$said"
         return (expected.rstrip("\n") + "\n" if expected.strip() else expected) if matches(expected, actual) else actual
 
     def run_python(self, source, mode):
-        """Runs statements with the page's names: what they print."""
+        """Runs statements with the page's names: their standard output."""
         source = source.replace("et.SecretKey.generate()", "et.SecretKey.insecure_from_test_seed(et.TestSeed(1))")
         printed, here = io.StringIO(), os.getcwd()
         os.chdir(self.folder)
@@ -219,6 +226,8 @@ sed "s/wrote key [0-9a-f]*/wrote key $id/" <<< "$said"
         if block.is_output:
             return self.compared(block.text, self.before)
         self.before = ""
+        if block.file is not None and (ROOT / block.file).parent.is_dir() and "/" in block.file:
+            return block.text  # a file of the tree, which a check adds
         if block.file is not None:
             path = self.folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -289,6 +298,12 @@ def run(name, program, write=False):
     return problems
 
 
+def missing(name):
+    """The packages that a page needs and that are not installed."""
+    needed = [block.text for block in blocks((ROOT / name).read_text(encoding="utf-8")) if block.kind == "needs"]
+    return [package for package in needed if importlib.util.find_spec(package) is None]
+
+
 def not_run():
     """Page, line and reason of every block that is not run."""
     for name in pages():
@@ -309,6 +324,9 @@ def main():
     program = os.environ.get("EVERTALLY_BIN") or shutil.which("evertally") or sys.exit("no program `evertally`")
     failed = False
     for name in arguments.pages or pages():
+        if lacking := missing(name):
+            print(f"skipped {name}: {', '.join(lacking)} is not installed")
+            continue
         problems = run(name, os.path.abspath(program), arguments.write)
         print(*problems or [f"ok {name}"], sep="\n")
         failed |= bool(problems)

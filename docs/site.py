@@ -31,7 +31,7 @@ preferred-dark-theme = "navy"
 
 
 def copy(path, done):
-    """Copies a file, and what it links to if it is a document."""
+    """Copies a file, and the files that a document links to."""
     path = path.resolve()
     if path in done or not path.is_file():
         return
@@ -89,7 +89,8 @@ def links():
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in book.rglob("*.html")}
     dead = []
     for path, page in pages.items():
-        if {"rust", "python-reference"} & set(path.relative_to(book).parts[:1]) or path.name in {"print.html", "404.html"}:
+        in_reference = path.relative_to(book).parts[0] in {"rust", "python-reference"}
+        if in_reference or path.name in {"print.html", "404.html"}:
             continue
         for link in sorted(page.links):
             parts = urlsplit(link)

@@ -1,4 +1,4 @@
-"""Writes purchases.csv, made-up purchases of a web shop's first customers over 78 weeks, for docs/guide/windows.md.
+"""Writes purchases.csv, made-up purchases of a web shop's first customers over 78 weeks, for docs/reference/windows.md.
 
     python3 examples/make_purchases.py > purchases.csv
 

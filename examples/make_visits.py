@@ -1,4 +1,4 @@
-"""Writes visits.csv, made-up visits to three swimming halls in 2024, for docs/guide/tutorial.md.
+"""Writes visits.csv, made-up visits to three swimming halls in 2024, for docs/guide/publish/tutorial.md.
 
     python3 examples/make_visits.py > visits.csv
 

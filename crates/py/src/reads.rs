@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Watches the reads of a vector or sketch, which claims them before it draws their noise.
 ///
-/// The first read of a call is logged before its noise is drawn: every other object in the same state would log it, too,
-/// and is refused. The further reads of the call are logged together at its end.
+/// The first read of a call is logged before its noise is drawn: every other object in the same state would log it,
+/// too, and is refused. The further reads of the call are logged together at its end.
 pub(crate) struct ReadWatch {
     watch: Watch,
     call: Mutex<Call>,

@@ -76,7 +76,7 @@ def process(text: str, *arguments: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def said(running: "subprocess.Popen[str]") -> str:
+def output_of(running: "subprocess.Popen[str]") -> str:
     out, err = running.communicate(timeout=60)
     assert running.returncode == 0, err
     return out.strip()
@@ -171,9 +171,9 @@ else:
 
 
 def test_many_releases_after_those_of_another_process(file: Path) -> None:
-    """What is refused was not drawn: the object cannot show it later, nor continue after it."""
+    """A refused release was not drawn: the object cannot show it later, nor continue after it."""
     counter = et.Counter(PLAN, et.SecretKey.load(file), "visits")
-    shown = float(said(process(RIVAL, file, "counter")))
+    shown = float(output_of(process(RIVAL, file, "counter")))
     for _ in range(2):
         with pytest.raises(et.StateError, match="step 1 .* other data"):
             counter.release_many([993])
@@ -201,7 +201,7 @@ def test_reads_after_those_of_another_process(file: Path, sampling: str) -> None
         vector.tick()
         assert len(vector.read(np.array([], np.int64))) == 0
         read, reads = lambda: vector.read(5), lambda: vector.reads
-    said(process(RIVAL, file, sampling))
+    output_of(process(RIVAL, file, sampling))
     for _ in range(3):
         with pytest.raises(et.StateError, match="read 1 .* was made already"):
             read()
@@ -486,7 +486,7 @@ for again in (lambda: noise(key, first).add_next(gradient(1)), counter(key, one)
     except et.StateError as problem:
         print("nothing shows" in str(problem))
 """
-    assert said(process(text, key.expose_bytes().hex(), *states)).split() == ["True", "True"]
+    assert output_of(process(text, key.expose_bytes().hex(), *states)).split() == ["True", "True"]
 
 
 # ---- Several processes and the file
@@ -541,7 +541,7 @@ except et.StateError as problem:
 again.add_next(gradient(2))
 again.add_next(gradient(30))
 """
-    assert said(process(text, file)) == "refused"
+    assert output_of(process(text, file)) == "refused"
     mine = training(key)
     mine.seek(2)
     with pytest.raises(et.StateError, match="step 3"):
@@ -567,7 +567,7 @@ except et.StateError as problem:
         path = file.with_name(f"{way}.key")
         et.SecretKey.generate().save(path)
         running = [process(text, path, rank, way) for rank in range(3)]
-        outcomes[way] = sorted(said(one) for one in running)
+        outcomes[way] = sorted(output_of(one) for one in running)
     assert outcomes == {"ranges": ["done"] * 3, "sums": ["done"] * 3, "gradients": ["done", "refused", "refused"]}
 
 
@@ -614,7 +614,7 @@ late.tick()
     assert "step 1" in process(text, secret.hex(), options).communicate(timeout=60)[1]
     # Next to the named ledger.
     options = {"ledger": str(tmp_path / "store.ledger"), "published_nothing": True}
-    said(process(text, secret.hex(), options))
+    output_of(process(text, secret.hex(), options))
     assert (tmp_path / "store.uses").exists()
     other = tmp_path / "other.key"
     et.SecretKey.generate().save(other)
@@ -749,8 +749,8 @@ try:
 except et.StateError as problem:
     print("refused" if "step 2" in str(problem) else problem)
 """
-    assert said(process(text)) == "went on"
-    assert said(process(text, file)) == "refused"
+    assert output_of(process(text)) == "went on"
+    assert output_of(process(text, file)) == "refused"
 
 
 def test_threads(file: Path) -> None:

@@ -1,7 +1,7 @@
 //! Spellings of persons, groups and items in every format and column type: which are one identity, and which are
 //! refused.
 //!
-//! The tables in `docs/guide/identities.md` are generated from this test.
+//! The tables in `docs/reference/identities.md` are generated from this test.
 
 use arrow_array::types::Int32Type;
 use arrow_array::*;
@@ -355,7 +355,7 @@ fn spellings_have_one_identity_in_every_format() {
 
 /// Compares the tables with those of the guide, or writes them there.
 fn in_the_guide(tables: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/identities.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/identities.md");
     let guide = std::fs::read_to_string(path).unwrap();
     let (begin, end) = ("<!-- spellings -->\n", "<!-- end of spellings -->\n");
     let (before, rest) = guide.split_once(begin).expect("the guide has the place of the tables");
@@ -364,6 +364,6 @@ fn in_the_guide(tables: &str) {
         std::fs::write(path, [before, begin, tables, end, after].concat()).unwrap();
         return;
     }
-    let how = "docs/guide/identities.md is stale: run this test with EVERTALLY_WRITE_SPELLINGS=1, and commit the file";
+    let how = "docs/reference/identities.md is stale: run this test with EVERTALLY_WRITE_SPELLINGS=1, and commit it";
     assert!(written == tables, "{how}");
 }

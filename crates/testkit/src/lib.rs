@@ -162,5 +162,9 @@ impl Moments {
 struct Readme;
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/rust.md")]
+#[doc = include_str!("../../../docs/guide/program/rust.md")]
 struct Guide;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/run/keys.md")]
+struct Keys;

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
         "    --file visits.csv --memory visits.memory\n",
         "  tail -F access.jsonl | evertally feed --url http://127.0.0.1:8801 --stream visits --stdin",
         " --format jsonl \\\n    --memory visits.memory\n\n",
-        "The guide: docs/guide/serve.md"
+        "The guide: docs/guide/run/service.md"
     )
 )]
 pub(super) struct FeedArgs {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
         "Examples:\n",
         "  evertally serve --demo\n",
         "  evertally serve --config /etc/evertally/serve.toml\n\n",
-        "The guide: docs/guide/serve.md"
+        "The guide: docs/guide/run/service.md"
     )
 )]
 pub(super) struct ServeArgs {

@@ -1,7 +1,6 @@
 """Private training of Keras models."""
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ if keras.backend.backend() != "jax":
 import evertally.keras  # noqa: E402
 from keras import layers  # noqa: E402
 
-PAGE = Path(__file__).parents[4] / "docs" / "guide" / "keras.md"
 EXAMPLES, FEATURES, CLASSES = 120, 6, 3
 RNG = np.random.default_rng(5)
 INPUTS = RNG.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
@@ -229,19 +227,6 @@ def test_what_cannot_be_private_is_refused() -> None:
     run.optimizer.iterations.assign(1)
     with pytest.raises(ValueError, match="the optimizer has taken 1 steps, but this run 0"):
         run.step()
-
-
-def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    known = {"inputs": INPUTS, "targets": TARGETS, "test_inputs": INPUTS[:5]}
-    blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 3
-    # Batches of 20, and a run that stops in the middle.
-    blocks = [block.replace("64, 10", "20, 2").replace("batch_size=64", "batch_size=20") for block in blocks]
-    for block in (blocks[0].replace("run.fit()", "run.fit(5)", 1), *blocks[1:]):
-        exec(compile(block, str(PAGE), "exec"), known)
-    run: Any = known["run"]
-    assert run.step_number == run.plan.horizon == 12 and run.epsilon_at(1e-5) <= 2
 
 
 def test_updates_outside_of_the_run_are_refused(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ differentiate through the noise.
 
 **Host or device.** By default the host's CPU makes the noise, as one float32 vector over all leaves, in the order of
 `jax.tree.leaves`, which is then moved to the device. With `on="device"` XLA computes the same bytes where the gradients
-are, and the host provides only the instructions of each step: see `docs/guide/jax.md`. One process must see the whole
-gradient. Leaves of another type get the sum of gradient and noise rounded to their type.
+are, and the host provides only the instructions of each step: see `docs/guide/train/jax-and-keras.md`. One process must
+see the whole gradient. Leaves of another type get the sum of gradient and noise rounded to their type.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@
     run.fit()                                          # all steps of the plan
     model.evaluate(public_inputs, public_targets)      # the model's variables are those after the last step
 
-`docs/guide/training.md` lists the responsibilities of the caller; `docs/guide/keras.md` describes this module.
+`docs/guide/train/choose-a-plan.md` lists the responsibilities of the caller; `docs/guide/train/jax-and-keras.md`
+describes this module.
 """
 
 from __future__ import annotations
