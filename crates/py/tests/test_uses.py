@@ -189,8 +189,8 @@ def test_reads_after_those_of_another_process(file: Path, sampling: str) -> None
         sketch = et.CountSketch(et.plan_sketch(100, rho=0.5, rows=5, width=64), key, "keys")
         sketch.add_many(["a"] * 993)
         sketch.tick()
-        read: Callable[[], et.Reading] = lambda: sketch.estimate("a")
-        reads = lambda: sketch.reads
+        reader: et.CountSketch | et.LazyVector = sketch
+        read: Callable[[], Any] = lambda: sketch.estimate("a")
     else:
         plan = et.plan_lazy(100, rho=0.5, sampling=sampling)  # type: ignore[arg-type]
         vector = et.LazyVector(plan, key, "sums", sums=100, sampling=sampling)  # type: ignore[arg-type]
@@ -200,12 +200,12 @@ def test_reads_after_those_of_another_process(file: Path, sampling: str) -> None
         vector.add(np.full(993, 5))
         vector.tick()
         assert len(vector.read(np.array([], np.int64))) == 0
-        read, reads = lambda: vector.read(5), lambda: vector.reads
+        reader, read = vector, lambda: vector.read(5)
     output_of(process(RIVAL, file, sampling))
     for _ in range(3):
         with pytest.raises(et.StateError, match="read 1 .* was made already"):
             read()
-        assert reads() == 0
+        assert reader.reads == 0
 
 
 def test_releases_that_cannot_be_logged(file: Path) -> None:

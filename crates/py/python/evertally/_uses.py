@@ -30,7 +30,7 @@ def allow_noise_reuse(reason: str) -> Iterator[None]:
     ...
     evertally.StateError: step 1 of the Counter "visits" was issued for other data; ...
     >>> with et.allow_noise_reuse("shows what would be seen"):
-    ...     first_day(121) - first_day(120)
+    ...     round(first_day(121) - first_day(120), 6)
     1.0
     """
     if not isinstance(reason, str) or not reason.strip():

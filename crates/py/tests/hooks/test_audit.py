@@ -77,9 +77,9 @@ class TestAuditRun:
             def __getattr__(self, name: str) -> Any:
                 return getattr(self.noise, name)
 
-            def add_next(self, array: Any) -> Any:
+            def add_next(self, array: Any, examples: int | None = None) -> Any:
                 kept = array.clone()
-                self.noise.add_next(array)
+                self.noise.add_next(array, examples)
                 array.copy_(kept)
 
         run.run.optimizer.noise = Silent(run.run.optimizer.noise)

@@ -74,7 +74,7 @@ def adapted(rank: int, folder: Path) -> None:
     first, second = list(own.loader)[:2]
     own.step(*first)
     before, state = copy.deepcopy(own.state_dict()), own.optimizer.threshold
-    refused, said = (RuntimeError, "rank 1 refuses") if rank == 0 else (ValueError, "numbers of")
+    refused, said = (RuntimeError, "rank 1 refused") if rank == 0 else (ValueError, "numbers of")
     with pytest.raises(refused, match=said):
         own.step(second[0][rank:], second[1], second[2])  # rank 1 lacks one
     after = own.state_dict()

@@ -186,7 +186,7 @@ class TestOptimizer:
             self.private(plan, batches=et.training.Batches(plan, key(), "other run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="another plan, key or name"):
             self.private(plan, batches=et.training.Batches(plan, key(4), "run", examples=EXAMPLES))
-        with pytest.raises(ValueError, match="without sampling"):
+        with pytest.raises(ValueError, match="another plan, key or name"):
             self.private(batches=et.training.Batches(plan, key(), "run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="expected_batch_size is missing"):
             self.private(expected_batch_size=None)
