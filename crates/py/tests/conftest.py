@@ -1,17 +1,28 @@
 """Shared fixtures of the tests."""
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import evertally as et
 
 REPOSITORY = Path(__file__).parents[3]
+
+
+def script(path: Path) -> Any:
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

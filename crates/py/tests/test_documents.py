@@ -1,26 +1,13 @@
 """Every example of the documents runs, and has the output that the page shows."""
 
-import importlib.util
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import REPOSITORY, script
 
-ROOT = Path(__file__).parents[3]
-
-
-def runner() -> Any:
-    """The module docs/run.py."""
-    spec = importlib.util.spec_from_file_location("documents", ROOT / "docs/run.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-documents = runner()
+documents = script(REPOSITORY / "docs/run.py")
 
 # Blocks that cannot run here; `python3 docs/run.py --list` shows them with their reasons. Only ever lowered.
 NOT_RUN = 32
@@ -29,10 +16,7 @@ RUST_FILES = {"docs/adding-a-mechanism.md"}
 
 
 @pytest.mark.parametrize("page", documents.pages())
-def test_page(page: str) -> None:
-    program = os.environ.get("EVERTALLY_BIN")
-    if program is None:
-        pytest.skip("EVERTALLY_BIN is not set")
+def test_page(page: str, program: str) -> None:
     if lacking := documents.missing(page):
         pytest.skip(f"{', '.join(lacking)} is not installed")
     write = os.environ.get("EVERTALLY_WRITE_DOCUMENTS") == "1"
@@ -46,9 +30,9 @@ def test_blocks_that_do_not_run_are_counted() -> None:
 
 
 def test_rust_blocks_are_doc_tests() -> None:
-    doc_tests = (ROOT / "crates/testkit/src/lib.rs").read_text(encoding="utf-8")
+    doc_tests = (REPOSITORY / "crates/testkit/src/lib.rs").read_text(encoding="utf-8")
     for page in documents.pages():
-        blocks = documents.blocks((ROOT / page).read_text(encoding="utf-8"))
+        blocks = documents.blocks((REPOSITORY / page).read_text(encoding="utf-8"))
         if any(block.kind == "rust" for block in blocks) and page not in RUST_FILES:
             assert f"../../../{page}" in doc_tests, f"{page} has Rust blocks: include it in crates/testkit/src/lib.rs"
 

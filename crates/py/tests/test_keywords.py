@@ -1,7 +1,6 @@
 """Signatures, types and help of the functions and objects match the tables of keywords, and the reference page."""
 
 import dataclasses
-import importlib.util
 import inspect
 import re
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import evertally
-from conftest import REPOSITORY
+from conftest import REPOSITORY, script
 from evertally import _functions
 
 PACKAGE = Path(__file__).parents[1]
@@ -19,11 +18,7 @@ PACKAGE = Path(__file__).parents[1]
 
 def keywords() -> Any:
     """All rows of the generator."""
-    spec = importlib.util.spec_from_file_location("generate", PACKAGE / "generate.py")
-    assert spec is not None and spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    return generate.keywords()
+    return script(PACKAGE / "generate.py").keywords()
 
 
 def test_the_functions_are_as_generated() -> None:
