@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import sys
-import tomllib
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +26,16 @@ create-missing = false
 smart-punctuation = false
 default-theme = "light"
 preferred-dark-theme = "navy"
+no-section-label = true
+additional-css = ["site.css"]
+"""
+STYLE = ":root { --content-max-width: 920px; }\n"
+REFERENCES = """# API references
+
+- [Rust: `evertally`](rust/evertally/index.html), the library; module `manual` explains units, keys, states and errors
+- [Rust: `evertally_training`](rust/evertally_training/index.html), noise for private training
+- [Rust: all crates](rust/evertally_publish/index.html): choose another in the list at the left
+- [Python: `evertally`](python-reference/evertally.html)
 """
 
 
@@ -36,13 +45,21 @@ def copy(path, done):
     if path in done or not path.is_file():
         return
     done.add(path)
-    place = SITE / "src" / path.relative_to(ROOT)
+    place = SITE / "src" / in_book(path.relative_to(ROOT).as_posix())
     place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, place)
     if path.suffix == ".md":
-        for target in LINK.findall(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        place.write_text(LINK.sub(lambda link: in_book(link[0]), text), encoding="utf-8")
+        for target in LINK.findall(text):
             if not re.match(r"[a-z]+:", target):
                 copy(path.parent / target, done)
+    else:
+        shutil.copyfile(path, place)
+
+
+def in_book(name):
+    """The name in the book: mdBook publishes README.md as index.html, but leaves links to it as they are."""
+    return re.sub(r"\bREADME\.md$", "index.md", name)
 
 
 def source():
@@ -53,13 +70,16 @@ def source():
     (SITE / "src/docs/SUMMARY.md").unlink()
     summary = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
     placed = re.sub(r"\]\((?!\.\./)", "](docs/", summary).replace("](../", "](")
-    listed = set(re.findall(r"\]\(([^)]+)\)", placed))
+    listed = set(re.findall(r"\]\(([^)]+)\)", placed)) | {"docs/SUMMARY.md"}
+    placed = LINK.sub(lambda link: in_book(link[0]), placed)
     others = sorted(path.relative_to(ROOT).as_posix() for path in done if path.suffix == ".md")
-    rest = [name for name in others if name not in listed and name != "docs/SUMMARY.md"]
-    more = "".join(f"- [{title(ROOT / name)}]({name})\n" for name in rest)
+    rest = [name for name in others if name not in listed]
+    (SITE / "src/references.md").write_text(REFERENCES, encoding="utf-8")
+    placed = placed.replace("# Reference\n\n", "# Reference\n\n- [API references](references.md)\n")
+    more = "".join(f"- [{title(ROOT / name)}]({in_book(name)})\n" for name in rest)
     (SITE / "src/SUMMARY.md").write_text(f"{placed}\n# More\n\n{more}", encoding="utf-8")
     (SITE / "book.toml").write_text(BOOK, encoding="utf-8")
-    tomllib.loads(BOOK)
+    (SITE / "site.css").write_text(STYLE, encoding="utf-8")
 
 
 def title(path):

@@ -122,7 +122,7 @@ fn only_what_helps_is_tried() {
 #[test]
 fn bounds_that_run_out_are_pointed_out() {
     let bench = ready();
-    let says = "so late counts fall behind";
+    let says = "so later counts are too low";
     let plan =
         |more: &[&str]| bench.run(&[&["release", "--config", "visits.toml", "--plan-only"], more].concat()).stdout;
     let whole = plan(&[]);

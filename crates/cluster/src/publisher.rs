@@ -91,7 +91,7 @@ impl Publisher {
                 let place = publisher.once.shown();
                 return Err(usage(format!(
                     "the ledger {place} holds a stream `{name}` under another key or plan; a changed plan is a new \
-                     stream: give another name, checkpoint and sink (its budget then adds to what is already spent)"
+                     stream: give another name, checkpoint and sink (its budget then adds to the budget already spent)"
                 )));
             }
         }

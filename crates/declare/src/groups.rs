@@ -417,7 +417,7 @@ fn declared_twice(first: &[String], second: &[String]) -> Problem {
 }
 
 /// The declared groups.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct GroupFacts {
     /// The columns that name the group.
     pub columns: Vec<String>,

@@ -8,10 +8,10 @@
 use crate::parameter::Parameter::{Grid as GridOf, Scales as ScalesOf};
 use crate::problem::{Problem, sentence};
 use evertally::number::Grid;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A summary of the scales of a stream's groups.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scales {
     /// The smallest scale.
     pub least: f64,

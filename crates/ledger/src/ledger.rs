@@ -319,7 +319,7 @@ impl Ledger {
                      back to the old one, or give another ",
                     differences(&entry.plan_text, &plan_text)
                 );
-                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
+                return Err(usage(sentence![released, NAME, " (its budget then adds to the budget already spent)"]));
             }
             Some(entry) => PublishedHistory::new(entry),
             None => PublishedHistory::default(),
@@ -366,7 +366,7 @@ impl Ledger {
                      permanently must be separate: give another ",
                     stream.name
                 );
-                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
+                return Err(usage(sentence![released, NAME, " (its budget then adds to the budget already spent)"]));
             }
         }
         let digest = self.digest_of(key, stream, stream.last_step)?;
@@ -475,7 +475,7 @@ impl Ledger {
 }
 
 /// Where a release is recorded. Neither value depends on the data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerFacts {
     /// The ledger's identity: copies of a ledger share it, and no other ledgers do.
     pub identity: String,
@@ -508,7 +508,7 @@ fn delegated_error(name: &StreamName, guard: &Delegation) -> PipelineError {
         "stream `{name}` is published by a cluster, whose ledger is {}: continue there, or give another ",
         guard.place
     );
-    usage(sentence![elsewhere, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
+    usage(sentence![elsewhere, NAME, ", checkpoint and sink (its budget then adds to the budget already spent)"])
 }
 
 /// The error for a ledger that was replaced by another one in the same place.
@@ -518,7 +518,7 @@ fn replaced_ledger_error(name: &StreamName, guard: &Delegation) -> PipelineError
          its place. Restore all of it, or give another ",
         guard.place
     );
-    usage(sentence![gone, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
+    usage(sentence![gone, NAME, ", checkpoint and sink (its budget then adds to the budget already spent)"])
 }
 
 /// Writes the records of a run into parts of a store.

@@ -3,10 +3,12 @@
 
 mod measures;
 mod periods;
+mod selection;
 mod wording;
 
 pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
+pub use selection::SelectionFacts;
 
 use crate::bounds::{fall_behind, natural_period};
 use crate::rows::{half_width, own_band, seven_digits, std_error_after};
@@ -22,17 +24,19 @@ use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
 use evertally_declare::view::View;
 use evertally_ledger::ledger::LedgerFacts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The δ at which the report states ε.
 const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
 
 /// The facts of a release that may be published with it: all of them follow from the plan, or from the released values.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
     /// Version of this format.
     pub version: u32,
+    /// The program that made the release, with its version.
+    pub made_with: String,
     /// Title.
     pub title: String,
     /// The stream's name.
@@ -73,7 +77,7 @@ pub struct Report {
     /// The error that the noise adds to the released values.
     pub error: ErrorFacts,
     /// The views shown alongside the released values, in the order in which they are applied.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
     /// Public id of the key.
     pub key_id: String,
@@ -85,7 +89,7 @@ pub struct Report {
 }
 
 /// Streams before this one, from whose last released values it continues.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ContinuationFacts {
     /// The previous stream.
     pub stream: String,
@@ -101,7 +105,7 @@ pub struct ContinuationFacts {
 }
 
 /// The steps.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct HorizonFacts {
     /// Beginning of the first step.
     pub start: String,
@@ -134,79 +138,8 @@ pub enum ReleaseKind {
     Sketch(SketchFacts),
 }
 
-/// How discovered groups are selected: all of it is known before any event is read.
-#[derive(Clone, Debug, Serialize)]
-pub struct SelectionFacts {
-    /// The columns that name the group.
-    pub columns: Vec<String>,
-    /// The released steps after which groups are selected.
-    pub after_steps: Vec<u64>,
-    /// The number of selection steps in the horizon.
-    pub times: u64,
-    /// The distance between two selection steps.
-    pub every: u64,
-    /// The δ that selection adds.
-    pub delta: f64,
-    /// The proven bound on the probability that a unit's own group is shown: at most `delta`.
-    pub failure: f64,
-    /// The same bound for a group of one person who contributes the maximum to it in every period; `None` if the unit
-    /// has no period.
-    pub failure_over_periods: Option<f64>,
-    /// The proven bound on the probability that a group with fewer persons than the floor is shown, whatever they do in
-    /// every period: at most `delta`. `None` without a floor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure_below_floor: Option<f64>,
-    /// Whether only some steps are published, in which case no floor holds for several periods.
-    #[serde(skip)]
-    is_read_in_slots: bool,
-    /// The largest number of groups in which one unit has events.
-    pub new_groups: u64,
-    /// The largest number of events of one unit in a group.
-    pub events_per_group: u64,
-    /// The minimum number of units in a group, except with the same probability; 1 if no floor was set.
-    pub floor: u64,
-    /// The threshold for a released value, in units of the data.
-    pub threshold: f64,
-    /// The sum at which a group is shown with probability ½ at any one selection time.
-    pub shown_half: f64,
-    /// The same for probability 0.95.
-    pub shown_almost: f64,
-}
-
-impl SelectionFacts {
-    /// The facts of a stream's plan; `None` if groups are not discovered.
-    pub fn new(stream: &Stream) -> Option<Self> {
-        let threshold = stream.plan.threshold()?;
-        let (selection, grid) = (threshold.selection(), stream.plan.request().grid());
-        let last_slot = stream.slot_of_row(stream.last_row());
-        let times = selection.times();
-        let number = |multiple: i64| grid.to_f64(multiple.into());
-        Some(Self {
-            columns: stream.columns.labels.clone(),
-            after_steps: times.iter().filter(|slot| *slot <= last_slot).collect(),
-            times: times.iter().count() as u64,
-            every: times.distance(),
-            delta: selection.delta().get(),
-            failure: threshold.failure(),
-            // Periods do not end with publications, so one publication may contain the events of several: then nothing
-            // is promised.
-            failure_over_periods: threshold
-                .failure_over_periods()
-                .map(|own| if stream.is_read_in_slots() { 1.0 } else { own }),
-            failure_below_floor: threshold.failure_of_few(),
-            is_read_in_slots: stream.is_read_in_slots(),
-            new_groups: threshold.new_keys(),
-            events_per_group: threshold.events_per_key(),
-            floor: selection.floor(),
-            threshold: number(threshold.value()),
-            shown_half: number(threshold.shown_half()),
-            shown_almost: number(threshold.shown_almost()),
-        })
-    }
-}
-
 /// The table of a sketch, and the queries that it answers.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SketchFacts {
     /// The kind of sketch.
     pub kind: String,
@@ -217,7 +150,7 @@ pub struct SketchFacts {
     /// The columns that name the item.
     pub key_columns: Vec<String>,
     /// The source of its hash functions; null if nothing is hashed.
-    pub hashing: Option<&'static str>,
+    pub hashing: Option<String>,
     /// Largest standard error of one cell.
     pub max_cell_std_error: f64,
     /// The queries, in words.
@@ -240,7 +173,7 @@ pub struct SketchFacts {
 }
 
 /// Who is protected.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct UnitFacts {
     /// The privacy unit in words.
     pub unit: String,
@@ -274,7 +207,7 @@ pub struct UnitFacts {
 }
 
 /// The noise of the mechanism.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct NoiseFacts {
     /// Its distribution.
     pub law: String,
@@ -297,7 +230,7 @@ pub struct NoiseFacts {
 }
 
 /// The guarantee that the noise gives.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct GuaranteeFacts {
     /// ε, if the guarantee is pure ε-differential privacy.
     pub pure_epsilon: Option<f64>,
@@ -311,7 +244,7 @@ pub struct GuaranteeFacts {
 }
 
 /// One point of a curve of (ε, δ).
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct EpsilonAtDelta {
     /// δ.
     pub delta: f64,
@@ -320,7 +253,7 @@ pub struct EpsilonAtDelta {
 }
 
 /// The error that the noise adds to the released values; for the group with the greatest scale, if scales differ.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ErrorFacts {
     /// Largest standard error of a step, in units of the data.
     pub max_std_error: f64,
@@ -336,7 +269,7 @@ pub struct ErrorFacts {
 }
 
 /// A band: intervals that hold at all steps of a group at once. It depends only on the plan.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct BandFacts {
     /// Half its width in standard errors; missing if it differs from step to step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -348,6 +281,9 @@ pub struct BandFacts {
 }
 
 impl Report {
+    /// The version of the format.
+    pub const VERSION: u32 = 1;
+
     /// The report of a stream that is released with this key.
     pub fn new(stream: &Stream, key: &SecretKey, released: ReleaseKind) -> Self {
         Self::with_key_id(stream, key.id().to_string(), released)
@@ -373,7 +309,8 @@ impl Report {
         let norms = plan.mechanism().column_norms();
         let exact = plan.mechanism().exact_l2_squared().filter(|_| plan.exact_accounting());
         Self {
-            version: 1,
+            version: Self::VERSION,
+            made_with: concat!("evertally ", env!("CARGO_PKG_VERSION")).to_owned(),
             title: stream.title.clone(),
             stream: stream.name.to_string(),
             quantity: stream.quantity(),

@@ -122,7 +122,7 @@ impl ClusterWork {
                 if present.is_some_and(|present| present.present != groups) {
                     return Err(usage(
                         "the stream began without some of these groups, and on a cluster no groups can join: name the \
-                         groups that it has, or use another name (its budget then adds to the amount already spent)",
+                         groups that it has, or use another name (its budget then adds to the budget already spent)",
                     ));
                 }
                 let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;

@@ -163,7 +163,7 @@ impl StreamDigest {
                      the same noise would reveal the difference exactly. Restore the data, or give another ",
                     self.name
                 );
-                Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
+                Err(usage(sentence![released, NAME, " (its budget then adds to the budget already spent)"]))
             }
         }
     }
@@ -183,7 +183,7 @@ impl StreamDigest {
             self.name,
             self.past.last()
         );
-        Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
+        Err(usage(sentence![released, NAME, " (its budget then adds to the budget already spent)"]))
     }
 
     /// The digest of the steps closed so far.

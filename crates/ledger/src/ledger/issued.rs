@@ -119,5 +119,5 @@ pub(super) fn issued_by(name: &StreamName, by: Issuer) -> PipelineError {
          difference: give another ",
         by.in_words()
     );
-    usage(sentence![issued, NAME, " (its budget then adds to what is already spent)"])
+    usage(sentence![issued, NAME, " (its budget then adds to the budget already spent)"])
 }

@@ -71,7 +71,7 @@ impl Ledger {
                  another ",
                 by.in_words()
             );
-            return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
+            return Err(usage(sentence![released, NAME, " (its budget then adds to the budget already spent)"]));
         }
         match self.issuer_of(name) {
             Some(other) if other != by => Err(issued_by(name, other)),
@@ -89,7 +89,7 @@ impl Ledger {
             (true, true) => Ok(()),
             (true, false) => Err(usage(format!(
                 "the noise of stream `{}` under this plan was already issued: restore the last state of the object \
-                 that issued it, or give another name (its budget then adds to what is already spent)",
+                 that issued it, or give another name (its budget then adds to the budget already spent)",
                 claim.name
             ))),
             (false, true) => Err(usage(format!(

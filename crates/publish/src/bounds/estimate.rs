@@ -85,7 +85,7 @@ impl ContributionEstimate {
         EstimatedNumber { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
     }
 
-    /// Cells with fewer persons cannot be told apart from empty ones.
+    /// Cells with fewer persons are lost in the noise.
     pub fn least_seen(&self) -> f64 {
         self.least_seen
     }

@@ -25,11 +25,12 @@ pub fn fall_behind(request: &PlanRequest, period: &str) -> Option<Sentence> {
     let (events, gap, steps) = (bounds.max_events, bounds.min_gap.unwrap_or(1), request.horizon());
     let last = (events - 1).saturating_mul(gap).saturating_add(1);
     let of = if request.is_unbounded() { "of a count without end".to_owned() } else { format!("of {steps}") };
+    let bound = if events == 1 { "1 event".to_owned() } else { format!("{events} events") };
     (last < steps).then(|| {
         sentence![
             format!(
-                "the bound of {events} events holds for the whole history: a person with an event in every step is \
-                  counted only through step {last} {of}, so late counts fall behind, like a slowdown that never was; "
+                "the bound of {bound} holds for the whole history: a person with an event in every step is \
+                  counted only through step {last} {of}, so later counts are too low and the series seems to level off; "
             ),
             (Per, period.to_owned()),
             " restarts the bound in each period"

@@ -4,10 +4,10 @@ use evertally::mechanism::MechanismName;
 use evertally_declare::measures::parts::Part;
 use evertally_declare::stream::{Stream, reading_in_words};
 use evertally_declare::words::{at_most, short};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Several measures, and the parts whose sums they need.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureFacts {
     /// The measures as they were declared, with their weights.
     pub measures: Vec<String>,
@@ -18,7 +18,7 @@ pub struct MeasureFacts {
 }
 
 /// One part of the sums.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartFacts {
     /// The summed part.
     pub part: String,

@@ -5,7 +5,7 @@ use evertally::privacy::conversions::epsilon_of_zcdp;
 use evertally::privacy::{Delta, Rho};
 use evertally_declare::stream::Stream;
 use evertally_declare::words::at_most;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The numbers of active periods in the rows: one day, a week, a month and a year of days.
 const ACTIVE_PERIODS: [u64; 4] = [1, 7, 30, 365];
@@ -13,7 +13,7 @@ const ACTIVE_PERIODS: [u64; 4] = [1, 7, 30, 365];
 const DELTA: f64 = 1e-6;
 
 /// The guarantee for people who are active for longer than the one period of the unit.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct PeriodFacts {
     /// The period in words.
     pub period: String,
@@ -24,7 +24,7 @@ pub struct PeriodFacts {
 }
 
 /// The guarantee for a person who is active in several periods.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ActiveFacts {
     /// The number of periods.
     pub periods: u64,

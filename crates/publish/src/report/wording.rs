@@ -125,7 +125,7 @@ impl Report {
                 "| items | by {}, with a separate count for every possible item |",
                 plain(&sketch.key_columns.join(", "))
             )?;
-            let size = match (sketch.rows, sketch.width, sketch.hashing) {
+            let size = match (sketch.rows, sketch.width, &sketch.hashing) {
                 (Some(rows), Some(width), Some(by)) => format!(" of {rows} rows of {width} cells, hashed by {by}"),
                 _ => String::new(),
             };
@@ -393,7 +393,7 @@ impl Report {
         if let Some(says) = &self.unit.late_counts {
             writeln!(out, "Late counts: {says}.\n")?;
         }
-        writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
+        writeln!(out, "Made with {}.", self.made_with)
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn print_table(setup: &BoundsSetup, estimate: &ContributionEstimate, 
     let few = short(estimate.least_seen());
     writeln!(
         out,
-        "fewer than about {few} people with this many events cannot be told apart from none; their loss is not \
+        "fewer than about {few} people with this many events are lost in the noise; their loss is not \
          estimated\n"
     )?;
     writeln!(out, "{}", table(&choices.in_all))?;

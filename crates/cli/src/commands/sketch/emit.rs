@@ -213,7 +213,7 @@ fn facts(setup: &SketchSetup, questions: &Questions, off: AnswerError) -> Result
         rows: setup.rows.map(Table::rows),
         width: setup.rows.map(Table::width),
         key_columns: setup.stream.columns.labels.clone(),
-        hashing: setup.rows.map(|_| "functions known only to holders of the secret key"),
+        hashing: setup.rows.map(|_| "functions known only to holders of the secret key".to_owned()),
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
         collision_std_error: off.collisions,
