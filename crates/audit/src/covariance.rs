@@ -17,6 +17,7 @@ use crate::linear::{Cholesky, column, dot};
 use crate::promise::Promise;
 use crate::tails::{chi_square_tail, normal_tail};
 use evertally::mechanism::Matrix;
+use evertally::number::power;
 
 /// The maximum number of steps whose covariance is computed: all steps, or this many, spread evenly.
 const MAX_STEPS: usize = 64;
@@ -53,8 +54,8 @@ pub(crate) struct Verdict {
 pub(crate) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
     let [second, fourth, sixth] = law.moments();
     let variance = fourth - second * second;
-    let third = sixth - 3.0 * fourth * second + 2.0 * second.powi(3);
-    third / variance.powf(1.5) / paths.sqrt() <= 0.04
+    let third = sixth - 3.0 * fourth * second + 2.0 * power(second, 3);
+    third / libm::pow(variance, 1.5) / paths.sqrt() <= 0.04
 }
 
 impl Moments {
@@ -96,7 +97,7 @@ impl Moments {
         let shared = squares.times(&squares.transpose());
         let places = (0..self.steps.len()).flat_map(|s| (0..=s).map(move |t| (s, t)));
         let entries = smallest(places.map(|(s, t)| {
-            let variance = c.row(s)[s] * c.row(t)[t] + c.row(s)[t].powi(2) + cumulant * shared.row(s)[t];
+            let variance = c.row(s)[s] * c.row(t)[t] + power(c.row(s)[t], 2) + cumulant * shared.row(s)[t];
             p(seen.row(s)[t] - c.row(s)[t], variance)
         }));
 
@@ -106,13 +107,13 @@ impl Moments {
         let (mut own, mut fourths) = (0.0, 0.0);
         let nodes = smallest(directions.iter().enumerate().map(|(n, u)| {
             let h: Vec<f64> = (0..directions.len()).map(|m| dot(u, transposed.row(m))).collect();
-            let fourth: f64 = h.iter().map(|h| h.powi(4)).sum();
+            let fourth: f64 = h.iter().map(|h| power(*h, 4)).sum();
             own += h[n] * h[n];
             fourths += fourth;
             if h[n] < 1e-9 {
                 return 1.0; // no chosen step reads it
             }
-            p(quadratic(u, &seen) - h[n], 2.0 * h[n].powi(2) + cumulant * fourth)
+            p(quadratic(u, &seen) - h[n], 2.0 * power(h[n], 2) + cumulant * fourth)
         }));
 
         // B = C⁻¹. Row i of D is (Ĉ C⁻¹ - 1)_i, as C⁻¹ is symmetric.
@@ -126,7 +127,7 @@ impl Moments {
         let square: f64 = (0..count).map(|i| (0..count).map(|j| d[i][j] * d[j][i]).sum::<f64>()).sum();
         let free = (count * (count + 1)) as f64;
         let mean = 0.5 * (free + cumulant * own);
-        let variance = 0.5 * (2.0 * free + 4.0 * cumulant * own + cumulant.powi(2) * fourths);
+        let variance = 0.5 * (2.0 * free + 4.0 * cumulant * own + power(cumulant, 2) * fourths);
         let whole = chi_square_tail(self.paths * square * mean / variance, 2.0 * mean * mean / variance);
         Verdict { means, entries, nodes, scale, whole }
     }

@@ -12,6 +12,7 @@
 //! The dither makes the series finite: a normal approximation is not used anywhere, however coarse the noise.
 
 use evertally::noise::DiscreteLaw;
+use evertally::number::power;
 use std::f64::consts::PI;
 
 /// The law of one node variable, in steps of the noise grid.
@@ -80,7 +81,7 @@ impl NodeLaw {
                 let t = t - 2.0 * PI * (t / (2.0 * PI)).round();
                 let most = if self.parameter > 20.0 { 0 } else { 3 };
                 let at = |t: f64| -> f64 {
-                    let term = |m| libm::exp(-self.parameter * (t - 2.0 * PI * f64::from(m)).powi(2) / 2.0);
+                    let term = |m| libm::exp(-self.parameter * power(t - 2.0 * PI * f64::from(m), 2) / 2.0);
                     (-most..=most).map(term).sum()
                 };
                 if most == 0 { at(t) } else { at(t) / at(0.0) }
@@ -111,15 +112,15 @@ impl NodeLaw {
         if self.deviation() > COARSE {
             let p = self.parameter;
             return match self.law {
-                DiscreteLaw::Laplace(_) => [2.0 * p * p, 24.0 * p.powi(4), 720.0 * p.powi(6)],
-                DiscreteLaw::Gaussian(_) => [p, 3.0 * p * p, 15.0 * p.powi(3)],
+                DiscreteLaw::Laplace(_) => [2.0 * p * p, 24.0 * power(p, 4), 720.0 * power(p, 6)],
+                DiscreteLaw::Gaussian(_) => [p, 3.0 * p * p, 15.0 * power(p, 3)],
             };
         }
         let (mut mass, mut moments) = (1.0, [0.0; 3]);
         for k in (1..=self.reach(80.0) as u64).map(|k| k as f64) {
             let weight = 2.0 * libm::exp(self.log_weight(k));
             mass += weight;
-            moments.iter_mut().zip([2, 4, 6]).for_each(|(m, power)| *m += weight * k.powi(power));
+            moments.iter_mut().zip([2, 4, 6]).for_each(|(m, order)| *m += weight * power(k, order));
         }
         moments.map(|m| m / mass)
     }
@@ -169,14 +170,14 @@ impl SumLaw {
         let grouped = grouped(weights);
         let largest = grouped.iter().map(|(w, _)| *w).fold(0.0, f64::max);
         let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
-        let reach = 12.0 * (norm * law.deviation()).hypot(dither) + largest * law.reach(40.0);
+        let reach = 12.0 * libm::hypot(norm * law.deviation(), dither) + largest * law.reach(40.0);
         let dither = dither.max(9.0 * reach / (PI * MOST_TERMS));
         let terms = (9.0 * reach / (PI * dither)).ceil() as u32;
         let coefficient = |k: u32| {
             let t = f64::from(k) * PI / reach;
-            let mut product = libm::exp(-(dither * t).powi(2) / 2.0);
+            let mut product = libm::exp(-power(dither * t, 2) / 2.0);
             for (weight, times) in &grouped {
-                product *= law.characteristic(weight * t).powi(*times);
+                product *= power(law.characteristic(weight * t), *times);
                 if product.abs() < 1e-20 {
                     return 0.0;
                 }

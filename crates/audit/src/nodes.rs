@@ -8,6 +8,7 @@ use crate::linear::column;
 use crate::privacy::sparse;
 use crate::promise::Promise;
 use crate::tails::chi_square_tail;
+use evertally::number::power;
 
 /// The minimum expected frequency of a cell.
 const MIN_EXPECTED: f64 = 50.0;
@@ -57,7 +58,7 @@ impl NodeTable {
         }
         let Some(last) = cells.last_mut() else { return (1.0, 0) };
         *last = (last.0 + open.0, last.1 + open.1);
-        let statistic: f64 = cells.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected).sum();
+        let statistic: f64 = cells.iter().map(|(seen, expected)| power(seen - expected, 2) / expected).sum();
         let p = if cells.len() < 2 { 1.0 } else { chi_square_tail(statistic, (cells.len() - 1) as f64) };
         (p, cells.len())
     }

@@ -13,6 +13,7 @@
 //! - **Quantiles of beta laws.** `inv_beta_reg` does not terminate (1 of 10⁷ trials at level 0.3), or is off by a
 //!   thousandth of a deviation (999,999 of 10⁶). [`at_least`] bisects.
 
+use evertally::number::power;
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal};
 
 /// P(Z ≤ x) of the standard normal law.
@@ -44,7 +45,7 @@ pub(crate) fn binomial_at_least(count: u64, trials: u64, p: f64) -> f64 {
         return 1.0;
     }
     let (mean, variance) = (trials as f64 * p, trials as f64 * p * (1.0 - p));
-    if variance >= WIDE && (count as f64 - mean).powi(2) <= variance {
+    if variance >= WIDE && power(count as f64 - mean, 2) <= variance {
         return 0.5;
     }
     Binomial::new(p, trials).expect("a probability").sf(count - 1)

@@ -1,7 +1,9 @@
 //! The commands of a publisher and of an operator; `lab` has those for research.
 
+mod about;
 mod bounds;
 mod budget;
+mod deployment_record;
 mod feed;
 mod interval;
 mod key;
@@ -17,14 +19,22 @@ use crate::lab::Lab;
 use crate::stream::{ReleaseFlags, SketchFlags};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::io::Write;
 
 /// Differentially private continual release: running counts and sums of a sensitive event stream, published step by
 /// step under one guarantee for the whole history.
 #[derive(Parser, Debug)]
-#[command(name = "evertally", version, max_term_width = 110, mut_subcommands(hide_short_form))]
+#[command(name = "evertally", max_term_width = 110, mut_subcommands(hide_short_form))]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct CommandLine {
+    /// Print the version.
+    #[arg(short = 'V', long)]
+    version: bool,
+    /// With `--version`: also commit, target, compiler and instruction set.
+    #[arg(short, long, requires = "version")]
+    verbose: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 /// The commands in the order of use: prepare, publish, serve, research.
@@ -45,12 +55,19 @@ enum Command {
     Sketch(Box<SketchFlags>),
     /// Query a time range of a released history: totals, ratios, shares, with intervals.
     Interval(interval::IntervalArgs),
+    /// Export a report as an entry of the public registry of differential privacy deployments.
+    DeploymentRecord(Box<deployment_record::DeploymentRecordArgs>),
     /// Run a service: events in over HTTP, releases out on schedule, with a page to watch.
     Serve(serve::ServeArgs),
     /// Manage the tokens for writing to a service, reading from it and operating it.
     Token(token::TokenArgs),
     /// Send the new rows of a file, a folder or standard input to a service, each row once.
     Feed(feed::FeedArgs),
+    /// Print a script that completes the words of this program in a shell.
+    Completions(about::CompletionsArgs),
+    /// Write manual pages into a folder.
+    #[command(hide = true)]
+    Man(about::ManArgs),
     /// Compare mechanisms, draw their noise and audit their promises, for research.
     #[command(subcommand)]
     Lab(Lab),
@@ -66,9 +83,12 @@ fn hide_short_form(command: clap::Command) -> clap::Command {
 }
 
 impl CommandLine {
-    /// Runs the chosen subcommand.
+    /// Runs the chosen subcommand, or prints the version.
     pub fn run(self) -> Result<()> {
-        match self.command {
+        let Some(command) = self.command else {
+            return Ok(writeln!(std::io::stdout().lock(), "{}", about::version(self.verbose))?);
+        };
+        match command {
             Command::Plan(args) => args.run(),
             Command::Key(args) => args.run(),
             Command::Budget(args) => args.run(),
@@ -76,9 +96,12 @@ impl CommandLine {
             Command::Release(args) => release::run(*args),
             Command::Sketch(args) => sketch::run(*args),
             Command::Interval(args) => args.run(),
+            Command::DeploymentRecord(args) => args.run(),
             Command::Serve(args) => args.run(),
             Command::Token(args) => args.run(),
             Command::Feed(args) => args.run(),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
             Command::Lab(lab) | Command::Short(lab) => lab.run(),
         }
     }

@@ -7,6 +7,7 @@ mod compare;
 mod figure;
 mod figures;
 mod mechanisms;
+mod npy;
 mod simulate;
 
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! The parts of the `evertally` program.
+//! The parts of the `evertally` program. [`run`] is the whole program, for its executable and for the Python package.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -9,3 +9,21 @@ mod lab;
 pub mod progress;
 mod searched;
 pub mod stream;
+
+use clap::Parser;
+use std::ffi::OsString;
+
+/// Runs the program with its arguments, of which the first is its name. Returns the exit status: 0 for success, also if
+/// the reader of the output has gone away; otherwise the status of [`failure::exit_status`], after an error on stderr.
+///
+/// Ends the process for `--help`, `--version` and arguments that clap refuses.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    match commands::CommandLine::parse_from(arguments).run() {
+        Ok(()) => 0,
+        Err(error) if failure::is_broken_pipe(&error) => 0,
+        Err(error) => {
+            eprintln!("error: {}", failure::worded(&error));
+            failure::exit_status(&error)
+        }
+    }
+}

@@ -308,9 +308,12 @@ fn a_release_is_not_lost_in_a_closed_standard_output() {
         assert!(reply.contains("standard output: it is closed"), "{reply}");
         assert_eq!(bench.read("my.key.ledger"), ledger, "nothing was recorded");
     }
-    let (code, reply) = shell("> /dev/full");
-    assert_eq!(code, 1, "{reply}");
-    assert!(reply.contains("recorded, but not written") && reply.contains("the output will be the same"), "{reply}");
+    if cfg!(target_os = "linux") {
+        let (code, reply) = shell("> /dev/full");
+        assert_eq!(code, 1, "{reply}");
+        let is_explained = reply.contains("recorded, but not written") && reply.contains("the output will be the same");
+        assert!(is_explained, "{reply}");
+    }
     // A closed pipe is not a success either: the release is recorded, but nobody has it.
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(bench.folder())

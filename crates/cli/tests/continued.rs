@@ -376,7 +376,7 @@ fn a_stream_is_extended_behind_its_horizon() {
 }
 
 /// Rows on standard output have a header once, and again if nobody received them.
-#[cfg(unix)]
+#[cfg(target_os = "linux")] // /dev/full
 #[test]
 fn rows_on_standard_output_are_not_lost() {
     let bench = days();

@@ -146,9 +146,9 @@ fn simulate_repeats_itself_and_reaches_single_steps() {
 
 /// A matrix in the order of the file: columns first.
 fn columns(bench: &Bench, file: &str, paths: usize) -> Vec<Vec<f64>> {
-    let npy = npyz::NpyFile::new(std::fs::File::open(bench.path(file)).unwrap()).unwrap();
-    assert_eq!((npy.order(), npy.shape()[0]), (npyz::Order::Fortran, paths as u64));
-    npy.into_vec::<f64>().unwrap().chunks(paths).map(<[f64]>::to_vec).collect()
+    let (header, entries) = bench.matrix(file);
+    assert!(header.contains(&format!("'fortran_order': True, 'shape': ({paths}, ")), "{header}");
+    entries.chunks(paths).map(<[f64]>::to_vec).collect()
 }
 
 /// For every sampling method and up to the longest horizon, lazy draws have the stated variance and repeat at a

@@ -68,7 +68,19 @@ fn the_help_of_the_program_lists_lab_and_hides_the_short_forms() {
         assert_eq!(
             commands,
             [
-                "plan", "key", "budget", "bounds", "release", "sketch", "interval", "serve", "token", "feed", "lab",
+                "plan",
+                "key",
+                "budget",
+                "bounds",
+                "release",
+                "sketch",
+                "interval",
+                "deployment-record",
+                "serve",
+                "token",
+                "feed",
+                "completions",
+                "lab",
                 "help"
             ]
         );

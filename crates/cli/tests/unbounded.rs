@@ -48,8 +48,7 @@ fn simulated_noise_has_the_planned_variance() {
         ["simulate", "--unbounded", "--horizon", "300", "--rho", "0.5", "--paths", "4000", "--at", "1,16,17,300"];
     let made = bench.run(&[&arguments[..], &["--test-seed", "7", "--out", "m.npy"]].concat());
     assert_eq!(made.code, 0, "{}", made.stderr);
-    let bytes = std::fs::read(bench.path("m.npy")).unwrap();
-    let values: Vec<f64> = npyz::NpyFile::new(&bytes[..]).unwrap().into_vec().unwrap();
+    let (_, values) = bench.matrix("m.npy");
     let plan = PlanRequest::unbounded(Budget::Zcdp(Rho::new(0.5).unwrap()));
     let plan = plan.plan().unwrap();
     for (column, step) in [1u64, 16, 17, 300].into_iter().enumerate() {

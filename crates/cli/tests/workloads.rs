@@ -152,8 +152,7 @@ fn simulated_releases_reveal_what_the_budget_allows() {
         "noise.npy",
     ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let file = std::fs::File::open(bench.path("noise.npy")).unwrap();
-    let entries: Vec<f64> = npyz::NpyFile::new(file).unwrap().into_vec().unwrap();
+    let (_, entries) = bench.matrix("noise.npy");
     let releases = nalgebra::DMatrix::from_row_slice(PATHS, STEPS, &entries);
     let covariance = releases.transpose() * &releases / PATHS as f64;
     let inverse = covariance.try_inverse().unwrap();

@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "creates complete files atomically, by hard links")]
 
 use evertally_declare::error::{Context, PipelineError, Result, failure};
+use evertally_ledger::disk::flush;
+use evertally_ledger::platform;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -47,8 +49,9 @@ impl WriteOnceFolder {
     /// Opens a folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If it cannot be created, or on a [system](platform) where records are not protected.
     pub fn open(folder: &Path) -> Result<Self> {
+        platform::check()?;
         std::fs::create_dir_all(folder).context(format_args!("cannot make the folder {}", folder.display()))?;
         Ok(Self { folder: folder.to_owned() })
     }
@@ -65,14 +68,14 @@ impl WriteOnceFolder {
         std::fs::create_dir_all(parent)?;
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(parent)?; // only its owner may read it
         file.write_all(bytes)?;
-        file.as_file().sync_all()?;
+        flush(file.as_file())?;
         Ok(file.into_temp_path())
     }
 
     fn sync(&self, name: &str) -> Result<()> {
         let path = self.path(name);
         for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.folder)) {
-            File::open(folder)?.sync_all()?;
+            flush(&File::open(folder)?)?;
         }
         Ok(())
     }

@@ -622,6 +622,7 @@ mod live {
     }
 
     /// The key's own ledger knows where the other ledger is, and its last step.
+    #[cfg(unix)] // it runs `cp`
     #[test]
     fn a_ledger_that_is_elsewhere_older_or_lacks_a_part_is_refused() {
         let (mut dice, work) = (Dice(5), work(&declarations()[3]));

@@ -217,7 +217,7 @@ fn of_float(value: f64, bits: u32, scratch: &mut String) -> Result<Option<&str>,
     if value.is_nan() {
         return Ok(None);
     }
-    if value.abs() >= f64::from(bits).exp2() {
+    if value.abs() >= libm::exp2(f64::from(bits)) {
         return Err(InexactId::Float { bits });
     }
     if value.fract() == 0.0 {

@@ -1,5 +1,7 @@
 //! Numbers and names in sentences.
 
+use evertally::number::power;
+
 /// Longest piece of offending text that a message repeats, in characters.
 const QUOTED_CHARS: usize = 40;
 
@@ -36,7 +38,7 @@ pub fn short(x: f64) -> String {
     if x == 0.0 || !(1e-3..1e7).contains(&x.abs()) {
         return if x == 0.0 { "0".into() } else { format!("{x:.3e}") };
     }
-    let digits = (3 - x.abs().log10().floor() as i32).max(0) as usize;
+    let digits = (3 - libm::log10(x.abs()).floor() as i32).max(0) as usize;
     let text = format!("{x:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -60,7 +62,7 @@ pub fn at_most(x: f64) -> String {
     if exact.len() <= 5 {
         return exact;
     }
-    let scale = 10f64.powi(3 - x.abs().log10().floor() as i32);
+    let scale = power(10.0, 3 - libm::log10(x.abs()).floor() as i32);
     let text = short((x * scale).ceil() / scale);
     // The product is rounded, and the scale overflows if x is tiny.
     if text.parse().is_ok_and(|shown: f64| shown >= x) { text } else { short(x * (1.0 + 1e-3)) }
@@ -68,14 +70,14 @@ pub fn at_most(x: f64) -> String {
 
 /// The number with this many decimals, never below it.
 pub fn rounded_up(x: f64, decimals: usize) -> String {
-    let unit = 10f64.powi(-(decimals as i32));
+    let unit = power(10.0, -(decimals as i32));
     let text = format!("{x:.decimals$}");
     if text.parse().is_ok_and(|shown: f64| shown < x) { format!("{:.decimals$}", x + 0.75 * unit) } else { text }
 }
 
 /// The number with this many decimals, never above it.
 pub fn rounded_down(x: f64, decimals: usize) -> String {
-    let unit = 10f64.powi(-(decimals as i32));
+    let unit = power(10.0, -(decimals as i32));
     let text = format!("{x:.decimals$}");
     if text.parse().is_ok_and(|shown: f64| shown > x) { format!("{:.decimals$}", x - 0.75 * unit) } else { text }
 }

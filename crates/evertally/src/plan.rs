@@ -46,6 +46,7 @@ pub use unbounded::{LOOKED_AT, largest_ratio};
 use crate::Result;
 use crate::mechanism::{Criterion, Mechanism, RowLaw, Workload};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
+use crate::number::power;
 use std::sync::{Arc, Mutex};
 
 /// A finished plan; see the [module](self).
@@ -309,10 +310,10 @@ impl Plan {
         }
         // A Laplace variable of variance v has the fourth cumulant 3 v².
         let fourth = match self.mechanism.row_law(step) {
-            RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| weight.powi(4) * *count as f64).sum(),
-            RowLaw::Like { norm_squared, terms } => norm_squared.powi(2) / terms as f64,
+            RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| power(*weight, 4) * *count as f64).sum(),
+            RowLaw::Like { norm_squared, terms } => power(norm_squared, 2) / terms as f64,
         };
-        NoiseMoments { variance, fourth: 3.0 * self.node_variance.powi(2) * fourth }
+        NoiseMoments { variance, fourth: 3.0 * power(self.node_variance, 2) * fourth }
     }
 
     /// The root of the mean variance over the steps; infinite without an end.

@@ -7,6 +7,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the module that writes files")]
 
+use crate::platform;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -160,7 +161,7 @@ impl Disk for RealDisk {
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        flush(&File::open(path)?)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -172,7 +173,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+        if cfg!(unix) { flush(&File::open(folder)?) } else { Ok(()) }
     }
 }
 
@@ -180,8 +181,11 @@ impl Disk for RealDisk {
 /// before this returns.
 ///
 /// # Errors
-/// If a step fails; before the rename, the file is unchanged.
+/// If a step fails; before the rename, the file is unchanged. On a [system](platform) where files are not protected.
 pub fn replace(disk: &dyn Disk, path: &Path, access: &Access, contents: &mut dyn Read) -> io::Result<()> {
+    if let Some(refusal) = platform::refusal() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, refusal));
+    }
     let temporary = sibling(path, "tmp");
     // Left by an interrupted run. Nobody else writes here, because the caller holds the lock.
     if disk.len(&temporary)?.is_some() {
@@ -210,6 +214,38 @@ pub fn append_durably(disk: &dyn Disk, path: &Path, len: u64, contents: &mut dyn
     }
     disk.append(path, contents)?;
     disk.sync(path)
+}
+
+/// Flushes an open file or folder to disk.
+///
+/// # Errors
+/// If that fails.
+pub fn flush(file: &File) -> io::Result<()> {
+    file.sync_all().map_err(|error| explained(error, cfg!(target_vendor = "apple")))
+}
+
+/// Explains the refusal of `F_FULLFSYNC`, by which Apple's systems flush a file: network volumes and some external ones
+/// do not support it (`EINVAL`, `ENOTTY`, `ENOTSUP`).
+fn explained(error: io::Error, is_apple: bool) -> io::Error {
+    if !is_apple || !matches!(error.raw_os_error(), Some(22 | 25 | 45)) {
+        return error;
+    }
+    let problem = "this volume cannot flush files to its disk (F_FULLFSYNC): keep keys and records on a local volume";
+    io::Error::new(error.kind(), format!("{problem} ({error})"))
+}
+
+/// An absolute path without links, so that one file always has one name. The file need not exist.
+///
+/// # Errors
+/// If the path is empty, or relative and the working directory is unknown.
+pub fn one_name_of(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let folder = std::fs::canonicalize(folder_of(&path));
+    Ok(match (std::fs::canonicalize(&path), folder, path.file_name()) {
+        (Ok(existing), _, _) => existing,
+        (_, Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    })
 }
 
 /// The hidden file `.NAME.ENDING` next to a file.
@@ -251,5 +287,25 @@ mod tests {
         assert_eq!(RealDisk.read(&path).unwrap().unwrap(), b"throat");
         assert!(append_durably(&RealDisk, &path, 7, &mut &b"!"[..]).is_err());
         assert_eq!(RealDisk.read(&folder.path().join("none")).unwrap(), None);
+    }
+
+    #[test]
+    fn volumes_that_cannot_flush_are_named() {
+        let shown = |code, is_apple| explained(io::Error::from_raw_os_error(code), is_apple).to_string();
+        assert!(shown(45, true).contains("keep keys and records on a local volume"), "{}", shown(45, true));
+        assert!(!shown(45, false).contains("volume") && !shown(5, true).contains("volume"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_keeps_its_name_when_it_is_created() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        RealDisk.create_folder(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let before = one_name_of(&link.join("a")).unwrap();
+        std::fs::write(link.join("a"), "").unwrap();
+        assert_eq!(before, one_name_of(&link.join("a")).unwrap());
+        assert_eq!(before, real.canonicalize().unwrap().join("a"));
     }
 }

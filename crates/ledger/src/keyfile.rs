@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "the folder of a new key")]
 
 use crate::disk::{Access, RealDisk, folder_of, replace};
+use crate::platform;
 use evertally::noise::SecretKey;
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::problem::{SentencePart, sentence};
@@ -35,6 +36,7 @@ pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
 /// # Errors
 /// If the file exists, or cannot be written.
 pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
+    platform::check()?;
     if path.exists() {
         return Err(key_exists_error(path));
     }
@@ -50,7 +52,11 @@ pub(crate) fn key_exists_error(path: &Path) -> PipelineError {
 }
 
 /// Reads a key file.
+///
+/// # Errors
+/// If it does not exist, others can read it, or it is not a key; and on a [system](platform) where it is not protected.
 pub fn read(path: &Path) -> Result<SecretKey> {
+    platform::check()?;
     let shown = path.display();
     // Only files are opened: a pipe without a writer would block forever.
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {

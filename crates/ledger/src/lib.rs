@@ -7,6 +7,7 @@
 //! | [`noise_log`] | for which data each step of noise was issued, so that it is never used for other data |
 //! | [`planner`] | plans; factorizations whose search takes minutes are kept on disk |
 //! | [`keyfile`], [`disk`], [`lock`] | key files, the few operations on files that must survive a crash, and locks |
+//! | [`platform`] | the systems on which keys and records may be kept |
 //! | [`protected`], [`protects`] | the files that no output may replace, and the unit that a budget protects |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -18,6 +19,7 @@ pub mod ledger;
 pub mod lock;
 pub mod noise_log;
 pub mod planner;
+pub mod platform;
 pub mod protected;
 pub mod protects;
 pub mod source;

@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "lock files have no content")]
 
 use crate::disk::{folder_of, sibling};
+use crate::platform;
 use evertally_declare::error::{Cancelled, Context, Result, usage};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -91,8 +92,9 @@ impl NameLock {
     /// Locks `.NAME.lock` next to the file that it protects; `what` is the name of that file in messages.
     ///
     /// # Errors
-    /// If the lock file cannot be created or locked, or the wait is cancelled.
+    /// If the lock file cannot be created or locked, the wait is cancelled, or the [system](platform) is refused.
     pub(crate) fn take(protected: &Path, what: &Path, patience: &mut LockWait<'_>) -> Result<Self> {
+        platform::check()?;
         let path = sibling(protected, "lock");
         loop {
             let mut options = OpenOptions::new();

@@ -58,7 +58,7 @@ pub use logged_key::LoggedKey;
 pub use mark::{DataMarker, StreamSecrets};
 pub use refusal::{RefusalReason, StepRefusal};
 
-use crate::disk::folder_of;
+use crate::disk::one_name_of;
 use crate::ledger::{Issuer, Ledger};
 use evertally::noise::{KeyId, SecretKey, StreamName};
 use evertally_declare::error::{PipelineError, Result};
@@ -312,17 +312,6 @@ impl NoiseLog {
 
 fn refuse(refusal: Option<StepRefusal>) -> Result<()> {
     refusal.map_or(Ok(()), |refusal| Err(PipelineError::other(refusal, true)))
-}
-
-/// An absolute path without links, so that one file always has one name.
-fn one_name_of(path: &Path) -> Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    let folder = std::fs::canonicalize(folder_of(&path));
-    Ok(match (std::fs::canonicalize(&path), folder, path.file_name()) {
-        (Ok(existing), _, _) => existing,
-        (_, Ok(folder), Some(name)) => folder.join(name),
-        _ => path,
-    })
 }
 
 #[cfg(test)]

@@ -190,12 +190,11 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 fn folder_resolved(path: &Path) -> PathBuf {
-    let Some(folder) = path.parent() else { return path.to_owned() };
-    std::fs::canonicalize(folder).unwrap_or_else(|_| without_dots(folder))
+    path.parent().map_or_else(|| path.to_owned(), without_links)
 }
 
-/// A path without `..`, for folders that do not exist yet.
-fn without_dots(path: &Path) -> PathBuf {
+/// A path without links and `..`, of which the beginning exists.
+fn without_links(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -203,10 +202,29 @@ fn without_dots(path: &Path) -> PathBuf {
                 plain.pop();
             }
             Component::CurDir => {}
-            other => plain.push(other),
+            other => {
+                plain.push(other);
+                if let Ok(found) = std::fs::canonicalize(&plain) {
+                    plain = found;
+                }
+            }
         }
     }
     plain
+}
+
+/// Whether a path is inside a folder, through links and `..` too. Neither needs to exist.
+pub fn is_inside(path: &Path, folder: &Path) -> bool {
+    // Most disks of Apple's systems ignore case.
+    is_below(&resolved(path), &resolved(folder), cfg!(target_vendor = "apple"))
+}
+
+fn is_below(path: &Path, folder: &Path, ignores_case: bool) -> bool {
+    if ignores_case {
+        let [path, folder] = [path, folder].map(|path| PathBuf::from(lower(path.as_os_str())));
+        return path.starts_with(folder);
+    }
+    path.starts_with(folder)
 }
 
 /// Whether two paths are the same file: through links of either kind, or if only case differs, which many disks ignore.

@@ -1,6 +1,8 @@
 //! A writer of the few SVG elements that a picture needs. It uses attributes and no style sheet, so the SVG can be
 //! embedded in a page without affecting it, and under a strict content security policy.
 
+#![expect(clippy::disallowed_methods, reason = "places in a picture")]
+
 use crate::font;
 use crate::style::{FONTS, LineStyle, Marker, Stroke, TextAnchor, TextStyle, ink};
 use crate::text::escape;

@@ -1,5 +1,7 @@
 //! The evidence against a plan during an audit.
 
+#![expect(clippy::disallowed_methods, reason = "places in a picture")]
+
 use crate::axis::{Axis, Spacing};
 use crate::lines::{Panel, PanelLine, panels};
 use crate::sheet::SheetTexts;

@@ -1,5 +1,7 @@
 //! Text that fits: widths, truncation, wrapping, escaping, and human-readable numbers.
 
+#![expect(clippy::disallowed_methods, reason = "labels of a picture")]
+
 use crate::font::advance;
 
 /// Width of a text in pixels.

@@ -2,7 +2,7 @@
 
 pub use crate::row::{ReleaseRow, ReleasedValue, ViewRow};
 use crate::views::{ViewValue, Views};
-use evertally::number::Grid;
+use evertally::number::{Grid, power};
 use evertally::plan::{Band, Intervals, Plan};
 use evertally::stream::Release;
 use evertally_declare::error::{PipelineError, Result, failure};
@@ -83,7 +83,7 @@ pub(crate) fn std_error_after(own: f64, plan: &Plan, before: u32) -> f64 {
     if before == 0 {
         return own;
     }
-    (own.powi(2) + f64::from(before) * plan.std_error(plan.horizon()).powi(2)).sqrt()
+    (power(own, 2) + f64::from(before) * power(plan.std_error(plan.horizon()), 2)).sqrt()
 }
 
 /// The grid of each group; without groups, the grid of the one sum.

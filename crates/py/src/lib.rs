@@ -22,6 +22,7 @@ mod lazy;
 mod options;
 mod own;
 mod plan;
+mod program;
 mod publishing;
 mod reading;
 mod reads;
@@ -55,10 +56,10 @@ mod _evertally {
         budget::PyBudget, candidate::PyCandidate, cluster::Bounding, cluster::ClusterWork,
         cluster::PyClusterReader as ClusterReading, cluster::Releasing, counter::Counter, guarantee::PyGuarantee,
         handover::ask_for_key, handover::open_key, handover::seal_key, ipc::from_ipc, ipc::to_ipc, key::PySecretKey,
-        key::PyTestSeed, lazy::PyLazyVector, lazy::plan_lazy, plan::PyPlan, plan::plan, publishing::Publishing,
-        reading::PyReading, release::PyRelease, remote::is_id, remote::is_token, remote::media_type,
-        sketch::PyCountSketch, sketch::plan_sketch, sums::release_steps, sums::release_sums, table::ArrowTable,
-        table::interval_table, table::plan_table, table::release_table, vector::ahead::wait,
+        key::PyTestSeed, lazy::PyLazyVector, lazy::plan_lazy, plan::PyPlan, plan::plan, program::run_program,
+        publishing::Publishing, reading::PyReading, release::PyRelease, remote::is_id, remote::is_token,
+        remote::media_type, sketch::PyCountSketch, sketch::plan_sketch, sums::release_steps, sums::release_sums,
+        table::ArrowTable, table::interval_table, table::plan_table, table::release_table, vector::ahead::wait,
         vector::batches::PyBatches, vector::candidate::PyVectorCandidate, vector::device::_Programs,
         vector::device::normal_tables, vector::evidence::evidence_svg, vector::guarantee::PyVectorGuarantee,
         vector::noise::PyVectorNoise, vector::noise::draw_ahead, vector::plan::PyVectorPlan, vector::plan::plan_vector,

@@ -25,6 +25,13 @@ def script(path: Path) -> Any:
     return module
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a file share fixtures, such as a Spark session: they run in one process if no mark differs."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
 @pytest.fixture
 def key() -> et.SecretKey:
     """A fixed test key."""

@@ -2,6 +2,7 @@
 
 use crate::store::ClosedBy;
 use evertally_declare::error::{Result, usage};
+use evertally_ledger::protected::is_inside;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -320,7 +321,7 @@ impl Config {
                 return Err("certificate and certificate-key go together".into());
             }
         }
-        if self.key.starts_with(&self.folder) && self.passphrase.is_none() {
+        if self.passphrase.is_none() && is_inside(&self.key, &self.folder) {
             return Err(format!(
                 "the key {} is inside the folder: anyone with a backup of the folder could remove all noise. Keep the \
                  key elsewhere, or seal it with a passphrase",
@@ -330,7 +331,7 @@ impl Config {
         if let Some(witness) = &self.witness {
             match (&witness.file, &witness.url) {
                 (Some(_), Some(_)) | (None, None) => return Err("[witness] needs either a file or a url".into()),
-                (Some(file), None) if file.starts_with(&self.folder) => {
+                (Some(file), None) if is_inside(file, &self.folder) => {
                     return Err(
                         "the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into(),
                     );
@@ -410,5 +411,24 @@ epsilon = 1
             let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
             assert!(refused.contains(expected) && refused.contains("serve.toml"), "{refused}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_into_the_folder_are_followed() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("serve.toml");
+        std::fs::create_dir_all(base.path().join("data/inner")).unwrap();
+        std::os::unix::fs::symlink("data/inner", base.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(base.path(), base.path().join("data/out")).unwrap();
+        for (key, is_refused) in
+            [("link/serve.key", true), ("keys/../link/new/serve.key", true), ("data/out/serve.key", false)]
+        {
+            std::fs::write(&path, WHOLE.replace("keys/serve.key", key)).unwrap();
+            let read = Config::read(&path).map_err(|error| error.to_string());
+            assert_eq!(read.is_err_and(|error| error.contains("inside the folder")), is_refused, "{key}");
+        }
+        std::fs::write(&path, WHOLE.replace("other/witness.json", "link/witness.json")).unwrap();
+        assert!(Config::read(&path).unwrap_err().to_string().contains("rolled back"));
     }
 }

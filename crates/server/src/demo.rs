@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The flights: time, origin and aircraft.
-const FLIGHTS: &[u8] = include_bytes!("../../../examples/flights-2013.parquet");
+const FLIGHTS: &[u8] = include_bytes!("../demo/flights-2013.parquet");
 
 /// Midnight in New York, 2013-01-01.
 const START: i64 = 1_357_016_400_000_000;

@@ -4,13 +4,26 @@
 /// Reserved for the database, the witness, webhooks, tokens, certificates and copies.
 const RESERVED: u64 = 128;
 
-/// Raises the soft limit of open files to the hard one, and returns the new limit; `None` if there is no limit.
+/// The largest limit that Apple's systems accept, whatever the hard limit is (`OPEN_MAX`).
+#[cfg(any(unix, test))]
+const APPLE_MAX: u64 = 10_240;
+
+/// The soft limit to set; `None` to keep the current one. Inside, `None` means unlimited.
+#[cfg(any(unix, test))]
+fn wanted(current: Option<u64>, maximum: Option<u64>, is_apple: bool) -> Option<Option<u64>> {
+    let wanted = if is_apple { Some(maximum.map_or(APPLE_MAX, |most| most.min(APPLE_MAX))) } else { maximum };
+    let is_more = current.is_some_and(|current| wanted.is_none_or(|wanted| wanted > current));
+    is_more.then_some(wanted)
+}
+
+/// Raises the soft limit of open files as far as the hard one and the system allow, and returns the new limit; `None`
+/// if there is no limit.
 #[cfg(unix)]
 pub fn raise() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    if let Some(wanted) = wanted(limit.current, limit.maximum, cfg!(target_vendor = "apple")) {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum });
         if let Err(error) = raised {
             tracing::debug!(error = %error, "the limit of open files stays as it is");
         }
@@ -34,12 +47,27 @@ pub fn for_clients(limit: Option<u64>) -> usize {
 
 /// The number of open descriptors; a guess if it cannot be read.
 fn open_now() -> u64 {
-    std::fs::read_dir("/proc/self/fd").map_or(32, |open| open.count() as u64)
+    let open = ["/proc/self/fd", "/dev/fd"].iter().find_map(|folder| std::fs::read_dir(folder).ok());
+    open.map_or(32, |open| open.count() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_the_system_allows() {
+        for (current, maximum, on_apple, elsewhere) in [
+            (Some(256), None, Some(Some(10_240)), Some(None)),
+            (Some(256), Some(4096), Some(Some(4096)), Some(Some(4096))),
+            (Some(256), Some(50_000), Some(Some(10_240)), Some(Some(50_000))),
+            (Some(50_000), Some(50_000), None, None),
+            (None, None, None, None),
+        ] {
+            assert_eq!(wanted(current, maximum, true), on_apple, "{current:?} {maximum:?}");
+            assert_eq!(wanted(current, maximum, false), elsewhere, "{current:?} {maximum:?}");
+        }
+    }
 
     #[test]
     fn some_are_kept() {

@@ -3,13 +3,15 @@
 #![expect(clippy::disallowed_methods, reason = "makes the folder of the service")]
 
 use evertally_declare::error::{Context, Result};
+use evertally_ledger::platform;
 use std::path::{Path, PathBuf};
 
 /// Creates a folder, if it does not exist, that nobody else can read.
 ///
 /// # Errors
-/// If it cannot be created.
+/// If it cannot be created, or on a [system](platform) where records are not protected.
 pub fn make_folder(folder: &Path) -> Result<()> {
+    platform::check()?;
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

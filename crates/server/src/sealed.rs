@@ -14,6 +14,7 @@ use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use evertally::noise::SecretKey;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Access, RealDisk, replace};
+use evertally_ledger::platform;
 use std::io::Cursor;
 use std::path::Path;
 use zeroize::Zeroizing;
@@ -49,6 +50,7 @@ fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
 /// # Errors
 /// If the file exists, or cannot be written, or the passphrase cannot be read or is too short.
 pub fn write(path: &Path, key: &SecretKey, passphrase: &Path) -> Result<()> {
+    platform::check()?;
     if path.exists() {
         return Err(usage(format!("{} exists already; a key is never replaced", path.display())));
     }
@@ -63,8 +65,10 @@ pub fn write(path: &Path, key: &SecretKey, passphrase: &Path) -> Result<()> {
 /// Opens a sealed key.
 ///
 /// # Errors
-/// If it cannot be read, the passphrase is wrong, or the file was changed.
+/// If it cannot be read, the passphrase is wrong, the file was changed, or on a [system](platform) where keys are not
+/// protected.
 pub fn read(path: &Path, passphrase: &Path) -> Result<SecretKey> {
+    platform::check()?;
     let text = std::fs::read_to_string(path).context(format_args!("cannot read the key {}", path.display()))?;
     let shown = path.display();
     opened(&text, &passphrase_of(passphrase)?).map_err(|why| usage(format!("the key {shown} cannot be opened: {why}")))

@@ -41,6 +41,7 @@ pub(crate) use records::{from_bytes, to_bytes};
 
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
+use evertally_ledger::platform;
 use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
@@ -83,9 +84,11 @@ impl Store {
     /// Opens the database in a file, or creates it.
     ///
     /// # Errors
-    /// If another process has it open, it cannot be read or written, or a later version has written it.
+    /// If another process has it open, it cannot be read or written, a later version has written it, or the
+    /// [system](platform) does not protect records.
     #[expect(clippy::disallowed_methods, reason = "names a new database once it is complete")]
     pub fn open(path: &Path) -> Result<Self> {
+        platform::check()?;
         let shown = path.display();
         if !path.exists() {
             // A partly created database is not a database: it gets its name only when it is complete.

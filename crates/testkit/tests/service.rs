@@ -492,3 +492,12 @@ fn whatever_happens_the_release_is_that_of_one_run() {
         }
     }
 }
+
+/// The crate of the service can only package files in its folder.
+#[test]
+fn the_demo_replays_the_flights_of_the_examples() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let [demo, example] =
+        ["crates/server/demo", "examples"].map(|folder| root.join(folder).join("flights-2013.parquet"));
+    assert!(std::fs::read(demo).unwrap() == std::fs::read(example).unwrap(), "copy examples/flights-2013.parquet");
+}

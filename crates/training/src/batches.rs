@@ -97,7 +97,7 @@ impl Batches {
                 let groups = plan.groups().expect("a plan without random allocation has groups");
                 let rate = sampling.rate(groups).expect("the plan was made with it");
                 // Rounded down; only a rate of 1 is every example. Casts saturate.
-                BatchSampler::Steps { groups, threshold: (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64) }
+                BatchSampler::Steps { groups, threshold: (rate < 1.0).then(|| (rate * libm::exp2(64.0)) as u64) }
             }
         };
         let bits = KeyedNoise::unrecorded(key, &name, &plan.digest(), Purpose::Batches);

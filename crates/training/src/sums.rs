@@ -6,7 +6,7 @@
 //! sums that pass.
 
 use super::Real;
-use evertally::number::threads;
+use evertally::number::{power, threads};
 use evertally::{Error, Result};
 
 /// Sums in single precision may exceed the exact length by this fraction.
@@ -83,7 +83,7 @@ fn scaled_length<F: Real>(vector: &[F]) -> f64 {
     if !largest.is_finite() || largest == 0.0 {
         return largest;
     }
-    let squares: f64 = vector.iter().map(|number| (number.double() / largest).powi(2)).sum();
+    let squares: f64 = vector.iter().map(|number| power(number.double() / largest, 2)).sum();
     // Infinite only above every allowed norm times 2^64 examples.
     (largest * squares.sqrt()).min(f64::MAX)
 }

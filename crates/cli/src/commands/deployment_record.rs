@@ -1,15 +1,16 @@
 //! `evertally deployment-record`: a report as an entry of the public registry of deployments.
 
 mod fields;
+mod statements;
 mod wording;
 
 use crate::failure::usage;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use evertally_publish::report::Report;
-use fields::{DeploymentRecord, Missing};
-use serde::{Deserialize, Serialize};
+use fields::{DeploymentRecord, MissingField};
 use serde_json::Value;
+use statements::Statements;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -26,96 +27,12 @@ pub(super) struct DeploymentRecordArgs {
     statements: Statements,
 }
 
-/// The facts that a report does not contain, as the operator states them.
-#[derive(Args, Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct Statements {
-    /// Name of the data product [default: the title of the release]
-    #[arg(long, value_name = "TEXT")]
-    name: Option<String>,
-    /// Description of the data product [default: a sentence made from the report]
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-    /// Organization that publishes the data product; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    curator: Vec<String>,
-    /// Intended use of the data product.
-    #[arg(long, value_name = "TEXT")]
-    intended_use: Option<String>,
-    /// Region that the data describe, or whose laws apply.
-    #[arg(long, value_name = "TEXT")]
-    region: Option<String>,
-    /// Date of the first publication, such as 2024-06-01.
-    #[arg(long, value_name = "DATE")]
-    published: Option<String>,
-    /// Sector that the data describe.
-    #[arg(long)]
-    sector: Option<Sector>,
-    /// Author of the record; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    author: Vec<String>,
-    /// Whether the steps were published once, all together, or one after the other.
-    #[arg(long)]
-    release_type: Option<ReleaseType>,
-    /// Whether new events arrive over time [default: dynamic for a stream without an end or that continues another]
-    #[arg(long)]
-    data_source: Option<DataSource>,
-    /// Parties that see the data or the releases, how far each of them is trusted, and why.
-    #[arg(long, value_name = "TEXT")]
-    actors: Option<String>,
-    /// Steps before the release (cleaning, exploration, choice of parameters), and whether their privacy loss counts.
-    #[arg(long, value_name = "TEXT")]
-    preprocessing: Option<String>,
-    /// Reasons for the privacy unit, the budget, the bounds and the mechanism.
-    #[arg(long, value_name = "TEXT")]
-    justification: Option<String>,
-    /// Links to the data product and to documents about it.
-    #[arg(long, value_name = "TEXT")]
-    sources: Option<String>,
-    /// Anything else.
-    #[arg(long, value_name = "TEXT")]
-    notes: Option<String>,
-}
-
-/// The registry's sectors.
-#[derive(ValueEnum, Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(rename_all(serialize = "PascalCase", deserialize = "kebab-case"))]
-enum Sector {
-    Technology,
-    Healthcare,
-    Education,
-    Government,
-    Energy,
-    Finance,
-}
-
-/// The number of publications.
-#[derive(ValueEnum, Clone, Copy, Debug, Deserialize, Serialize)]
-enum ReleaseType {
-    /// All steps are published once, together.
-    #[serde(rename(serialize = "One release", deserialize = "one"))]
-    One,
-    /// Steps are published one after the other.
-    #[serde(rename(serialize = "Many releases", deserialize = "many"))]
-    Many,
-}
-
-/// Whether new events arrive.
-#[derive(ValueEnum, Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(rename_all(serialize = "PascalCase", deserialize = "kebab-case"))]
-enum DataSource {
-    /// The data are complete.
-    Static,
-    /// New events arrive over time.
-    Dynamic,
-}
-
 impl DeploymentRecordArgs {
     /// Prints the record, and the fields that it lacks on standard error.
     pub(super) fn run(self) -> Result<()> {
         let report = read_report(&self.report)?;
         let statements = match &self.config {
-            Some(path) => self.statements.or(read_statements(path)?),
+            Some(path) => self.statements.or(Statements::from_file(path)?),
             None => self.statements,
         };
         statements.check()?;
@@ -124,38 +41,6 @@ impl DeploymentRecordArgs {
         writeln!(std::io::stdout().lock(), "{text}")?;
         report_missing(&record.missing());
         Ok(())
-    }
-}
-
-impl Statements {
-    /// These statements, and those of a file where there is none.
-    fn or(self, file: Self) -> Self {
-        let several = |own: Vec<String>, other| if own.is_empty() { other } else { own };
-        Self {
-            name: self.name.or(file.name),
-            description: self.description.or(file.description),
-            curator: several(self.curator, file.curator),
-            intended_use: self.intended_use.or(file.intended_use),
-            region: self.region.or(file.region),
-            published: self.published.or(file.published),
-            sector: self.sector.or(file.sector),
-            author: several(self.author, file.author),
-            release_type: self.release_type.or(file.release_type),
-            data_source: self.data_source.or(file.data_source),
-            actors: self.actors.or(file.actors),
-            preprocessing: self.preprocessing.or(file.preprocessing),
-            justification: self.justification.or(file.justification),
-            sources: self.sources.or(file.sources),
-            notes: self.notes.or(file.notes),
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        let Some(date) = &self.published else { return Ok(()) };
-        match date.parse::<jiff::civil::Date>() {
-            Ok(parsed) if parsed.to_string() == *date => Ok(()),
-            _ => Err(usage(format!("published: `{date}` is not a date; write it as YYYY-MM-DD, such as 2024-06-01"))),
-        }
     }
 }
 
@@ -187,12 +72,6 @@ fn read_report(named: &Path) -> Result<Report> {
     }
 }
 
-fn read_statements(path: &Path) -> Result<Statements> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read --config {shown}: {e}")))?;
-    toml::from_str(&text).map_err(|e| usage(format!("{shown}: {}", e.to_string().trim_end())))
-}
-
 /// The same JSON with numbers that YAML 1.1 also reads as numbers: they need a point and the sign of an exponent.
 fn with_yaml_numbers(json: &str) -> String {
     let lines = json.lines().map(|line| {
@@ -209,8 +88,8 @@ fn with_yaml_numbers(json: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn report_missing(missing: &[Missing]) {
-    let of = |is_one: &dyn Fn(&Missing) -> bool| {
+fn report_missing(missing: &[MissingField]) {
+    let of = |is_one: &dyn Fn(&MissingField) -> bool| {
         missing.iter().filter(|own| is_one(own)).map(|own| format!("--{}", own.option)).collect::<Vec<_>>()
     };
     let lines = [
@@ -236,15 +115,5 @@ mod tests {
         let json = "{\n  \"delta\": 1e-6,\n  \"epsilon\": 2.5e16\n  \"rho\": 0.5,\n  \"name\": \"a: 1e-6\"\n}";
         let yaml = "{\n  \"delta\": 1.0e-6,\n  \"epsilon\": 2.5e+16\n  \"rho\": 0.5,\n  \"name\": \"a: 1e-6\"\n}";
         assert_eq!(with_yaml_numbers(json), yaml);
-    }
-
-    #[test]
-    fn options_win_over_the_file() {
-        let file: Statements = toml::from_str("curator = [\"A\", \"B\"]\nregion = \"X\"\nsector = \"energy\"").unwrap();
-        let flags = Statements { region: Some("Y".into()), ..Statements::default() };
-        let both = flags.or(file);
-        assert_eq!((both.curator.len(), both.region.as_deref()), (2, Some("Y")));
-        assert!(matches!(both.sector, Some(Sector::Energy)));
-        assert!(toml::from_str::<Statements>("regoin = \"X\"").is_err());
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{MechanismName, Workload};
+use evertally::number::power;
 use evertally::plan::{Plan, PlanRequest, Readings};
 use serde::Serialize;
 use std::io::Write;
@@ -66,7 +67,7 @@ impl SeveralWorkloads {
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
         table.set_header(["workload", "mechanism", "standard error", "alone", "× variance", "share"]);
         for row in &self.workloads {
-            let times = row.std_error_alone.map(|alone| (row.std_error / alone).powi(2));
+            let times = row.std_error_alone.map(|alone| power(row.std_error / alone, 2));
             table.add_row([
                 row.workload.to_string(),
                 row.mechanism.brief().to_string(),

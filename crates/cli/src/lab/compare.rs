@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Mechanism, MechanismName};
+use evertally::number::power;
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
 use evertally_tables::output::{OutputError, RunOutputs};
 use indicatif::ProgressBar;
@@ -118,7 +119,7 @@ impl CompareArgs {
 
     fn compare(&self, horizon: u64) -> Result<HorizonComparison> {
         let found = self.found(horizon)?;
-        let lower_bound = gaussian_lower_bound(horizon).powi(2);
+        let lower_bound = power(gaussian_lower_bound(horizon), 2);
         let bar = ProgressBar::new(found.len() as u64); // shown on a terminal only
         let mut rows = Vec::new();
         for found in &found {

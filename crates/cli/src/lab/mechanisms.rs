@@ -241,7 +241,7 @@ fn l2_squared(m: &dyn Mechanism, unit: &Sensitivity) -> f64 {
         return unit.event_squared as f64 * m.column_norms().l2_squared;
     }
     // For a mechanism that releases in finer units, the sum is in these units.
-    unit.squared(m) * f64::exp2(-2.0 * f64::from(m.noise_bits()))
+    unit.squared(m) * libm::exp2(-2.0 * f64::from(m.noise_bits()))
 }
 
 /// The table for an unbounded horizon.

@@ -1,5 +1,6 @@
 //! `evertally lab simulate`: draws the noise of a mechanism many times.
 
+use super::npy::{MatrixWriter, Order};
 use crate::failure::usage;
 use crate::kebab::kebab;
 use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
@@ -14,7 +15,6 @@ use evertally::stream::{LazyPlan, LazySampling, LazyVector, RunningSum};
 use evertally_declare::declaration::SlotRequest;
 use evertally_tables::output::RunOutputs;
 use indicatif::ProgressBar;
-use npyz::{Order, WriterBuilder};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -94,16 +94,15 @@ impl SimulateArgs {
         let mut file = publication.add(&self.out)?;
         let shape = [self.paths, columns];
         // Lazy reads pass through time once, for all paths: column by column.
-        let order = if self.lazy { Order::Fortran } else { Order::C };
-        let options = npyz::WriteOptions::new().default_dtype().order(order).shape(&shape);
-        let mut writer = options.writer(&mut file).begin_nd()?;
-        let write = |value: f64| writer.push(&value).context("cannot write the matrix");
+        let order = if self.lazy { Order::Columns } else { Order::Rows };
+        let mut writer = MatrixWriter::new(&mut file, shape, order).context("cannot write the matrix")?;
+        let write = |value: f64| writer.push(value).context("cannot write the matrix");
         if self.lazy {
             self.lazily(&plan, write)?;
         } else {
             self.step_by_step(&readings, steps, write)?;
         }
-        writer.finish()?;
+        writer.finish();
         file.finish()?;
         publication.commit()?;
         self.describe(&plan, columns)

@@ -42,6 +42,15 @@ impl Bench {
         self
     }
 
+    /// The header of a matrix in NumPy's format, and its entries in the order of the file.
+    pub fn matrix(&self, name: &str) -> (String, Vec<f64>) {
+        let bytes = std::fs::read(self.path(name)).unwrap();
+        assert_eq!(bytes[..8], *b"\x93NUMPY\x01\x00");
+        let (header, entries) = bytes[10..].split_at(usize::from(u16::from_le_bytes([bytes[8], bytes[9]])));
+        let entries = entries.chunks(8).map(|entry| f64::from_le_bytes(entry.try_into().unwrap()));
+        (String::from_utf8(header.to_vec()).unwrap(), entries.collect())
+    }
+
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }

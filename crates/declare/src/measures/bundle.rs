@@ -15,7 +15,7 @@ use super::ranks::RankTree;
 use super::readings;
 use evertally::hex;
 use evertally::mechanism::{MechanismName, Workload};
-use evertally::number::parse_scaled;
+use evertally::number::{parse_scaled, power};
 use evertally::plan::{Guarantee, NoiseKind, Plan, PlanRequest};
 use evertally::privacy::composition::Split;
 use evertally::privacy::{Neighbours, PersonBounds, Unit, Values};
@@ -343,7 +343,7 @@ impl<'a> Planner<'a> {
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
         // With a budget so large that nothing is protected, whole numbers have no noise, and any shares will do.
-        let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(MIN_VARIANCE)).collect();
+        let variances: Vec<f64> = whole.iter().map(|plan| power(largest(plan), 2).max(MIN_VARIANCE)).collect();
         let mut weighted = vec![0.0; own.len()];
         for Wanted { measure, weight } in wanted {
             let of_measure: Vec<f64> =
@@ -380,14 +380,14 @@ impl<'a> Planner<'a> {
             | (Measure::Distinct, Part::People)
             | (Measure::Histogram(_), Part::Bins(_))
             | (Measure::Quantile(_), Part::Ranks(_)) => 1.0,
-            (Measure::Sum, Part::Count) => middle.powi(2),
-            (Measure::Mean, Part::Count) => half.powi(2) / 3.0,
+            (Measure::Sum, Part::Count) => power(middle, 2),
+            (Measure::Mean, Part::Count) => power(half, 2) / 3.0,
             // Squares, κ² ≥ 1/4 times, and twice the mean times the sum.
             (Measure::Variance | Measure::Deviation, Part::Sum) => match self.chosen.1 {
                 NoiseKind::Gaussian => 1.0 + 4.0 / 12.0,
                 NoiseKind::Laplace => 4.0 + 4.0 / 12.0,
             },
-            (Measure::Variance | Measure::Deviation, Part::Count) => half.powi(2) * (2.0f64 / 3.0).powi(2),
+            (Measure::Variance | Measure::Deviation, Part::Count) => power(half, 2) * power(2.0 / 3.0, 2),
             (Measure::Active(window), Part::Active(own) | Part::Present(own)) if window == own => 1.0,
             _ => 0.0,
         }

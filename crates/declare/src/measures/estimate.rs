@@ -21,6 +21,7 @@
 use super::bundle::Bundle;
 use super::measure::Measure;
 use super::parts::{Centre, Part};
+use evertally::number::power;
 use evertally::plan::{Intervals, NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
 use evertally::stream::Release;
 use std::sync::Arc;
@@ -237,8 +238,8 @@ impl ReleasedMoments {
             of_count.plus(self.of_squares.times(n)).plus(self.of_sum.times(2.0 * s))
         };
         let law = linear(best);
-        let excess = NoiseMoments { variance: 1.0, fourth: law.fourth / law.variance.powi(2) };
-        let k = ratios.half_width(excess).powi(2);
+        let excess = NoiseMoments { variance: 1.0, fourth: law.fourth / power(law.variance, 2) };
+        let k = power(ratios.half_width(excess), 2);
         let fixed = 4.0 * s * s * vs - 2.0 * vs * vs + n * n * vq - vq * vn;
         // T(a)² ≤ k (fixed + (2an − q)² vn − 2a² vn²), a quadratic in a.
         let leading = square * square - k * (4.0 * n * n * vn - 2.0 * vn * vn);
@@ -261,7 +262,7 @@ pub fn decimals(std_error: f64) -> usize {
     if !(std_error > 0.0 && std_error.is_finite()) {
         return 6;
     }
-    (3.0 - std_error.log10().floor()).clamp(0.0, 15.0) as usize
+    (3.0 - libm::log10(std_error).floor()).clamp(0.0, 15.0) as usize
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! 0 at the quantile of `p`. The interval consists of whole cells, from the first to the last cell with a value at
 //! which `D` is within its own quantile. It contains the quantile for any distribution of values inside the cells.
 
+use evertally::number::power;
 use evertally::plan::{NoiseKind, NoiseMoments, RatioIntervals};
 use std::fmt;
 
@@ -53,7 +54,7 @@ impl RankTree {
             let (levels, siblings) = (f64::from(tree.levels), (tree.arity - 1) as f64);
             match noise {
                 NoiseKind::Gaussian => levels * levels * siblings,
-                NoiseKind::Laplace => levels.powi(3) * siblings,
+                NoiseKind::Laplace => power(levels, 3) * siblings,
             }
         };
         (2..=32).map(tree).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("there are some")
@@ -132,7 +133,7 @@ impl RankTree {
     /// precision of quantiles.
     pub fn rank_variance(&self, share: f64) -> f64 {
         let blocks = f64::from(self.levels) * (self.arity - 1) as f64 / 2.0;
-        blocks * (share.powi(2) + (1.0 - share).powi(2))
+        blocks * (power(share, 2) + power(1.0 - share, 2))
     }
 
     /// The quantile of a share from all counts, each with independent noise of this law. `O(cells · levels · arity)`.
@@ -206,8 +207,9 @@ impl OffPath {
     }
 
     fn noise(&self, share: f64, f: f64, of_one: NoiseMoments) -> NoiseMoments {
-        let sum = |power: i32| {
-            self.left * (1.0 - share).powi(power) + self.right * share.powi(power) + (f - share).powi(power)
+        let sum = |exponent: i32| {
+            let [left, right, own] = [1.0 - share, share, f - share].map(|weight| power(weight, exponent));
+            self.left * left + self.right * right + own
         };
         NoiseMoments { variance: of_one.variance * sum(2), fourth: of_one.fourth * sum(4) }
     }

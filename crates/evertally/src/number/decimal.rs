@@ -109,7 +109,7 @@ impl Grid {
         let product = multiple.checked_mul(i128::from(self.coefficient));
         match product {
             // Both operands are exact doubles, so that one division rounds once.
-            Some(p) if p.abs() <= EXACT => p as f64 / 10f64.powi(i32::from(self.scale)),
+            Some(p) if p.abs() <= EXACT => p as f64 / super::power(10.0, i32::from(self.scale)),
             Some(p) if self.scale == 0 => p as f64,
             _ => self.format(multiple).parse().expect("decimal text is a number"),
         }

@@ -22,8 +22,8 @@
 use super::{NoiseKind, PlanRequest};
 use crate::mechanism::{LaplaceShift, Mechanism, units};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw};
-use crate::number::Ratio;
 use crate::number::exact::Exact;
+use crate::number::{Ratio, power};
 use crate::privacy::Sensitivity;
 use crate::privacy::loss::{self, ShiftProfile};
 use crate::privacy::{Budget, Epsilon};
@@ -174,7 +174,7 @@ fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, squared.rounded_up()) else { return 1 };
     let mu = crate::privacy::conversions::mu_for(epsilon, delta);
     let variance = squared.to_f64() / (mu * mu);
-    (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
+    (0..20).map(|bits| 1u64 << bits).find(|r| variance * power(*r as f64, 2) >= 4096.0).unwrap_or(1 << 20)
 }
 
 /// How far a change of this sensitivity moves the values protected by the plan's noise, by the plan's route: the

@@ -8,6 +8,7 @@
 use super::{NoiseKind, NoiseMoments, NoisyPair, Plan, RatioIntervals};
 use crate::Result;
 use crate::noise::Node;
+use crate::number::power;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Plan {
@@ -134,7 +135,7 @@ impl Plan {
         match self.noise_kind() {
             NoiseKind::Gaussian => NoiseMoments::gaussian(variance),
             NoiseKind::Laplace => {
-                let fourths = self.nodes_of(combination).into_values().map(|weight| weight.powi(4));
+                let fourths = self.nodes_of(combination).into_values().map(|weight| power(weight, 4));
                 NoiseMoments { variance, fourth: self.fourth_cumulant() * fourths.sum::<f64>() }
             }
         }
@@ -167,7 +168,7 @@ impl Plan {
         let mut fourth = [0.0; 5];
         for node in nodes {
             let (a, b) = (weight(&own, node), weight(&theirs, node));
-            fourth.iter_mut().zip(0..).for_each(|(sum, k)| *sum += a.powi(4 - k) * b.powi(k));
+            fourth.iter_mut().zip(0..).for_each(|(sum, k)| *sum += power(a, 4 - k) * power(b, k));
         }
         NoisyPair { fourth: fourth.map(|sum| self.fourth_cumulant() * sum), ..pair }
     }
@@ -194,7 +195,7 @@ impl Plan {
 
     /// The fourth cumulant of a node under Laplace noise.
     fn fourth_cumulant(&self) -> f64 {
-        3.0 * self.node_variance().powi(2)
+        3.0 * power(self.node_variance(), 2)
     }
 
     /// The weights of all nodes.

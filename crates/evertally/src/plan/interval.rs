@@ -17,6 +17,7 @@
 
 use super::{NoiseKind, NoiseMoments};
 use crate::mechanism::RowLaw;
+use crate::number::power;
 use crate::number::special::normal_cdf;
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -131,7 +132,7 @@ impl MomentQuantiles {
     /// The quantile in standard deviations: that of as many equal Laplace variables as give the same excess kurtosis.
     pub(super) fn factor(&mut self, noise: NoiseMoments) -> f64 {
         // The excess of a weighted sum is at most that of one variable; more would be rounding.
-        let excess = (noise.fourth / noise.variance.powi(2)).min(3.0);
+        let excess = (noise.fourth / power(noise.variance, 2)).min(3.0);
         if excess <= 3.0 / MANY as f64 {
             return corrected_normal(1.0, excess.max(0.0), self.normal);
         }
@@ -166,7 +167,7 @@ fn equal_quantile(kind: NoiseKind, n: u64, miss: f64, normal: f64) -> f64 {
 
 /// A sum of unequal terms; `normal` is the standard normal quantile of the confidence.
 fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], miss: f64, normal: f64) -> f64 {
-    let moment = |power| magnitudes.iter().map(|(w, n)| w.powi(power) * *n as f64).sum::<f64>();
+    let moment = |order| magnitudes.iter().map(|(w, n)| power(*w, order) * *n as f64).sum::<f64>();
     let variance = moment(2);
     match kind {
         _ if magnitudes.is_empty() => 0.0,

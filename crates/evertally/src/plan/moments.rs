@@ -1,5 +1,7 @@
 //! Moments of noise laws.
 
+use crate::number::power;
+
 /// The moments of a noise law that intervals of combinations need; the law is symmetric around 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseMoments {
@@ -21,7 +23,7 @@ impl NoiseMoments {
     /// The law of a multiple.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
-        Self { variance: self.variance * factor.powi(2), fourth: self.fourth * factor.powi(4) }
+        Self { variance: self.variance * power(factor, 2), fourth: self.fourth * power(factor, 4) }
     }
 
     /// The law of the sum with independent noise.

@@ -2,6 +2,7 @@
 
 use super::calibrate::moved_squared;
 use super::{Guarantee, Plan};
+use crate::number::power;
 use crate::privacy::{Delta, Sensitivity};
 use crate::{Error, Result};
 
@@ -49,7 +50,7 @@ impl Plan {
                 let together = if bounds.min_gap.is_some_and(|gap| gap > 1) && periods > 1 {
                     // Periods that are not neighbours are at least as far apart as the minimum distance of steps within
                     // one.
-                    of(periods.div_ceil(2)).and_then(|odd| Ok((odd.sqrt() + of(periods / 2)?.sqrt()).powi(2)))
+                    of(periods.div_ceil(2)).and_then(|odd| Ok(power(odd.sqrt() + of(periods / 2)?.sqrt(), 2)))
                 } else {
                     of(periods)
                 };

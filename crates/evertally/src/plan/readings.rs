@@ -2,6 +2,7 @@
 
 use super::{Plan, PlanRequest};
 use crate::mechanism::{Mix, Workload};
+use crate::number::power;
 use crate::privacy::Budget;
 use crate::privacy::composition::Split;
 use crate::{Error, Result};
@@ -112,7 +113,7 @@ impl Readings {
 
 /// The ratio of two variances; two variances of 0 have the ratio 1.
 fn ratio(error: f64, alone: f64) -> f64 {
-    if error == alone { 1.0 } else { (error / alone).powi(2) }
+    if error == alone { 1.0 } else { power(error / alone, 2) }
 }
 
 /// The plans with a divided budget, and the shares.

@@ -2,7 +2,7 @@
 
 use super::{NoiseKind, Objective, Search, workload_lower_bound};
 use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
-use crate::number::Grid;
+use crate::number::{Grid, power};
 use crate::privacy::selection::Selection;
 use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
 use crate::{Error, Result};
@@ -258,7 +258,7 @@ impl PlanRequest {
         }
         let spread = self.sensitivity()?.spread;
         let least = |workload| workload_lower_bound(workload, self.horizon, spread);
-        Ok(Some(own.over(self.horizon, |workload| least(workload).powi(-2))))
+        Ok(Some(own.over(self.horizon, |workload| power(least(workload), -2))))
     }
 
     /// The budget of the whole history.

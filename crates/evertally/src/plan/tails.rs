@@ -21,6 +21,7 @@
 use super::{NoiseKind, Plan};
 use crate::mechanism::RowLaw;
 use crate::noise::DiscreteLaw;
+use crate::number::power;
 use crate::number::special::normal_cdf;
 
 /// Maximum number of cells of an exact law.
@@ -270,10 +271,10 @@ fn moments(scale: f64, weights: &[(f64, f64)], x: f64) -> f64 {
     let largest = weights.iter().fold(0.0, |most: f64, (weight, _)| most.max(*weight));
     let q = libm::exp(-1.0 / scale);
     // E e^{θz} = (1 - q)² / ((1 - q e^θ)(1 - q e^-θ)) = 1 / (1 - 4 q sinh²(θ/2) / (1 - q)²).
-    let spread = 4.0 * q / libm::expm1(-1.0 / scale).powi(2);
+    let spread = 4.0 * q / power(libm::expm1(-1.0 / scale), 2);
     let log = |theta: f64| {
         let of =
-            |(weight, count): &(f64, f64)| -count * libm::log1p(-spread * libm::sinh(theta * weight / 2.0).powi(2));
+            |(weight, count): &(f64, f64)| -count * libm::log1p(-spread * power(libm::sinh(theta * weight / 2.0), 2));
         weights.iter().map(of).sum::<f64>() - theta * x
     };
     // The logarithm is convex between 0 and the pole: any θ gives a bound.

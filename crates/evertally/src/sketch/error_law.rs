@@ -33,6 +33,7 @@
 //! on average, at most a share `α` of the listed intervals misses.
 
 use super::median::{MAX_EXACT_TERMS, laplace_tail, median_tail, row_confidence, terms};
+use crate::number::power;
 use crate::number::special::normal_cdf;
 use crate::plan::NoiseKind;
 use crate::stream::LazyPlan;
@@ -130,7 +131,7 @@ impl ErrorLaw {
                 let above = sizes.len() - sizes.partition_point(|cell| *cell <= size);
                 let tail = 0.5 * (above + 1) as f64 / (sizes.len() + 1) as f64;
                 let greatest = sizes[sizes.len() - 1];
-                if size > greatest { tail * (greatest / size).powi(2) } else { tail }
+                if size > greatest { tail * power(greatest / size, 2) } else { tail }
             }
             RowErrorLaw::Noise { deviation, laplace: None } => normal_cdf(-size / deviation),
             RowErrorLaw::Noise { deviation, laplace: Some(terms) } => {

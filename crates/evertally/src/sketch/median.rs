@@ -13,6 +13,7 @@
 //! continuous, which matters only if the noise is smaller than the grid.
 
 use crate::mechanism::RowLaw;
+use crate::number::power;
 use crate::number::special::normal_cdf;
 use crate::plan::{NoiseKind, Plan};
 use std::collections::HashMap;
@@ -76,7 +77,7 @@ pub(super) fn terms(law: &RowLaw) -> u64 {
     match law {
         RowLaw::Like { terms, .. } => (*terms).max(1),
         RowLaw::Sum(terms) => {
-            let moment = |power: i32| terms.iter().map(|(w, n)| w.powi(power) * *n as f64).sum::<f64>();
+            let moment = |order: i32| terms.iter().map(|(w, n)| power(*w, order) * *n as f64).sum::<f64>();
             let (second, fourth) = (moment(2), moment(4));
             if fourth > 0.0 { libm::rint(second * second / fourth).max(1.0) as u64 } else { 1 }
         }
@@ -120,7 +121,7 @@ pub(super) fn median_tail(rows: u32, p: f64) -> f64 {
     let (mut binomial, mut sum) = (1.0, 0.0);
     for j in 0..=rows {
         if j > rows / 2 {
-            sum += binomial * p.powi(j as i32) * (1.0 - p).powi((rows - j) as i32);
+            sum += binomial * power(p, j as i32) * power(1.0 - p, (rows - j) as i32);
         }
         binomial *= f64::from(rows - j) / f64::from(j + 1);
     }

@@ -16,6 +16,7 @@
 //! exactly.
 
 use crate::noise::Node;
+use crate::number::power;
 use crate::plan::NoiseKind;
 use crate::{Error, Result};
 use std::ops::{Bound, Range, RangeBounds};
@@ -61,8 +62,8 @@ impl KeyTree {
     /// If the number of bits is out of range.
     pub fn least_error(bits: u32, noise: NoiseKind) -> Result<Self> {
         let trees: Result<Vec<Self>> = (1..=MAX_DIGIT).map(|digit| Self::new(bits, 1 << digit)).collect();
-        let power = if noise == NoiseKind::Gaussian { 1 } else { 2 };
-        let error = |tree: &Self| f64::from(tree.height() + 1).powi(power) * tree.mean_prefix_nodes();
+        let exponent = if noise == NoiseKind::Gaussian { 1 } else { 2 };
+        let error = |tree: &Self| power(f64::from(tree.height() + 1), exponent) * tree.mean_prefix_nodes();
         Ok(trees?.into_iter().min_by(|a, b| error(a).total_cmp(&error(b))).expect("there are eight"))
     }
 

@@ -23,6 +23,7 @@ use super::file_error::{LogFileError, LogFileProblem};
 use super::history::StepSpan;
 use super::mark::{derived, sip, sip_key};
 use crate::disk::{Access, RealDisk, replace};
+use crate::platform;
 use evertally::noise::SecretKey;
 use evertally_declare::error::{PipelineError, Result};
 use std::fs::{File, Metadata, OpenOptions};
@@ -131,6 +132,7 @@ impl NoiseLogFile {
 
     /// Opens and locks the file; false if it does not exist.
     fn lock(&mut self) -> Result<bool> {
+        platform::check()?;
         loop {
             self.open.take_if(|open| open.process != std::process::id());
             if self.open.is_none() {

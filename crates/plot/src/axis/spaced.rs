@@ -1,5 +1,7 @@
 //! An axis with even or logarithmic spacing, and its name.
 
+#![expect(clippy::disallowed_methods, reason = "ticks of a picture")]
+
 use super::ValueAxis;
 use crate::text::{grouped, superscript};
 

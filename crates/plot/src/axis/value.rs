@@ -1,5 +1,7 @@
 //! The axis of values: evenly spaced ticks at round numbers.
 
+#![expect(clippy::disallowed_methods, reason = "ticks of a picture")]
+
 use crate::text::{grouped, superscript};
 
 /// Ticks of a value axis, with labels short enough to read.

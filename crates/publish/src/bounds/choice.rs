@@ -1,6 +1,7 @@
 //! The bounds of least total error: dropped events and noise.
 
 use super::{ContributionEstimate, EstimatedNumber, edges};
+use evertally::number::power;
 use evertally::plan::Objective;
 use evertally_declare::error::Result;
 use std::collections::HashMap;
@@ -44,7 +45,7 @@ pub struct BoundChoice {
 impl BoundChoice {
     /// Root of the sum of the squares of the missing count and the noise.
     pub fn total(&self) -> f64 {
-        self.missing.hypot(self.noise)
+        libm::hypot(self.missing, self.noise)
     }
 }
 
@@ -125,7 +126,7 @@ impl BoundSearch<'_> {
                     let stretches = count * f64::from(time) / f64::from(ERROR_SAMPLES);
                     stretches.floor() * whole.value + lacks_after(stretches.fract()).value
                 };
-                ((1..=ERROR_SAMPLES).map(|time| at(time).powi(2)).sum::<f64>() / f64::from(ERROR_SAMPLES)).sqrt()
+                ((1..=ERROR_SAMPLES).map(|time| power(at(time), 2)).sum::<f64>() / f64::from(ERROR_SAMPLES)).sqrt()
             }
         };
         let events = (looks * self.estimate.events().value).max(f64::MIN_POSITIVE);

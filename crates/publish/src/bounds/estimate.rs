@@ -1,6 +1,7 @@
 //! Estimates, from released histograms, the events that bounds drop.
 
 use super::Candidates;
+use evertally::number::power;
 use evertally::plan::Plan;
 use evertally_declare::error::Result;
 
@@ -82,7 +83,7 @@ impl ContributionEstimate {
         let beyond = self.sum(all, |events| (looks * events - in_all).max(0.0));
         let in_steps = if per_step == all { self.sum(all, |_| 0.0) } else { self.sum(per_step, |lost| looks * lost) };
         let value = beyond.value.max(0.0) + in_steps.value.max(0.0);
-        EstimatedNumber { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
+        EstimatedNumber { value, std_error: libm::hypot(beyond.std_error, in_steps.std_error) }
     }
 
     /// Cells with fewer persons are lost in the noise.
@@ -100,7 +101,7 @@ impl ContributionEstimate {
             let last = edges.get(cell).copied().unwrap_or(first);
             let mean = mean_over(first, last, &of);
             total += count * mean;
-            variance += (self.std_error * mean).powi(2);
+            variance += power(self.std_error * mean, 2);
         }
         EstimatedNumber { value: total, std_error: variance.sqrt() }
     }

@@ -30,7 +30,8 @@ pub fn fall_behind(request: &PlanRequest, period: &str) -> Option<Sentence> {
         sentence![
             format!(
                 "the bound of {bound} holds for the whole history: a person with an event in every step is \
-                  counted only through step {last} {of}, so later counts are too low and the series seems to level off; "
+                  counted only through step {last} {of}, so later counts are too low and the series seems to level \
+                  off; "
             ),
             (Per, period.to_owned()),
             " restarts the bound in each period"

@@ -17,8 +17,13 @@ Each kind has its own plan: :func:`plan` for counters, :func:`plan_lazy`, :func:
 1
 """
 
+import sysconfig
+from typing import TYPE_CHECKING, Any
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise ImportError("evertally is not built for free-threaded CPython: use the standard build, such as python3.14")
+
 from . import budget, training
-from ._connect import Publication, Receipt, Service, ServiceStream, connect
 from ._declare import Stream
 from ._errors import (
     EvertallyError,
@@ -51,6 +56,9 @@ from ._history import interval
 from ._parts import Columns, Event, Groups, Person, Steps, Values
 from ._sums import release_steps, release_sums
 from ._uses import allow_noise_reuse
+
+if TYPE_CHECKING:
+    from ._connect import Publication, Receipt, Service, ServiceStream, connect
 
 __all__ = [
     "ArrowTable",
@@ -99,3 +107,16 @@ __all__ = [
     "release_sums",
     "training",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The client of the service, when it is first used: HTTP and TLS would take a third of the time of the import."""
+    if name in {"Publication", "Receipt", "Service", "ServiceStream", "connect"}:
+        from . import _connect
+
+        return getattr(_connect, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _keywords, _names, _tables
-from ._connect import Service, ServiceStream
 from ._errors import InvalidError
 from ._evertally import Budget, Plan, SecretKey, _plan_table
 from ._parts import PARAMETERS, Columns, Event, Groups, Person, Steps, Values
 from ._types import Frozen, Table, Time
 
 if TYPE_CHECKING:
+    from ._connect import Service, ServiceStream
     from pyspark.sql import DataFrame
 
 __all__ = ["Stream"]

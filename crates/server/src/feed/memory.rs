@@ -199,8 +199,38 @@ impl FeedState {
     }
 }
 
-/// The name of this machine.
+/// The name of this machine, from its file on Linux, and otherwise from the system: two machines must not share one.
 fn machine() -> String {
-    let named = std::fs::read_to_string("/etc/hostname").ok().map(|name| name.trim().to_owned());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "feeder".to_owned())
+    first_name([std::fs::read_to_string("/etc/hostname").ok(), node_name()])
+}
+
+/// The first name that is not empty.
+fn first_name(names: [Option<String>; 2]) -> String {
+    let mut names = names.into_iter().flatten().map(|name| name.trim().to_owned());
+    names.find(|name| !name.is_empty()).unwrap_or_else(|| "feeder".to_owned())
+}
+
+#[cfg(unix)]
+fn node_name() -> Option<String> {
+    Some(rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+#[cfg(not(unix))]
+fn node_name() -> Option<String> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_file_has_the_name_of_the_system() {
+        let named = |file: Option<&str>, system: &str| first_name([file.map(str::to_owned), Some(system.to_owned())]);
+        assert_eq!(named(Some("a\n"), "b"), "a");
+        assert_eq!((named(None, "b"), named(Some(" \n"), "b")), ("b".to_owned(), "b".to_owned()));
+        assert_eq!(named(None, ""), "feeder");
+        #[cfg(unix)]
+        assert!(node_name().is_some_and(|name| !name.is_empty()));
+    }
 }

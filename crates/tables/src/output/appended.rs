@@ -11,7 +11,7 @@ use super::{OutputError, is_stream};
 use evertally::noise::StreamName;
 use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::format::Format;
-use evertally_ledger::disk::{Access, Disk, append_durably, folder_of, replace};
+use evertally_ledger::disk::{Access, Disk, append_durably, folder_of, one_name_of, replace};
 use evertally_ledger::ledger::{Ledger, Pending, TableMark};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -60,8 +60,8 @@ impl AppendTarget {
             check_stdout(out)?;
             return Ok(Self::Stream(out.to_owned()));
         }
-        let path = std::path::absolute(out).and_then(|path| std::fs::canonicalize(&path).or(Ok(path)));
-        let path = path.map_err(|e| OutputError::from_io(out, &e))?;
+        // The same name before and after the table is created: the ledger records it.
+        let path = one_name_of(out).map_err(|e| OutputError::from_io(out, &e))?;
         if format == Format::Parquet {
             if path.is_file() {
                 let problem =
@@ -328,6 +328,27 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(find(Some(&after), false).unwrap_err().to_string().contains("restore it"));
         assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_missing_table_is_noticed_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let find = |name: &str, format, mark: Option<&TableMark>, steps| {
+            AppendTarget::find(&RealDisk, &link.join(name), format, mark, mark.is_none(), steps, None)
+        };
+        let first = find("t.csv", Format::Csv, None, 0).unwrap();
+        assert_eq!(first, AppendTarget::Alone(real.canonicalize().unwrap().join("t.csv")));
+        let mark = first.mark_after(7, b"time\n1\n").unwrap();
+        let missing = find("t.csv", Format::Csv, Some(&mark), 1).unwrap_err().to_string();
+        assert!(missing.contains("is missing"), "{missing}");
+        let first = find("t.parquet", Format::Parquet, None, 0).unwrap();
+        let mark = first.mark_after(4, b"rows").unwrap();
+        let missing = find("t.parquet", Format::Parquet, Some(&mark), 1).unwrap_err().to_string();
+        assert!(missing.contains("without a gap"), "{missing}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Training {
             return Err(Error::invalid(format!("a batch must hold 1 to all {examples} examples, got {batch}")));
         }
         let steps = (epochs * examples as f64 / batch as f64).round();
-        if !(1.0..=2f64.powi(62)).contains(&steps) {
+        if !(1.0..=libm::exp2(62.0)).contains(&steps) {
             return Err(Error::invalid(format!(
                 "{epochs} epochs of {examples} examples in batches of {batch} do not give 1 to 2^62 steps"
             )));

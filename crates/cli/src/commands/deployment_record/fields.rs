@@ -4,8 +4,8 @@
 //! repository `opendp/deployments-registry-data`, commit 3e9c812 of 2026-07-15. The schema follows arXiv 2509.13509,
 //! "Practitioners' Perspectives on a Differential Privacy Deployment Registry". A tier is a level of completeness.
 
+use super::statements::{DataSource, ReleaseType, Sector, Statements};
 use super::wording::Sentences;
-use super::{DataSource, ReleaseType, Sector, Statements};
 use evertally::privacy::Budget;
 use evertally_publish::report::Report;
 use serde::Serialize;
@@ -136,7 +136,7 @@ enum VariantName {
 
 /// A field that the record lacks.
 #[derive(Debug)]
-pub(super) struct Missing {
+pub(super) struct MissingField {
     /// The option that states it.
     pub(super) option: &'static str,
     /// Its tier.
@@ -198,13 +198,14 @@ impl DeploymentRecord {
             basic,
         };
         let mut record = Self { url_slug: slug(&deployment.basic), status: "Draft", tier: 3, deployment };
-        let incomplete = record.missing().iter().filter(|own| own.is_required || own.tier > 1).map(|own| own.tier).min();
+        let incomplete =
+            record.missing().iter().filter(|own| own.is_required || own.tier > 1).map(|own| own.tier).min();
         record.tier = incomplete.map_or(3, |tier| (tier - 1).max(1));
         record
     }
 
     /// The fields that the record lacks, in the order of tiers.
-    pub(super) fn missing(&self) -> Vec<Missing> {
+    pub(super) fn missing(&self) -> Vec<MissingField> {
         let Deployment { basic, deployment_model: model, implementation, administrative, .. } = &self.deployment;
         let all = [
             (basic.data_curators.is_empty(), "curator", 1, true),
@@ -221,7 +222,7 @@ impl DeploymentRecord {
             (implementation.justification.is_none(), "justification", 3, false),
         ];
         let is_missing = all.into_iter().filter(|(is_missing, ..)| *is_missing);
-        is_missing.map(|(_, option, tier, is_required)| Missing { option, tier, is_required }).collect()
+        is_missing.map(|(_, option, tier, is_required)| MissingField { option, tier, is_required }).collect()
     }
 }
 

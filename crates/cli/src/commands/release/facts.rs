@@ -37,8 +37,8 @@ impl Forecast {
         stream.rows().write_time(stream.rows().start_of(1), &mut time);
         // Value and ends of the interval have as many digits as the noise, or as the counts.
         let digits =
-            stream.errors_of_rows(plan).0.max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
-        let step = (stream.last_row() as f64).log10().ceil().max(1.0);
+            libm::log10(stream.errors_of_rows(plan).0.max(1e4)).ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
+        let step = libm::log10(stream.last_row() as f64).ceil().max(1.0);
         let cells = time.len() as f64 + texts + step + 3.0 * digits + 9.0 + 6.0;
         let format = files.output_format;
         let bytes = match format {

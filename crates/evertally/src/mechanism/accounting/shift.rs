@@ -145,7 +145,7 @@ impl GaussianShift {
     /// common multiple.
     pub(crate) fn along_stretches(&self, size: f64) -> (u64, f64, f64) {
         let (divisor, squared) = self.on_fine_grid(size);
-        (divisor / self.weights_lcm, squared, (self.weights_lcm as f64).powi(2))
+        (divisor / self.weights_lcm, squared, crate::number::power(self.weights_lcm as f64, 2))
     }
 
     /// The coarsest grid for events whose largest size is at least `size` (at least 1/2) on which discrete noise costs

@@ -4,6 +4,7 @@ use super::grids::{GUARD, NOISE_BITS, WEIGHT_BITS};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{Blt, Buffers, ColumnNorms, ColumnScaling, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism};
 use crate::noise::Node;
+use crate::number::power;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 
@@ -169,7 +170,7 @@ impl Epoch {
 
     /// The sum of the fourth powers of the entries of `L` for the estimate of this epoch's total.
     fn total_fourth(&self) -> f64 {
-        let (inner, own) = ((1.0 - self.mix()).powi(4), self.own_weight().powi(4));
+        let (inner, own) = (power(1.0 - self.mix(), 4), power(self.own_weight(), 4));
         inner * self.fourth_of(self.last_norm()) + own
     }
 

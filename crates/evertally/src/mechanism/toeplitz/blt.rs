@@ -40,6 +40,7 @@ use crate::mechanism::{
     MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, Streaming, TrainingLoop, check_horizon,
 };
 use crate::noise::Node;
+use crate::number::power;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
@@ -222,7 +223,7 @@ impl Blt {
     /// runs, by [chains](crate::mechanism::accounting::chain). Never more than the value with all events in the longest
     /// column. `O(d² k)` for `k` steps with events.
     pub(in crate::mechanism) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
-        let together = |events: u64| (events as f64).powi(2) * self.columns.l2_squared;
+        let together = |events: u64| power(events as f64, 2) * self.columns.l2_squared;
         let spread_out = &events[events.partition_point(|events| *events <= spread.per_step)..];
         let response = self.figures.response();
         let squares = match self.scaling {

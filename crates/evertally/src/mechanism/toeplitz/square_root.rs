@@ -38,7 +38,7 @@ use crate::mechanism::{
     Streaming, check_horizon,
 };
 use crate::noise::Node;
-use crate::number::fourier;
+use crate::number::{fourier, power};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 pub(super) use series::reciprocal;
@@ -437,7 +437,7 @@ impl Mechanism for SquareRoot {
             match self.kind {
                 Kind::Banded(bands) => bands as f64,
                 Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) | Kind::BandedInversePower(..) => {
-                    (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+                    (steps / 2.0).min(64.0 + power(libm::log2(steps), 2))
                 }
             }
         };

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::mechanism::limits::Limits;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, Mechanism, MechanismName};
+use crate::number::power;
 use std::sync::Arc;
 
 pub(in crate::mechanism) use super::arity::write;
@@ -29,6 +30,6 @@ pub(in crate::mechanism) fn build(
 /// nodes.
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
     let MechanismName::Kary(Some(k)) = name else { return Limits::NONE };
-    let (nodes, bits) = ((k - 1) as f64, (k as f64).log2());
-    Limits { zcdp: Some(nodes / bits.powi(2)), pure: Some(nodes / bits.powi(3)) }
+    let (nodes, bits) = ((k - 1) as f64, libm::log2(k as f64));
+    Limits { zcdp: Some(nodes / power(bits, 2)), pure: Some(nodes / power(bits, 3)) }
 }

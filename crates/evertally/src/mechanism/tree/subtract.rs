@@ -6,6 +6,7 @@ use crate::Result;
 use crate::mechanism::limits::Limits;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, Mechanism, MechanismName};
+use crate::number::power;
 use std::sync::Arc;
 
 pub(in crate::mechanism) use super::arity::write;
@@ -29,7 +30,7 @@ pub(in crate::mechanism) fn build(
 /// Steiner, Torkamani, "Count on Your Elders: Laplace vs Gaussian Noise").
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
     let MechanismName::Subtract(Some(k)) = name else { return Limits::NONE };
-    let (arity, bits) = (k as f64, (k as f64).log2());
+    let (arity, bits) = (k as f64, libm::log2(k as f64));
     let odd = if k % 2 == 1 { 1.0 - 1.0 / (arity * arity) } else { 1.0 };
-    Limits { zcdp: Some((k / 2) as f64 / bits.powi(2)), pure: Some(arity * odd / (2.0 * bits.powi(3))) }
+    Limits { zcdp: Some((k / 2) as f64 / power(bits, 2)), pure: Some(arity * odd / (2.0 * power(bits, 3))) }
 }

@@ -7,6 +7,7 @@
 //! weights; `v_l ← v_l (Σ |λ| U_l² / v_l)^a`, normalised, climbs to its maximum. Any weights give a bound.
 
 use super::symmetric::Symmetric;
+use crate::number::power;
 use crate::privacy::Spread;
 
 /// Maximum number of patterns.
@@ -35,7 +36,7 @@ pub(super) fn bound(horizon: u64, spread: Spread) -> f64 {
         let nuclear: f64 = spectrum.values.iter().map(|value| value.abs()).sum();
         best = best.max(nuclear);
         let share = |l: usize| {
-            let own = |k: usize| spectrum.values[k].abs() * spectrum.vector(k)[l].powi(2);
+            let own = |k: usize| spectrum.values[k].abs() * power(spectrum.vector(k)[l], 2);
             (0..count).map(own).sum::<f64>()
         };
         // v (d/nuclear)^a with d = share/v: no division by a weight that has vanished.

@@ -1,5 +1,7 @@
 //! Eigenvalues of a small symmetric matrix, by Jacobi's rotations.
 
+use crate::number::power;
+
 /// A symmetric matrix, row after row.
 pub(super) struct Symmetric {
     size: usize,
@@ -94,7 +96,7 @@ impl Rotated {
     fn sweep(&mut self) -> bool {
         let size = self.size;
         let squares = |row: usize, columns: std::ops::Range<usize>| -> f64 {
-            columns.map(|column| self.entries[row * size + column].powi(2)).sum()
+            columns.map(|column| power(self.entries[row * size + column], 2)).sum()
         };
         let above: f64 = (0..size).map(|k| squares(k, k + 1..size)).sum();
         let all: f64 = (0..size).map(|k| squares(k, 0..size)).sum();

@@ -13,6 +13,7 @@
 //! the budget: the [`Filter`] admits all of them.
 
 use super::{Budget, Expense, Filter};
+use crate::number::power;
 use crate::privacy::{Epsilon, Rho};
 use crate::{Error, Result};
 
@@ -69,12 +70,12 @@ impl Split {
 
     /// The smallest sum, which those shares attain.
     pub fn least(&self, variances: &[f64]) -> f64 {
-        variances.iter().map(|variance| self.root(*variance)).sum::<f64>().powi(self.power + 1)
+        power(variances.iter().map(|variance| self.root(*variance)).sum(), self.power + 1)
     }
 
     /// The variance under this share of one that is `variance` under the whole budget.
     pub fn under_share(&self, variance: f64, share: f64) -> f64 {
-        variance / share.powi(self.power)
+        variance / power(share, self.power)
     }
 
     fn root(&self, variance: f64) -> f64 {
@@ -106,7 +107,7 @@ fn rounded_down(whole: f64, share: f64) -> Result<f64> {
     if share == 1.0 {
         return Ok(whole);
     }
-    let exponent = whole.log10().floor() as i32 - DIGITS; // fits: a budget is between 1e-30 and 1e308
+    let exponent = libm::log10(whole).floor() as i32 - DIGITS; // fits: a budget is between 1e-30 and 1e308
     let unit: f64 = format!("1e{exponent}").parse().expect("a power of ten");
     let units = (whole * share / unit * (1.0 - 4.0 * f64::EPSILON)).floor();
     // If the product itself is a short number, rounding must not remove a whole unit.

@@ -6,6 +6,7 @@ use super::path::PathSampler;
 use crate::mechanism::{Lazy, LazyBlt, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::number::power;
 use crate::plan::{Plan, PlanRequest};
 use crate::privacy::loss::rounded_up;
 use crate::privacy::skellam::{self, IntegerShift};
@@ -208,7 +209,7 @@ impl LazyPlan {
             SampledLaw::Nodes | SampledLaw::Polya(_) => return self.plan.std_error(step),
             SampledLaw::Skellam(noise, _) => {
                 let unit = libm::exp2(-f64::from(FRACTION_BITS));
-                (noise.variance().to_f64() / (noise.divisor() as f64).powi(2), unit * unit / 12.0)
+                (noise.variance().to_f64() / power(noise.divisor() as f64, 2), unit * unit / 12.0)
             }
             SampledLaw::Float(float) | SampledLaw::Buffers(float, _) => {
                 let unit = libm::exp2(-f64::from(float.fraction_bits));

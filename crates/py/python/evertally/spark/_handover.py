@@ -8,6 +8,7 @@ a log, a broadcast, a file or the environment.
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import socketserver
@@ -85,7 +86,7 @@ class _Handler(socketserver.BaseRequestHandler):
 class _Desk(socketserver.ThreadingTCPServer):
     """Seals keys for workers, as long as the driver runs."""
 
-    allow_reuse_address = True
+    allow_reuse_address = os.name == "posix"  # elsewhere it lets another program take the port
     daemon_threads = True
 
     def __init__(self, host: str, port: int) -> None:

@@ -5,6 +5,7 @@ use super::shape::{HatShape, LinearPiece, SLOTS};
 use crate::mechanism::least_squares::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
+use crate::number::power;
 
 /// The single steps' estimates are rounded to `2^-20` of the grid: 2^22 of them are together off by less than the
 /// rounding of a release.
@@ -152,7 +153,7 @@ pub(super) fn path(shape: &HatShape, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f
     for (index, (value, slope)) in lines.into_iter().enumerate() {
         let piece = shape.piece(index);
         for (k, estimate) in (0..piece.length).zip(&mut path[piece.first as usize - 1..]) {
-            noise += *estimate + (value + k as f64 * slope) / weight(&piece, k).powi(2);
+            noise += *estimate + (value + k as f64 * slope) / power(weight(&piece, k), 2);
             *estimate = noise;
         }
     }

@@ -12,6 +12,7 @@
 use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::ColumnProducts;
 use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
+use crate::number::power;
 
 /// Longest horizon of weights for a pattern: a table of 8 MB.
 pub(super) const MAX_STEPS: u64 = 1 << 20;
@@ -74,7 +75,7 @@ impl<'a> ColumnSums<'a> {
     /// row in which all have.
     fn squares(&self, n: u64, most: u64, separation: u64) -> f64 {
         let rows = if n == most { 1 } else { separation };
-        (0..rows).map(|r| self.at(r, n).powi(2)).sum()
+        (0..rows).map(|r| power(self.at(r, n), 2)).sum()
     }
 
     /// `Σ_{i<n} c_(r+ib)` for `r < b`.
