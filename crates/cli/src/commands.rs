@@ -78,8 +78,8 @@ enum Command {
 
 /// Hides the commands of `lab` from the help of the program itself.
 fn hide_short_form(command: clap::Command) -> clap::Command {
-    let is_short = Lab::has_subcommand(command.get_name());
-    command.hide(is_short)
+    let is_hidden = command.is_hide_set() || Lab::has_subcommand(command.get_name());
+    command.hide(is_hidden)
 }
 
 impl CommandLine {

@@ -52,7 +52,7 @@ def test_an_output_that_nobody_receives_is_refused(tmp_path: Path, examples: Pat
     release = [
         *("release", "flights-sample.csv", "--key", "my.key", "--stream", "flights", "--start", "2013-01-01"),
         *("--end", "2013-02-01", "--every", "1d", "--time-zone", "America/New_York", "--epsilon", "1"),
-        *("--missing", "skip", "--out", "-", "--output-format", "csv"),
+        *("--missing", "skip", "--out", "-", "--all"),
     ]
     refused = shell(">&-", [*program, *release], tmp_path)
     assert refused.returncode != 0 and b"it is closed" in refused.stderr, refused.stderr.decode()
