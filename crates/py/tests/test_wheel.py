@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,36 @@ import pytest
 REPOSITORY = Path(__file__).parents[3]
 
 
-def test_the_package_needs_nothing_of_the_program() -> None:
+def test_the_package_contains_the_program_and_no_tool_of_the_tests() -> None:
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not there")
     tree = ["cargo", "tree", "-p", "evertally-py", "-e", "normal", "--prefix", "none", "--format", "{p}"]
     run = subprocess.run(tree, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     crates = {line.split()[0] for line in run.stdout.splitlines() if line}
-    # comfy-table comes with pyo3-arrow, whose arrow-cast can print tables.
-    assert {"evertally", "evertally-publish", "evertally-tables", "evertally-plot"} < crates
-    assert not crates & {"evertally-cli", "clap", "ctrlc", "indicatif", "resvg", "usvg", "anyhow"}
+    assert {"evertally", "evertally-publish", "evertally-tables", "evertally-cli", "evertally-server"} < crates
+    assert not crates & {"evertally-testkit", "criterion", "proptest", "nalgebra"}
+
+
+def test_the_client_of_the_service_is_imported_when_it_is_used() -> None:
+    script = """
+import sys
+import evertally as et
+assert not {"http.client", "ssl", "evertally._connect"} & sys.modules.keys()
+assert et.connect.__module__ == "evertally._connect" and "ssl" in sys.modules
+assert set(et.__all__) == set(dir(et)) and all(hasattr(et, name) for name in et.__all__)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_free_threaded_builds_are_refused() -> None:
+    script = """
+import sysconfig
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1
+try:
+    import evertally
+except ImportError as error:
+    assert "free-threaded" in str(error), error
+else:
+    raise SystemExit("imported")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

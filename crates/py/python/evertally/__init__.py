@@ -18,7 +18,7 @@ Each kind has its own plan: :func:`plan` for counters, :func:`plan_lazy`, :func:
 """
 
 import sysconfig
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise ImportError("evertally is not built for free-threaded CPython: use the standard build, such as python3.14")
@@ -59,6 +59,19 @@ from ._uses import allow_noise_reuse
 
 if TYPE_CHECKING:
     from ._connect import Publication, Receipt, Service, ServiceStream, connect
+else:
+
+    def __getattr__(name):
+        # The client of the service is imported when it is used: HTTP and TLS take a third of the time of the import.
+        if name in {"Publication", "Receipt", "Service", "ServiceStream", "connect"}:
+            from . import _connect
+
+            return getattr(_connect, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)
+
 
 __all__ = [
     "ArrowTable",
@@ -107,16 +120,3 @@ __all__ = [
     "release_sums",
     "training",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The client of the service, when it is first used: HTTP and TLS would take a third of the time of the import."""
-    if name in {"Publication", "Receipt", "Service", "ServiceStream", "connect"}:
-        from . import _connect
-
-        return getattr(_connect, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
