@@ -66,7 +66,8 @@ else:
         if name in {"Publication", "Receipt", "Service", "ServiceStream", "connect"}:
             from . import _connect
 
-            return getattr(_connect, name)
+            globals()[name] = getattr(_connect, name)
+            return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
