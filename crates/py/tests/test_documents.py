@@ -17,7 +17,8 @@ RUST_FILES = {"docs/adding-a-mechanism.md"}
 
 def group(page: str) -> str:
     """Pages run in parallel, apart from those that may start a service, whose addresses are fixed."""
-    return "service" if "serve" in (REPOSITORY / page).read_text(encoding="utf-8") else page
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    return "service" if "evertally serve" in text or "serve.toml" in text or "8800" in text else page
 
 
 @pytest.mark.parametrize(

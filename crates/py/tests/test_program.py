@@ -49,8 +49,9 @@ def test_versions_and_errors_are_those_of_the_program(program: str, tmp_path: Pa
 
 
 def test_control_c_ends_it(tmp_path: Path) -> None:
+    serve = [*HERE, "serve", "--demo", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
-        [*HERE, "serve", "--demo"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        serve, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as service:
         assert service.stdout is not None
         next(line for line in service.stdout if "http" in line)
