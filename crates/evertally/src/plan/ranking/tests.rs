@@ -13,7 +13,7 @@ fn nothing_is_below_the_bound() {
                 for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                     for sums_per_event in [1, 3] {
                         let values = Values::Sum { lower, upper };
-                        let count = PlanRequest::count(32, budget);
+                        let count = PlanRequest::count(60, budget);
                         let request = count
                             .with_unit(unit)
                             .with_neighbours(neighbours)

@@ -36,9 +36,7 @@ fn it_is_below_the_nuclear_norm() {
 #[test]
 fn nothing_beats_the_bound() {
     for workload in [Workload::Window(3), Workload::Window(7), Workload::Window(30), Workload::Decay(5)] {
-        // The searches of the longest horizon take most of the time: one workload of each kind.
-        let last = if matches!(workload, Workload::Window(7) | Workload::Decay(_)) { 365 } else { 90 };
-        for horizon in [5u64, 20, 60, last] {
+        for horizon in [5u64, 20, 60, 365] {
             for (total, per_step, separation) in
                 [(1, 1, 1), (3, 1, 1), (7, 1, 1), (30, 1, 1), (6, 3, 2), (5, 1, 7), (200, 1, 1)]
             {
