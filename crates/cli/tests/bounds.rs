@@ -91,7 +91,7 @@ fn a_look_is_recorded_and_spends() {
     assert_eq!(written, ["bounds.csv", "bounds.png", "bounds.svg"]);
     let rows = table(&bench.read("bounds.csv"));
     assert_eq!(rows[0][0], "max_events");
-    assert_eq!(rows.iter().filter(|row| row[7] == "true").count(), 1);
+    assert_eq!(rows.iter().filter(|row| row[8] == "true").count(), 1);
     assert!(bench.run(&["key", "spent", "my.key"]).stdout.contains("bounds of visits"));
     let again = bench.run(&[&LOOK[..], &spend].concat());
     assert_eq!(again.stdout, run.stdout);
@@ -137,6 +137,33 @@ fn bounds_that_run_out_are_pointed_out() {
     assert!(bench.read("counts.report.md").contains(says));
     let report: Value = serde_json::from_str(&bench.read("counts.report.json")).unwrap();
     assert!(report["unit"]["late_counts"].as_str().unwrap().contains("step 7 of 30"));
+}
+
+/// Where one person has most events, the interval shows that a bound may keep far less than its estimate; a declared
+/// largest number narrows it, and is refused below the bounds.
+#[test]
+fn intervals_allow_for_rare_heavy_users() {
+    let bench = ready();
+    let visits = |person: &str, count: usize| -> String {
+        (0..count).map(|event| format!("2024-01-{:02}T00:00:00Z,a,{person}\n", 1 + event % 10)).collect()
+    };
+    let many: String = (0..500).map(|person| visits(&format!("p{person}"), 2)).collect();
+    bench.write("events.csv", format!("time,group,who\n{many}{}", visits("robot", 2000)));
+    let flags = &["--look-rho", "0.05"][..];
+    let answer = |name: &str, more: &[&str]| answer(&bench, &[flags, &["--look-name", name], more].concat());
+    let first = answer("first", &[]);
+    // 1000 of 3000 events are those of people with two.
+    let number = |value: &Value| value.as_f64().unwrap();
+    let (looked, best) = (&first["looked_at"], &first["best"]);
+    assert!(number(&looked["events_lower"]) <= 3000.0 && number(&looked["events_upper"]) >= 3000.0, "{looked}");
+    assert!(number(&best["share_lower"]) < 0.5 && number(&best["share_upper"]) > 0.5, "{best}");
+    assert_eq!(first["histograms"]["largest_events"], 65536);
+    let narrow = answer("second", &["--largest-events", "100"]);
+    assert!(number(&narrow["best"]["share_lower"]) > 0.5, "{narrow}");
+    let table = bench.run(&[&LOOK[..], flags, &["--look-name", "first"]].concat()).stdout;
+    assert!(table.contains("if no who has more than 65536 events") && table.contains("from"), "{table}");
+    let below = bench.run(&[&LOOK[..], flags, &["--largest-events", "63"]].concat());
+    assert!(below.code == 2 && below.stderr.contains("try bounds up to 63"), "{}", below.stderr);
 }
 
 #[test]

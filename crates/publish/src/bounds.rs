@@ -24,6 +24,11 @@
 //! l)`, which is at most `max(n - m, 0) + l`; that upper bound is added up over the persons. Persons within the bounds
 //! add nothing, and neither does the noise of cells within them. For stretches longer than the observed one, everyone
 //! is assumed to continue at the same rate. Within a cell, persons are assumed to be spread evenly over its numbers.
+//!
+//! **Interval.** A few persons with very many events are hidden by the noise, and may have most of the events. So the
+//! histograms extend far beyond the candidate bounds, at no cost: a person is in one cell. The interval of a share takes
+//! each cell at the smallest or largest number of its persons, with the noise of all cells, and holds if nobody has more
+//! events than declared.
 
 mod choice;
 mod estimate;
@@ -34,7 +39,7 @@ mod whole_history;
 mod tests;
 
 pub use choice::{BoundChoice, Choices, Stretch};
-pub use estimate::{ContributionEstimate, EstimatedNumber};
+pub use estimate::{CONFIDENCE, ContributionEstimate, EstimatedNumber, NumberInterval};
 pub use look::{PersonEventCounts, ReleasedLook};
 pub use whole_history::{fall_behind, natural_period};
 
@@ -51,16 +56,27 @@ pub struct Candidates {
     /// The largest number of events of each histogram cell, in increasing order; one more cell follows for larger
     /// numbers.
     edges: Vec<u64>,
+    /// The number of cells up to the largest candidate bound. The cells after them show how many events lie beyond it.
+    cells_within: usize,
+    /// Nobody is assumed to have more events.
+    largest: u64,
 }
 
 impl Candidates {
-    /// Total bounds up to `most` events, and these bounds per step in addition to no bound.
+    /// Total bounds up to `most` events, and these bounds per step in addition to no bound. Intervals for events and
+    /// shares hold if nobody has more than `largest` events.
     ///
     /// # Errors
-    /// If a bound is 0 or there are more than 16 bounds per step.
-    pub fn new(most: u64, per_step: &[u64]) -> Result<Self> {
+    /// If a bound is 0, `largest` is below `most`, or there are more than 16 bounds per step.
+    pub fn new(most: u64, largest: u64, per_step: &[u64]) -> Result<Self> {
         if most == 0 || per_step.contains(&0) {
             return Err(usage("candidate bounds must be at least 1: a bound of 0 keeps nothing"));
+        }
+        if largest < most {
+            return Err(usage(format!(
+                "people have at most {largest} events, so a bound of {most} events keeps all of them: try bounds up to \
+                 {largest}"
+            )));
         }
         if per_step.len() > 16 {
             return Err(usage(
@@ -71,7 +87,19 @@ impl Candidates {
         per_step.sort_unstable();
         per_step.dedup();
         let per_step = per_step.into_iter().map(Some).chain([None]).collect();
-        Ok(Self { per_step, edges: edges(most) })
+        let edges = edges(largest);
+        let cells_within = edges.partition_point(|edge| *edge < most) + 1;
+        Ok(Self { per_step, edges, cells_within, largest })
+    }
+
+    /// The largest candidate bound.
+    fn most(&self) -> u64 {
+        self.edges[self.cells_within - 1]
+    }
+
+    /// The largest number of events that anyone is assumed to have.
+    pub fn largest(&self) -> u64 {
+        self.largest
     }
 
     /// The candidate bounds on the events per step; the last is `None`, for no bound.
@@ -94,6 +122,13 @@ impl Candidates {
         self.edges.partition_point(|edge| *edge < events)
     }
 
+    /// The smallest and the largest number of events of the persons in a cell. Persons beyond the last edge are counted
+    /// at the smallest number of their cell.
+    fn range(&self, cell: usize) -> (u64, u64) {
+        let first = if cell == 0 { 1 } else { self.edges[cell - 1].saturating_add(1) };
+        (first, self.edges.get(cell).map_or(first, |edge| (*edge).min(self.largest)))
+    }
+
     /// The groups of the stream of one step: one per histogram cell.
     fn groups(&self) -> Result<Groups> {
         let name = |per_step: &Option<u64>, cell: usize| {
@@ -112,13 +147,13 @@ impl Candidates {
         let histograms = self.per_step.len() as u64;
         let neighbours = if may_move { Neighbours::ReplaceOne } else { Neighbours::AddRemove };
         let per_step: Vec<String> = self.per_step.iter().flatten().map(u64::to_string).collect();
-        let most = self.edges.last().expect("there is one").to_string();
         PlanRequest::count(1, budget)
             .with_unit(Unit::person(1))
             .with_sums_per_event(histograms)
             .with_neighbours(neighbours)
             .with_meaning("what", "persons by number of events")
-            .with_meaning("most-events", most)
+            .with_meaning("most-events", self.most().to_string())
+            .with_meaning("largest-events", self.largest.to_string())
             .with_meaning("tried-per-step", per_step.join(","))
     }
 }

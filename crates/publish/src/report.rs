@@ -25,9 +25,12 @@ use evertally_declare::stream::Stream;
 use evertally_declare::view::View;
 use evertally_ledger::ledger::LedgerFacts;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The δ at which the report states ε.
-const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
+const DELTAS: [f64; 4] = [1e-3, HEADLINE_DELTA, 1e-9, 1e-12];
+/// The δ of the noise in the first sentence, if the budget states none.
+const HEADLINE_DELTA: f64 = 1e-6;
 
 /// The facts of a release that may be published with it: all of them follow from the plan, or from the released values.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,6 +60,10 @@ pub struct Report {
     /// The sketch, if items are counted in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sketch: Option<SketchFacts>,
+    /// What happens to events that do not fit, by policy, where they are not refused: `late`, `missing`, `outside`,
+    /// `unknown-group`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
     /// Who is protected.
     pub unit: UnitFacts,
     /// The budget; per stream, if the released values continue from earlier streams.
@@ -363,6 +370,7 @@ impl Report {
             },
             periods: PeriodFacts::new(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,
+            policies: stream.policies(),
             views: stream.views.clone(),
             key_id,
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
@@ -422,13 +430,23 @@ fn guarantee(stream: &Stream) -> GuaranteeFacts {
         let at = Delta::new(delta).expect("a constant");
         EpsilonAtDelta { delta, epsilon: if is_one { guarantee.epsilon_at(at) } else { all.epsilon_at(at) } }
     };
+    let selection = guarantee.selection.map(|_| all.selection());
+    let mut deltas = DELTAS.to_vec();
+    deltas.extend(selection.map(headline_delta).filter(|delta| *delta < 1.0));
+    deltas.sort_by(|a, b| b.total_cmp(a));
     GuaranteeFacts {
         pure_epsilon: if is_one { guarantee.pure_epsilon.map(Epsilon::get) } else { all.pure_epsilon() },
         rho: if is_one { guarantee.rho.get() } else { all.rho().expect("every plan has a ρ") },
-        selection_delta: guarantee.selection.map(|_| all.selection()),
+        selection_delta: selection,
         // Below the δ of selection nothing is promised.
-        epsilon_at_delta: DELTAS.map(at).into_iter().filter(|row| row.epsilon.is_finite()).collect(),
+        epsilon_at_delta: deltas.into_iter().map(at).filter(|row| row.epsilon.is_finite()).collect(),
     }
+}
+
+/// The δ of the first sentence next to this δ of selection: its sum with that of the noise, rounded up.
+fn headline_delta(selection: f64) -> f64 {
+    let noise = Delta::new(HEADLINE_DELTA).expect("a constant");
+    Delta::new(selection).map_or(1.0, |selection| selection.plus(noise))
 }
 
 /// The plan of the released values; with several measures, the plan of the first part.

@@ -3,15 +3,26 @@
 use crate::error::invalid;
 use crate::units::{float_multiple, multiple, refused};
 use evertally::number::{Grid, scale_integer};
-use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use std::slice::ChunksExactMut;
 
+/// NumPy. It is loaded on first use, since it takes longer than the rest of an import of this package. Call this before
+/// anything that uses arrays: it loads NumPy's C interface, and a failure of that (by Ctrl-C, if NumPy was not loaded
+/// before) is a panic.
+pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    static INTERFACE: PyOnceLock<()> = PyOnceLock::new();
+    let numpy = py.import("numpy")?;
+    INTERFACE.get_or_init(py, || drop(PyArray1::from_vec(py, Vec::<f64>::new())));
+    Ok(numpy)
+}
+
 /// Converts the argument to a one-dimensional array, and gives the kind letter of its dtype.
 fn vector<'py>(values: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, String)> {
-    let array = values.py().import("numpy")?.call_method1("asarray", (values,))?;
+    let array = numpy(values.py())?.call_method1("asarray", (values,))?;
     if array.getattr("ndim")?.extract::<usize>()? != 1 {
         return Err(invalid("an array must have one dimension; pass a list or a vector"));
     }
@@ -58,7 +69,7 @@ pub(crate) fn naturals(values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
 
 /// Columns of equal length as a structured array.
 pub(crate) fn structured<'py>(py: Python<'py>, columns: &[(&str, Bound<'py, PyAny>)]) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = py.import("numpy")?;
+    let numpy = numpy(py)?;
     let fields: Vec<_> =
         columns.iter().map(|(name, column)| Ok((*name, column.getattr("dtype")?))).collect::<PyResult<_>>()?;
     let length = columns.first().map_or(Ok(0), |(_, column)| column.len())?;
@@ -78,7 +89,7 @@ pub(crate) fn rows<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = PyDict::new(py);
     options.set_item("dtype", fields)?;
-    let array = py.import("numpy")?.call_method("empty", (count,), Some(&options))?;
+    let array = numpy(py)?.call_method("empty", (count,), Some(&options))?;
     let bytes: Bound<'py, PyArray1<u8>> = array.call_method1("view", ("u1",))?.extract()?;
     let mut bytes = bytes.try_readwrite()?;
     let bytes = bytes.as_slice_mut().map_err(|_| PyTypeError::new_err("not an array of bytes"))?;
@@ -87,6 +98,12 @@ pub(crate) fn rows<'py>(
 }
 
 /// One column.
-pub(crate) fn column<T: Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyAny> {
-    PyArray1::from_vec(py, values).into_any()
+pub(crate) fn column<T: Element>(py: Python<'_>, values: Vec<T>) -> PyResult<Bound<'_, PyAny>> {
+    vector_of(py, values).map(Bound::into_any)
+}
+
+/// A new array of these values.
+pub(crate) fn vector_of<T: Element>(py: Python<'_>, values: Vec<T>) -> PyResult<Bound<'_, PyArray1<T>>> {
+    numpy(py)?;
+    Ok(values.into_pyarray(py))
 }

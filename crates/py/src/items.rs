@@ -1,6 +1,6 @@
 //! Items of a sketch: whole numbers, texts and bytes.
 
-use crate::arrays::naturals;
+use crate::arrays::{naturals, numpy};
 use crate::error::invalid;
 use evertally::sketch::Item;
 use pyo3::prelude::*;
@@ -36,7 +36,7 @@ impl ItemArgument {
         if !items.hasattr("__array__")? {
             return many(items).map(Self::Many);
         }
-        let array = items.py().import("numpy")?.call_method1("asarray", (items,))?;
+        let array = numpy(items.py())?.call_method1("asarray", (items,))?;
         let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
         if kind == "i" || kind == "u" {
             return Ok(Self::Many(naturals(&array)?.into_iter().map(Owned::Number).collect()));

@@ -1,6 +1,6 @@
 //! Vectors of a very large number of running sums.
 
-use crate::arrays::{column, multiples, naturals, structured};
+use crate::arrays::{column, multiples, naturals, numpy, structured};
 use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
@@ -115,7 +115,7 @@ pub(crate) fn values_of(
 
 /// Whether this is one number and not an array.
 pub(crate) fn is_scalar(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.py().import("numpy")?.call_method1("ndim", (value,))?.extract::<usize>().map(|dimensions| dimensions == 0)
+    numpy(value.py())?.call_method1("ndim", (value,))?.extract::<usize>().map(|dimensions| dimensions == 0)
 }
 
 #[pymethods]
@@ -235,10 +235,10 @@ impl PyLazyVector {
         structured(
             py,
             &[
-                ("index", column(py, indices)),
-                ("step", column(py, vec![step; count])),
-                ("value", column(py, values)),
-                ("std_error", column(py, vec![std_error; count])),
+                ("index", column(py, indices)?),
+                ("step", column(py, vec![step; count])?),
+                ("value", column(py, values)?),
+                ("std_error", column(py, vec![std_error; count])?),
             ],
         )
     }

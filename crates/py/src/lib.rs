@@ -39,7 +39,6 @@ mod vector;
 mod watch;
 mod whole;
 
-use numpy::PyArray1;
 use pyo3::prelude::*;
 
 /// The compiled half of the package; `evertally` re-exports the public part.
@@ -69,8 +68,6 @@ mod _evertally {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Loads NumPy's interface now: later, Ctrl-C could come in the middle of it.
-        PyArray1::from_vec(module.py(), Vec::<f64>::new());
         super::vector::ahead::wait_before_forks(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

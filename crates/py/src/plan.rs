@@ -304,7 +304,7 @@ impl PyPlan {
     #[pyo3(signature = (steps = None))]
     fn std_errors<'py>(&self, py: Python<'py>, steps: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let steps = steps_or_all(self.inner.horizon(), steps)?;
-        Ok(column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect())))
+        column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect()))
     }
 
     /// Half the width of the interval of a step that contains the exact sum with this confidence, in units of the data.

@@ -194,9 +194,9 @@ impl PyCountSketch {
         structured(
             py,
             &[
-                ("step", column(py, estimates.iter().map(|estimate| estimate.step).collect())),
-                ("value", column(py, estimates.iter().map(|estimate| estimate.value).collect())),
-                ("std_error", column(py, estimates.iter().map(|estimate| estimate.noise_std_error).collect())),
+                ("step", column(py, estimates.iter().map(|estimate| estimate.step).collect())?),
+                ("value", column(py, estimates.iter().map(|estimate| estimate.value).collect())?),
+                ("std_error", column(py, estimates.iter().map(|estimate| estimate.noise_std_error).collect())?),
             ],
         )
     }

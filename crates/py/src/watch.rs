@@ -252,7 +252,7 @@ pub(crate) fn bytes_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if of.is_instance_of::<PyInt>() {
         return Ok(format!("number {}", of.str()?).into_bytes());
     }
-    let numpy = of.py().import("numpy")?;
+    let numpy = crate::arrays::numpy(of.py())?;
     let whole = || -> PyResult<Vec<u8>> {
         let array = numpy.call_method1("ascontiguousarray", (of,))?;
         let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;

@@ -20,12 +20,17 @@ def test_the_package_contains_the_program_and_no_tool_of_the_tests() -> None:
     assert not crates & {"evertally-testkit", "criterion", "proptest", "nalgebra"}
 
 
-def test_the_client_of_the_service_is_imported_when_it_is_used() -> None:
+def test_the_client_of_the_service_and_numpy_are_imported_when_they_are_used() -> None:
     script = """
 import sys
 import evertally as et
-assert not {"http.client", "ssl", "evertally._connect"} & sys.modules.keys()
+assert not {"http.client", "ssl", "evertally._connect", "numpy"} & sys.modules.keys()
 assert et.connect.__module__ == "evertally._connect" and "ssl" in sys.modules
+plan = et.plan(4, epsilon=1.0)
+assert "numpy" not in sys.modules
+assert plan.std_errors().shape == (4,) and "numpy" in sys.modules
+assert et.training.moments.Clipping and et.training.canaries.TrainingAudit
+assert set(dir(et.training)) == set(et.training.__all__)
 assert set(et.__all__) == set(dir(et)) and all(hasattr(et, name) for name in et.__all__)
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -43,6 +43,9 @@ pub(super) struct BoundsArgs {
     /// Distinguish people by their number of events, up to M
     #[arg(long, value_name = "M", help_heading = "Estimate", default_value = "1024")]
     most_events: u64,
+    /// Nobody has more than N events, which intervals rely on [default: 16 times --most-events, at least 65536]
+    #[arg(long, value_name = "N", help_heading = "Estimate")]
+    largest_events: Option<u64>,
     /// Bounds on events per step to try, separated by commas; each adds noise to the estimate [default: 1,2,4 if the
     /// planned noise is Gaussian; otherwise none, because they would not change the noise]
     #[arg(long, value_name = "C", help_heading = "Estimate", value_delimiter = ',')]
@@ -117,7 +120,8 @@ impl BoundsArgs {
             None if planned.gains_by_step()? => vec![1, 2, 4],
             None => Vec::new(),
         };
-        let candidates = Candidates::new(self.most_events, &per_step)?;
+        let largest = self.largest_events.unwrap_or(self.most_events.saturating_mul(16).max(1 << 16));
+        let candidates = Candidates::new(self.most_events, largest, &per_step)?;
         let plan = planned::look_request(&settings, &stretch, &candidates, budget).plan()?;
         let name = self.look_name.unwrap_or_else(|| format!("bounds of {}", settings.name));
         let quiet = declaration::Files {

@@ -1,6 +1,6 @@
 //! The bounds of least total error: dropped events and noise.
 
-use super::{ContributionEstimate, EstimatedNumber, edges};
+use super::{ContributionEstimate, NumberInterval, edges};
 use evertally::number::power;
 use evertally::plan::Objective;
 use evertally_declare::error::Result;
@@ -32,10 +32,10 @@ pub struct BoundChoice {
     pub max_events: u64,
     /// Events per step; `None` for no bound.
     pub max_events_per_step: Option<u64>,
-    /// The share of events that are kept, at least; 0 to 1.
+    /// The estimated share of events that are kept, 0 to 1.
     pub share: f64,
-    /// Standard error of the share, from the noise of the estimate.
-    pub share_std_error: f64,
+    /// An interval for the share, with [`CONFIDENCE`](super::CONFIDENCE).
+    pub share_interval: NumberInterval,
     /// The most that one group's running count misses.
     pub missing: f64,
     /// The standard error of the planned release.
@@ -83,8 +83,8 @@ impl Choices {
         noise_of: &mut dyn FnMut(u64, Option<u64>) -> Result<f64>,
     ) -> Result<Self> {
         let tried_per_step = estimate.candidates().per_step().len();
-        let most = *estimate.candidates().edges().last().expect("there is one") as f64;
-        // A person beyond the last edge is assumed to have one event more than it.
+        let most = estimate.candidates().most() as f64;
+        // One more keeps all events of a person just beyond the largest bound.
         let bounds = edges(((most + 1.0) * stretch.looks.max(1.0)).ceil() as u64); // saturates
         let mut tried = BoundSearch { estimate, stretch, noise_of, known: HashMap::new() };
         let mut best: Option<(usize, usize, f64)> = None;
@@ -115,7 +115,7 @@ impl Choices {
 
 impl BoundSearch<'_> {
     /// The count that one group's running count misses, and the share of all events that is dropped in a stretch.
-    fn missing(&self, bound: u64, step: usize) -> (f64, EstimatedNumber) {
+    fn missing(&self, bound: u64, step: usize) -> (f64, f64) {
         let Stretch { looks, count, groups, objective } = self.stretch;
         let lacks_after = |share: f64| self.estimate.left_out(step, bound as f64, looks * share);
         let whole = lacks_after(1.0);
@@ -130,10 +130,7 @@ impl BoundSearch<'_> {
             }
         };
         let events = (looks * self.estimate.events().value).max(f64::MIN_POSITIVE);
-        (
-            missing / groups,
-            EstimatedNumber { value: (whole.value / events).min(1.0), std_error: whole.std_error / events },
-        )
+        (missing / groups, (whole.value / events).min(1.0))
     }
 
     fn choice(&mut self, bound: u64, step: usize) -> Result<BoundChoice> {
@@ -143,11 +140,12 @@ impl BoundSearch<'_> {
         let per_step = self.estimate.candidates().per_step()[step];
         let (missing, left_out) = self.missing(bound, step);
         let noise = (self.noise_of)(bound, per_step)?;
+        let share_interval = self.estimate.share_interval(step, bound as f64, self.stretch.looks);
         let choice = BoundChoice {
             max_events: bound,
             max_events_per_step: per_step,
-            share: 1.0 - left_out.value,
-            share_std_error: left_out.std_error,
+            share: (1.0 - left_out).clamp(share_interval.lower, share_interval.upper),
+            share_interval,
             missing,
             noise,
         };

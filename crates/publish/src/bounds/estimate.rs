@@ -7,6 +7,8 @@ use evertally_declare::error::Result;
 
 /// The probability that some empty cell at the far end is taken for an occupied one, over all cells.
 const FALSE_POSITIVE_RATE: f64 = 0.05;
+/// Confidence of intervals.
+pub const CONFIDENCE: f64 = 0.95;
 
 /// Noisy counts of persons, by the number of events that each bound per step drops, and by their total number of
 /// events.
@@ -14,12 +16,15 @@ const FALSE_POSITIVE_RATE: f64 = 0.05;
 #[derive(Clone, Debug)]
 pub struct ContributionEstimate {
     candidates: Candidates,
-    /// By histogram.
+    /// By histogram: as released.
+    released: Vec<Vec<f64>>,
+    /// By histogram: 0 after the last count that stands out.
     counts: Vec<Vec<f64>>,
     /// Standard error of a count.
     std_error: f64,
     /// The smallest count that stands out of the noise.
     least_seen: f64,
+    plan: Plan,
 }
 
 /// An estimated number of persons or events.
@@ -30,6 +35,15 @@ pub struct EstimatedNumber {
     pub value: f64,
     /// Its standard error, from the noise.
     pub std_error: f64,
+}
+
+/// An interval for a number, with [`CONFIDENCE`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NumberInterval {
+    /// Its lower end.
+    pub lower: f64,
+    /// Its upper end.
+    pub upper: f64,
 }
 
 impl ContributionEstimate {
@@ -48,7 +62,9 @@ impl ContributionEstimate {
             histogram.iter().enumerate().map(|(cell, count)| if cell < last { *count } else { 0.0 }).collect()
         };
         let counts = noisy.chunks(cells).map(cut).collect();
-        Ok(Self { candidates, counts, std_error: plan.std_error(1), least_seen: stands_out })
+        let released = noisy.chunks(cells).map(<[f64]>::to_vec).collect();
+        let std_error = plan.std_error(1);
+        Ok(Self { candidates, released, counts, std_error, least_seen: stands_out, plan: plan.clone() })
     }
 
     /// The candidate bounds.
@@ -86,6 +102,94 @@ impl ContributionEstimate {
         EstimatedNumber { value, std_error: libm::hypot(beyond.std_error, in_steps.std_error) }
     }
 
+    /// An interval for the number of persons.
+    pub fn persons_interval(&self) -> NumberInterval {
+        let all = self.counts.len() - 1;
+        let one = |_: u64| 1.0;
+        let level = 0.5 * (1.0 - CONFIDENCE);
+        NumberInterval { lower: self.lower(all, level, one), upper: self.upper(all, level, one) }
+    }
+
+    /// An interval for the number of events; it holds if nobody has more than [`Candidates::largest`].
+    pub fn events_interval(&self) -> NumberInterval {
+        let all = self.counts.len() - 1;
+        let number = |events: u64| events as f64;
+        let level = 0.5 * (1.0 - CONFIDENCE);
+        NumberInterval { lower: self.lower(all, level, number), upper: self.upper(all, level, number) }
+    }
+
+    /// Whether more people than the noise explains have more events than [`Candidates::largest`]. Then no lower end of
+    /// a share, and no upper end of a number of events, can be stated.
+    pub fn is_largest_exceeded(&self) -> bool {
+        self.released.last().and_then(|histogram| histogram.last()).is_some_and(|beyond| *beyond >= self.least_seen)
+    }
+
+    /// An interval for the share of events that the bounds of [`left_out`](Self::left_out) keep, in 0 to 1; it holds
+    /// if nobody has more than [`Candidates::largest`] events.
+    ///
+    /// Let a person have n events in the stretch, k = min(n, bound) and d = n − k, and let the bound per step drop l of
+    /// them. Both bounds together drop between max(d, l) and d + l. With sums over persons in capitals, the share is
+    /// between (K − L)/(K + D) and the smaller of K/(K + D) and 1 − L/(K + D). Each sum is replaced by the end of a
+    /// one-sided interval; six of them share what is missing to [`CONFIDENCE`].
+    pub fn share_interval(&self, per_step: usize, in_all: f64, looks: f64) -> NumberInterval {
+        let all = self.counts.len() - 1;
+        let level = (1.0 - CONFIDENCE) / 6.0;
+        let kept = |events: u64| (looks * events as f64).min(in_all);
+        let dropped = |events: u64| (looks * events as f64 - in_all).max(0.0);
+        let lost = |events: u64| looks * events as f64;
+        let (kept_lower, kept_upper) = (self.lower(all, level, kept), self.upper(all, level, kept));
+        let (dropped_lower, dropped_upper) = (self.lower(all, level, dropped), self.upper(all, level, dropped));
+        let (lost_lower, lost_upper) = if per_step == all {
+            (0.0, 0.0)
+        } else {
+            (self.lower(per_step, level, lost), self.upper(per_step, level, lost))
+        };
+        let share = |part: f64, whole: f64| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 1.0 };
+        let is_open = kept_lower == 0.0 || self.is_largest_exceeded();
+        let lower = if is_open { 0.0 } else { share(kept_lower - lost_upper, kept_lower + dropped_upper) };
+        let without_steps = share(kept_upper, kept_upper + dropped_lower);
+        let in_steps = if lost_lower > 0.0 { share(lost_lower, kept_upper + dropped_upper) } else { 0.0 };
+        let upper = without_steps.min(1.0 - in_steps);
+        NumberInterval { lower: lower.min(upper), upper }
+    }
+
+    /// The upper end of a one-sided interval for the sum of `of`, which increases, over all persons of a histogram. It
+    /// is exceeded with probability `level`.
+    fn upper(&self, histogram: usize, level: f64, of: impl Fn(u64) -> f64) -> f64 {
+        if self.is_largest_exceeded() {
+            return f64::INFINITY;
+        }
+        let released = &self.released[histogram];
+        let weights = (0..released.len() - 1).map(|cell| of(self.candidates.range(cell).1));
+        let (mut total, mut squares) = (0.0, 0.0);
+        weights.zip(released).for_each(|(weight, count)| {
+            total += weight * count;
+            squares += weight * weight;
+        });
+        (total + self.quantile(level) * squares.sqrt()).max(0.0)
+    }
+
+    /// The lower end, like [`upper`](Self::upper). The far cells, whose noise hides everything else, may be omitted:
+    /// the best of all beginnings of the histogram, each with its part of `level`.
+    fn lower(&self, histogram: usize, level: f64, of: impl Fn(u64) -> f64) -> f64 {
+        let released = &self.released[histogram];
+        let quantile = self.quantile(level / released.len() as f64);
+        let (mut total, mut squares, mut best) = (0.0, 0.0, 0.0f64);
+        for (cell, count) in released.iter().enumerate() {
+            let weight = of(self.candidates.range(cell).0);
+            total += weight * count;
+            squares += weight * weight;
+            best = best.max(total - quantile * squares.sqrt());
+        }
+        best
+    }
+
+    /// The noise that a sum of counts, with weights whose squares sum to 1, exceeds with at most this probability. At
+    /// the levels used here (2.5 % and less) a single Laplace variable has a heavier tail than any such sum.
+    fn quantile(&self, level: f64) -> f64 {
+        self.plan.intervals(1.0 - 2.0 * level).expect("a confidence in (0, 1)").half_width(1) as f64
+    }
+
     /// Cells with fewer persons are lost in the noise.
     pub fn least_seen(&self) -> f64 {
         self.least_seen
@@ -93,12 +197,9 @@ impl ContributionEstimate {
 
     /// The sum of `of` over all persons of a histogram; each cell uses the mean over its numbers.
     fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> EstimatedNumber {
-        let edges = &self.candidates.edges;
         let (mut total, mut variance) = (0.0, 0.0);
         for (cell, count) in self.counts[histogram].iter().enumerate().filter(|(_, count)| **count != 0.0) {
-            let first = if cell == 0 { 1 } else { edges[cell - 1] + 1 };
-            // Persons beyond the last edge are counted at the smallest number of their cell.
-            let last = edges.get(cell).copied().unwrap_or(first);
+            let (first, last) = self.candidates.range(cell);
             let mean = mean_over(first, last, &of);
             total += count * mean;
             variance += power(self.std_error * mean, 2);

@@ -1,9 +1,11 @@
 //! Estimates against counts by hand, and the look against its privacy promise.
 
 use super::*;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, SecretKey, TestSeed};
 use evertally::plan::Objective;
+use evertally::plan::Plan;
 use evertally::privacy::{Epsilon, Rho};
+use evertally::stream::GroupedSums;
 use evertally_declare::declaration::{Declaration, Settings};
 use evertally_declare::error::Place;
 use evertally_declare::event::{Cells, ColumnLayout, Event, Field, Position};
@@ -33,7 +35,7 @@ fn settings() -> Settings {
 
 fn look(budget: Budget, per_step: &[u64], seed: u64, rows: &[Row]) -> (PersonEventCounts, SecretKey) {
     let (settings, key) = (settings(), SecretKey::insecure_from_test_seed(TestSeed(seed)));
-    let candidates = Candidates::new(8, per_step).unwrap();
+    let candidates = Candidates::new(8, 8, per_step).unwrap();
     let plan = candidates.request(budget, false).plan().unwrap();
     let calendar = &settings.calendar;
     let end = Horizon::Steps(STEPS);
@@ -85,10 +87,15 @@ fn edges_rise_by_at_most_a_half() {
     assert_eq!(edges(5), [1, 2, 3, 4, 6]);
     assert_eq!(edges(17), [1, 2, 3, 4, 6, 8, 12, 16, 24]);
     assert_eq!(*edges(1 << 62).last().unwrap(), 1 << 62);
-    let tried = Candidates::new(4, &[3, 1, 3]).unwrap();
+    let tried = Candidates::new(4, 4, &[3, 1, 3]).unwrap();
     assert_eq!(tried.per_step(), [Some(1), Some(3), None]);
     assert_eq!([1, 2, 3, 4, 5, 900].map(|events| tried.cell(events)), [0, 1, 2, 3, 4, 4]);
-    assert!(Candidates::new(0, &[]).is_err() && Candidates::new(9, &[0]).is_err());
+    let far = Candidates::new(4, 20, &[]).unwrap();
+    assert_eq!((far.edges(), far.most(), far.largest()), (&[1, 2, 3, 4, 6, 8, 12, 16, 24][..], 4, 20));
+    assert_eq!([0, 4, 8, 9].map(|cell| far.range(cell)), [(1, 1), (5, 6), (17, 20), (25, 25)]);
+    for (most, largest, per_step) in [(0, 9, &[][..]), (9, 9, &[0]), (9, 8, &[])] {
+        assert!(Candidates::new(most, largest, per_step).is_err());
+    }
 }
 
 proptest! {
@@ -192,7 +199,7 @@ proptest! {
 #[test]
 fn noise_is_that_of_one_person_in_each_histogram() {
     let variance = |per_step: &[u64], budget, may_move| {
-        let plan = Candidates::new(100, per_step).unwrap().request(budget, may_move).plan().unwrap();
+        let plan = Candidates::new(100, 100, per_step).unwrap().request(budget, may_move).plan().unwrap();
         plan.std_error(1).powi(2)
     };
     let rho = Budget::Zcdp(Rho::new(0.01).unwrap());
@@ -227,6 +234,106 @@ fn errors_of_estimates_are_as_they_say() {
     assert!((sum / runs).abs() < 4.9 / runs.sqrt(), "{}", sum / runs);
     assert!((squares / runs - 1.0).abs() < 4.9 * (5.0 / runs).sqrt(), "{}", squares / runs);
     assert!((alarms as f64) < 0.05 * runs + 4.9 * (0.05 * 0.95 * runs).sqrt(), "{alarms}");
+}
+
+/// A person's number of events, and how many of them a bound per step drops.
+type Contribution = (u64, u64);
+
+/// Contributions of many people by a law of their numbers of events; a person has up to three events in each step.
+fn contributions(persons: u64, random: &mut TestRandom, law: impl Fn(f64, f64) -> f64) -> Vec<Contribution> {
+    let mut person = || {
+        let events = law(random.unit(), random.unit()).clamp(1.0, 60_000.0) as u64;
+        let per_step = 1 + (3.0 * random.unit()) as u64;
+        (events, events - events.div_ceil(per_step))
+    };
+    (0..persons).map(|_| person()).collect()
+}
+
+/// Numbers from a fixed seed, for the data of tests.
+struct TestRandom(u64);
+
+impl TestRandom {
+    /// Uniform in (0, 1).
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 12) as f64 + 0.5) / (1u64 << 52) as f64
+    }
+}
+
+/// An estimate from the histograms of these contributions, with its noise.
+fn estimated(candidates: &Candidates, plan: &Plan, seed: u64, persons: &[Contribution]) -> ContributionEstimate {
+    let (cells, key) = (candidates.cells(), SecretKey::insecure_from_test_seed(TestSeed(seed)));
+    let groups = candidates.groups().unwrap();
+    let key = GuardedKey::published_nothing(key);
+    let mut sums = GroupedSums::new(plan.clone(), &key, "estimate".parse().unwrap(), groups).unwrap();
+    for (events, lost) in persons {
+        if *lost > 0 {
+            sums.add(candidates.cell(*lost), 1).unwrap();
+        }
+        sums.add(cells + candidates.cell(*events), 1).unwrap();
+    }
+    let noisy: Vec<f64> = sums.tick().unwrap().iter().map(|release| release.value()).collect();
+    ContributionEstimate::new(candidates.clone(), &noisy, plan).unwrap()
+}
+
+/// The share of events that both bounds keep.
+fn kept_share(persons: &[Contribution], in_all: u64, per_step: bool) -> f64 {
+    let dropped = |person: &Contribution| person.0.saturating_sub(in_all).max(if per_step { person.1 } else { 0 });
+    let (dropped, all): (u64, u64) = (persons.iter().map(dropped).sum(), persons.iter().map(|person| person.0).sum());
+    1.0 - dropped as f64 / all as f64
+}
+
+/// Where most events belong to a few people, the interval contains the true share in at least 95 % of draws (a coverage
+/// of 95 % passes with probability 1 - 10⁻⁶), for both kinds of noise, with and without a bound per step.
+#[test]
+fn intervals_of_shares_contain_them_on_heavy_tails() {
+    let normal = |a: f64, b: f64| (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
+    let log_normal = move |a: f64, b: f64| (1.0 + 1.8 * normal(a, b)).exp();
+    let pareto = |a: f64, _: f64| a.powf(-1.0 / 1.1);
+    let laws: [&dyn Fn(f64, f64) -> f64; 2] = [&log_normal, &pareto];
+    for budget in [Budget::Zcdp(Rho::new(0.05).unwrap()), Budget::Pure(Epsilon::new(0.5).unwrap())] {
+        let candidates = Candidates::new(64, 1 << 16, &[2]).unwrap();
+        let plan = candidates.request(budget, true).plan().unwrap();
+        for law in laws {
+            let runs = 150;
+            let mut missed = [0u32; 4];
+            for seed in 0..runs {
+                let persons = contributions(800, &mut TestRandom(seed), law);
+                let estimate = estimated(&candidates, &plan, seed, &persons);
+                for (case, missed) in missed.iter_mut().enumerate() {
+                    let (in_all, per_step) = ([6, 64][case % 2], case < 2);
+                    let interval = estimate.share_interval(usize::from(!per_step), in_all as f64, 1.0);
+                    let truth = kept_share(&persons, in_all, per_step);
+                    *missed += u32::from(truth < interval.lower || truth > interval.upper);
+                }
+            }
+            let runs = runs as f64;
+            let most = 0.05 * runs + 4.9 * (0.05 * 0.95 * runs).sqrt();
+            assert!(missed.iter().all(|missed| f64::from(*missed) <= most), "{budget}: {missed:?} of {runs}");
+        }
+    }
+}
+
+/// Intervals are narrow where the data suffice, and open where people have more events than declared.
+#[test]
+fn intervals_of_shares_are_as_wide_as_the_noise() {
+    let budget = Budget::Zcdp(Rho::new(0.1).unwrap());
+    let candidates = Candidates::new(64, 256, &[2]).unwrap();
+    let plan = candidates.request(budget, false).plan().unwrap();
+    let persons: Vec<Contribution> = (0..20_000u64).map(|person| (1 + person % 12, 0)).collect();
+    let estimate = estimated(&candidates, &plan, 1, &persons);
+    let interval = estimate.share_interval(1, 6.0, 1.0);
+    let truth = kept_share(&persons, 6, false);
+    assert!(interval.lower <= truth && truth <= interval.upper, "{interval:?}: {truth}");
+    assert!(interval.upper - interval.lower < 0.2, "{interval:?}: {truth}");
+    let (persons_interval, events) = (estimate.persons_interval(), estimate.events_interval());
+    assert!(persons_interval.lower <= 20_000.0 && 20_000.0 <= persons_interval.upper, "{persons_interval:?}");
+    assert!(events.lower <= 129_990.0 && 129_990.0 <= events.upper, "{events:?}");
+    let beyond: Vec<Contribution> = persons.iter().copied().chain([(300, 0); 200]).collect();
+    let estimate = estimated(&candidates, &plan, 1, &beyond);
+    assert!(estimate.is_largest_exceeded());
+    assert_eq!(estimate.share_interval(1, 6.0, 1.0).lower, 0.0);
+    assert_eq!(estimate.events_interval().upper, f64::INFINITY);
 }
 
 /// The same look gives the same answer. Other data or another plan under its name are refused.

@@ -1,6 +1,6 @@
 //! The privacy report for people: all of its sentences.
 
-use super::{BandFacts, Report, SelectionFacts};
+use super::{BandFacts, HEADLINE_DELTA, Report, SelectionFacts, headline_delta};
 use evertally::privacy::Neighbours;
 use evertally::privacy::{Budget, Delta};
 use evertally_declare::words::{at_most, plain, short};
@@ -50,8 +50,10 @@ impl Report {
                 Some((stated.get(), self.with_selection(delta)))
             }
             (_, Some(epsilon)) => Some((epsilon, 0.0)),
-            // At 10⁻⁶, or at the smallest δ above that of selection.
-            _ => rows.get(1).or(rows.first()).map(|at| (at.epsilon, at.delta)),
+            _ => {
+                let headline = self.guarantee.selection_delta.map_or(HEADLINE_DELTA, headline_delta);
+                rows.iter().find(|at| at.delta == headline).map(|at| (at.epsilon, at.delta))
+            }
         }
     }
 
@@ -107,8 +109,11 @@ impl Report {
             writeln!(out, "| published | every {publish}, with the state at its end; {plan} |")?;
         }
         if let Some(groups) = &self.groups {
-            let rest =
-                groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
+            let are = if self.policies.contains_key("unknown-group") { "skipped" } else { "refused" };
+            let rest = groups
+                .rest
+                .as_ref()
+                .map_or(format!("undeclared groups {are}"), |rest| format!("all others as `{rest}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
         }
         if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
@@ -131,6 +136,18 @@ impl Report {
             };
             writeln!(out, "| sketch | {}{size} |", sketch.kind)?;
             writeln!(out, "| answered | {} |", sketch.answers)?;
+        }
+        let policy = |name: &str| self.policies.get(name).map(|policy| policy.replace('-', " "));
+        let events = [("outside", "outside the horizon"), ("missing", "with missing values"), ("late", "too late")];
+        let policies = events.map(|(name, words)| (words, policy(name)));
+        if policies.iter().any(|(_, policy)| policy.is_some()) {
+            let words = policies.map(|(words, policy)| match policy.as_deref() {
+                None => format!("{words}: refused"),
+                Some("skip") => format!("{words}: skipped"),
+                Some("next step") => format!("{words}: counted in the next open step"),
+                Some(other) => format!("{words}: in a {other}, not counted"),
+            });
+            writeln!(out, "| events | {} |", words.join("; "))?;
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
         if let Some(period) = &self.unit.period {
@@ -172,7 +189,7 @@ impl Report {
             Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", at_most(s1)),
             None => format!("shifts the noise {by} {l2} (L2, from the covariance of the releases)"),
         };
-        writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
+        writeln!(out, "| mechanism | {}: a change of one input by 1 {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
         let each = if scaled { ", times the scale of its group" } else { "" };
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
@@ -252,10 +269,11 @@ impl Report {
                 writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;
             }
         }
+        let apart = if g.pure_epsilon.is_some() { "" } else { " (apart from a probability δ)" };
         writeln!(
             out,
             "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these \
-             releases by a factor of at most e^ε (apart from a probability δ).\n",
+             releases by a factor of at most e^ε{apart}.\n",
             self.unit.unit
         )?;
         self.write_periods(out)

@@ -1,5 +1,6 @@
 //! Arguments of noise streams.
 
+use crate::arrays::numpy;
 use crate::error::invalid;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -18,7 +19,7 @@ pub(super) fn range(coordinates: &Bound<'_, PyAny>) -> PyResult<Range<u64>> {
 
 /// Whether a NumPy dtype, or its name, means `float64` rather than `float32`.
 pub(super) fn is_double(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let known = dtype.py().import("numpy")?.call_method1("dtype", (dtype,));
+    let known = numpy(dtype.py())?.call_method1("dtype", (dtype,));
     let name = known.and_then(|dtype| dtype.getattr("str")?.extract::<String>());
     let native = if cfg!(target_endian = "little") { '<' } else { '>' };
     match name.as_deref().ok().and_then(|name| name.strip_prefix(native)) {
@@ -32,7 +33,7 @@ pub(super) fn is_double(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub(super) fn check_finite(of: &Bound<'_, PyAny>) -> PyResult<()> {
     let kind = of.getattr("dtype").and_then(|dtype| dtype.getattr("kind")).and_then(|kind| kind.extract::<String>());
     if kind.is_ok_and(|kind| kind == "f") {
-        let finite = of.py().import("numpy")?.call_method1("isfinite", (of,))?.call_method0("all")?;
+        let finite = numpy(of.py())?.call_method1("isfinite", (of,))?.call_method0("all")?;
         if !finite.is_truthy()? {
             return Err(invalid(
                 "the data for the noise contain a number that is NaN or infinite: they are not a sum of clipped \

@@ -1,5 +1,6 @@
 //! NumPy arrays that noise is written to, without a copy.
 
+use crate::arrays::numpy;
 use crate::error::invalid;
 use evertally_training::Real;
 use numpy::{
@@ -14,6 +15,7 @@ pub(crate) fn writable<'py, F: Real + Element>(
     array: &Bound<'py, PyAny>,
     coordinates: usize,
 ) -> PyResult<PyReadwriteArrayDyn<'py, F>> {
+    numpy(array.py())?;
     let Ok(untyped) = array.cast::<PyUntypedArray>() else {
         let found = array.get_type().name()?;
         return Err(PyTypeError::new_err(format!(

@@ -1,12 +1,13 @@
 //! Assignment of examples to steps.
 
 use super::plan::PyVectorPlan;
+use crate::arrays::vector_of;
 use crate::error::OrRaise;
 use crate::key::PySecretKey;
 use crate::whole::{SequenceIndex, Whole};
 use evertally::noise::{KeyId, StreamName};
 use evertally_training::Batches as Inner;
-use numpy::{IntoPyArray, PyArray1};
+use numpy::PyArray1;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
@@ -57,7 +58,7 @@ impl PyBatches {
         let batch = py.detach(|| self.inner.batch(step.0)).or_raise()?;
         // fits: numbers of examples in memory
         let numbers: Vec<i64> = batch.into_iter().map(|example| example as i64).collect();
-        Ok(numbers.into_pyarray(py))
+        vector_of(py, numbers)
     }
 
     /// Number of examples.

@@ -6,6 +6,7 @@ use super::array::writable;
 use super::names;
 use super::plan::PyVectorPlan;
 use super::stream::{TypedStream, either};
+use crate::arrays::numpy;
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
@@ -344,7 +345,7 @@ impl PyVectorNoise {
     /// (30,)
     #[pyo3(signature = (*, of = None))]
     fn next<'py>(&self, py: Python<'py>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let array = py.import("numpy")?.call_method1("empty", (self.__len__(), self.dtype()))?;
+        let array = numpy(py)?.call_method1("empty", (self.__len__(), self.dtype()))?;
         self.next_into(array, of)
     }
 

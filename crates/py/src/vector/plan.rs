@@ -333,7 +333,7 @@ impl PyVectorPlan {
     #[pyo3(signature = (steps = None))]
     fn std_errors<'py>(&self, py: Python<'py>, steps: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let steps = steps_or_all(self.inner.horizon(), steps)?;
-        Ok(column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect())))
+        column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect()))
     }
 
     /// The standard deviation of the noise that is added in each step, for every coordinate: float64 of shape
@@ -347,7 +347,7 @@ impl PyVectorPlan {
     /// >>> bool((plan.noise_stds() == plan.sigma).all())
     /// True
     fn noise_stds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(column(py, py.detach(|| self.inner.noise_stds()).or_raise()?))
+        column(py, py.detach(|| self.inner.noise_stds()).or_raise()?)
     }
 
     /// The noise matrix B, float64 of shape (horizon, variables): the noise of a coordinate over all steps is B z, with
@@ -364,7 +364,7 @@ impl PyVectorPlan {
     fn noise_matrix<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let matrix = py.detach(|| self.inner.noise_matrix()).or_raise()?;
         let shape = (matrix.values().len() / matrix.variables(), matrix.variables());
-        column(py, matrix.values().to_vec()).call_method1("reshape", (shape,))
+        column(py, matrix.values().to_vec())?.call_method1("reshape", (shape,))
     }
 
     fn __eq__(&self, other: &Self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::array::writable;
 use super::plan::PyVectorPlan;
-use crate::arrays::naturals;
+use crate::arrays::{naturals, numpy};
 use crate::error::{OrRaise, invalid};
 use crate::key::PySecretKey;
 use crate::own::ProcessBound;
@@ -155,7 +155,7 @@ fn described(kind: u8, rows: &[u64], numbers: &[f32]) -> Vec<u8> {
 
 /// Copies the numbers of a gradient.
 fn numbers(gradient: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
-    let numpy = gradient.py().import("numpy")?;
+    let numpy = numpy(gradient.py())?;
     let array = numpy.call_method1("ascontiguousarray", (gradient,))?;
     let Ok(array) = array.cast::<PyArrayDyn<f32>>() else {
         let found = array.getattr("dtype")?;

@@ -44,7 +44,9 @@ impl StepValues {
             let value = number(event, &texts.next().unwrap_or_default())?;
             let error = number(event, &texts.next().unwrap_or_default())?;
             let group: Vec<String> = texts.collect();
-            let scale = error / found.std_error(plan, step);
+            let known = found.std_error(plan, step);
+            // A huge budget leaves no noise.
+            let scale = if error == 0.0 && known == 0.0 { 1.0 } else { error / known };
             let scale = if (scale - 1.0).abs() < TOLERANCE { 1.0 } else { scale };
             let place = *places.entry(group.clone()).or_insert_with(|| {
                 found.groups.push(group);

@@ -30,15 +30,22 @@ pub(super) fn svg(setup: &BoundsSetup, estimate: &ContributionEstimate, choices:
         )
     };
     let share = |choice: &BoundChoice| 100.0 * choice.share;
+    let kept_line = |label: &str, look: LineStyle, of: &dyn Fn(&BoundChoice) -> f64| PanelLine {
+        label: label.into(),
+        look,
+        points: all.iter().map(|choice| (choice.max_events as f64, of(choice))).collect(),
+    };
     let kept = Panel {
         x: x().padded(),
         y: Axis { spacing: Spacing::Linear, range: (0.0, 104.0), caption: "kept events, in %".into() },
         lines: vec![
-            PanelLine {
-                label: "kept".into(),
-                look: LineStyle::new(BLUE, SOLID, Marker::Circle),
-                points: all.iter().map(|choice| (choice.max_events as f64, share(choice))).collect(),
-            },
+            kept_line("kept", LineStyle::new(BLUE, SOLID, Marker::Circle), &share),
+            kept_line("at least", LineStyle::new(BLUE, DOTTED, Marker::None), &|choice| {
+                100.0 * choice.share_interval.lower
+            }),
+            kept_line("at most", LineStyle::new(BLUE, DASHED, Marker::None), &|choice| {
+                100.0 * choice.share_interval.upper
+            }),
             mark(share(best)),
         ],
         height: 190.0,
@@ -57,15 +64,16 @@ pub(super) fn svg(setup: &BoundsSetup, estimate: &ContributionEstimate, choices:
             setup.settings.columns.person.as_deref().unwrap_or("person")
         ),
         subtitle: format!(
-            "Estimated from {}. Least total error: {}, which keeps about {:.1} %.",
+            "Estimated from {}. Least total error: {}, which keeps about {}.",
             shown::looked_at(setup, estimate),
             shown::flags(best),
-            share(best)
+            shown::kept(best)
         ),
         footer: format!(
             "{}. Total error: root sum of squares of dropped events and planned noise. Everyone observed is assumed to \
-             continue at the same rate.",
-            shown::promise(setup)
+             continue at the same rate; {}.",
+            shown::promise(setup),
+            shown::assumption(setup, estimate)
         ),
     };
     lines::panels(&words, &[kept, Panel { x: x().padded(), y, lines: errors, height: 240.0 }])

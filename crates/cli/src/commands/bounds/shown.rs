@@ -5,7 +5,9 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Objective;
 use evertally_declare::words::short;
-use evertally_publish::bounds::{BoundChoice, Choices, ContributionEstimate};
+use evertally_publish::bounds::{
+    BoundChoice, CONFIDENCE, Choices, ContributionEstimate, EstimatedNumber, NumberInterval,
+};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -13,15 +15,29 @@ use std::io::Write;
 pub(super) fn looked_at(setup: &BoundsSetup, estimate: &ContributionEstimate) -> String {
     let (calendar, person) = (&setup.stretch, person(setup));
     let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
-    let (persons, events) = (estimate.persons(), estimate.events());
+    let number = |estimated: EstimatedNumber, interval: NumberInterval| {
+        let upper = if interval.upper.is_finite() { short(interval.upper.round()) } else { "any number".to_owned() };
+        let (value, lower) = (estimated.value.clamp(interval.lower, interval.upper), interval.lower);
+        format!("about {} ({} to {upper})", short(value.round()), short(lower.round()))
+    };
     format!(
-        "{start} to {end}, {} steps: about {} ± {} of `{person}`, with {} ± {} events",
+        "{start} to {end}, {} steps: {} of `{person}`, with {} events",
         calendar.steps(),
-        short(persons.value.max(0.0).round()),
-        short(persons.std_error.round()),
-        short(events.value.max(0.0).round()),
-        short(events.std_error.round())
+        number(estimate.persons(), estimate.persons_interval()),
+        number(estimate.events(), estimate.events_interval())
     )
+}
+
+/// The assumption of the intervals, in words.
+pub(super) fn assumption(setup: &BoundsSetup, estimate: &ContributionEstimate) -> String {
+    let (person, largest) = (person(setup), estimate.candidates().largest());
+    let confidence = 100.0 * CONFIDENCE;
+    if estimate.is_largest_exceeded() {
+        return format!(
+            "some {person} have more than {largest} events, so no share can be guaranteed: raise --largest-events"
+        );
+    }
+    format!("intervals in brackets hold with {confidence} % confidence if no {person} has more than {largest} events")
 }
 
 /// The privacy promise of the estimate, in words.
@@ -48,11 +64,12 @@ pub(super) fn print_table(setup: &BoundsSetup, estimate: &ContributionEstimate, 
     let mut out = std::io::stdout().lock();
     writeln!(out, "estimated from {}", looked_at(setup, estimate))?;
     writeln!(out, "{}", promise(setup))?;
-    let few = short(estimate.least_seen());
     writeln!(
         out,
-        "fewer than about {few} people with this many events are lost in the noise; their loss is not \
-         estimated\n"
+        "fewer than about {} people with similarly many events are hidden by the noise: estimates omit them, intervals \
+         allow for them\n{}\n",
+        short(estimate.least_seen()),
+        assumption(setup, estimate)
     )?;
     writeln!(out, "{}", table(&choices.in_all))?;
     if choices.per_step.len() > 1 {
@@ -67,9 +84,9 @@ pub(super) fn print_table(setup: &BoundsSetup, estimate: &ContributionEstimate, 
     };
     writeln!(
         out,
-        "it keeps about {} % of the events; the count{of} would miss about {} {when}, and the noise has a standard \
+        "it keeps about {} of the events; the count{of} would miss about {} {when}, and the noise has a standard \
          error of {}",
-        percent(best.share),
+        kept(best),
         short(best.missing),
         short(best.noise)
     )?;
@@ -77,6 +94,12 @@ pub(super) fn print_table(setup: &BoundsSetup, estimate: &ContributionEstimate, 
         eprintln!("wrote {}, and next to it .svg, .png", path.display());
     }
     Ok(())
+}
+
+/// The share of events that a choice keeps, with its interval.
+pub(super) fn kept(choice: &BoundChoice) -> String {
+    let NumberInterval { lower, upper } = choice.share_interval;
+    format!("{} % ({} to {} %)", percent(choice.share), percent(lower), percent(upper))
 }
 
 /// A share in per cent, with one digit.
@@ -91,13 +114,14 @@ fn per_step(choice: &BoundChoice) -> String {
 fn table(choices: &[BoundChoice]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["max events", "a step", "kept, %", "±", "missing", "noise", "total error"]);
+    table.set_header(["max events", "a step", "kept, %", "from", "to", "missing", "noise", "total error"]);
     for choice in choices {
         table.add_row([
             choice.max_events.to_string(),
             per_step(choice),
             percent(choice.share),
-            percent(choice.share_std_error),
+            percent(choice.share_interval.lower),
+            percent(choice.share_interval.upper),
             short(choice.missing),
             short(choice.noise),
             short(choice.total()),
@@ -112,7 +136,8 @@ fn value(choice: &BoundChoice) -> Value {
         "max_events": choice.max_events,
         "max_events_per_step": choice.max_events_per_step,
         "share": choice.share,
-        "share_std_error": choice.share_std_error,
+        "share_lower": choice.share_interval.lower,
+        "share_upper": choice.share_interval.upper,
         "missing": choice.missing,
         "noise": choice.noise,
         "total_error": choice.total(),
@@ -124,6 +149,7 @@ pub(super) fn print_json(setup: &BoundsSetup, estimate: &ContributionEstimate, c
     let histogram =
         |(bound, counts): (&Option<u64>, &Vec<f64>)| json!({ "left_out_above_in_a_step": bound, "persons": counts });
     let (persons, events) = (estimate.persons(), estimate.events());
+    let finite = |number: f64| number.is_finite().then_some(number);
     let values = |choices: &[BoundChoice]| choices.iter().map(value).collect::<Vec<_>>();
     let answer = json!({
         "stream": setup.name,
@@ -133,15 +159,19 @@ pub(super) fn print_json(setup: &BoundsSetup, estimate: &ContributionEstimate, c
             "end": setup.stretch.format(setup.stretch.end()),
             "steps": setup.stretch.steps(),
             "persons": persons.value,
-            "persons_std_error": persons.std_error,
+            "persons_lower": estimate.persons_interval().lower,
+            "persons_upper": estimate.persons_interval().upper,
             "events": events.value,
-            "events_std_error": events.std_error,
+            "events_lower": estimate.events_interval().lower,
+            "events_upper": finite(estimate.events_interval().upper),
         },
         "histograms": {
             "edges": candidates.edges(),
             "counts": candidates.per_step().iter().zip(estimate.counts()).map(histogram).collect::<Vec<_>>(),
             "std_error": estimate.count_std_error(),
             "least_seen": estimate.least_seen(),
+            "largest_events": candidates.largest(),
+            "is_largest_exceeded": estimate.is_largest_exceeded(),
         },
         "in_all": values(&choices.in_all),
         "per_step": values(&choices.per_step),
@@ -160,7 +190,8 @@ pub(super) fn csv(choices: &Choices) -> Result<Vec<u8>> {
         "max_events",
         "max_events_per_step",
         "share",
-        "share_std_error",
+        "share_lower",
+        "share_upper",
         "missing",
         "noise",
         "total_error",
@@ -172,7 +203,8 @@ pub(super) fn csv(choices: &Choices) -> Result<Vec<u8>> {
             choice.max_events.to_string(),
             choice.max_events_per_step.map_or(String::new(), |bound| bound.to_string()),
             choice.share.to_string(),
-            choice.share_std_error.to_string(),
+            choice.share_interval.lower.to_string(),
+            choice.share_interval.upper.to_string(),
             choice.missing.to_string(),
             choice.noise.to_string(),
             choice.total().to_string(),

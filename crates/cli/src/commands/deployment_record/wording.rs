@@ -256,10 +256,13 @@ impl<'r> Sentences<'r> {
             let by = match report.noise.s1 {
                 Some(s1) => {
                     let l2 = at_most(report.noise.s2);
-                    format!("one unit of change moves the protected sums by at most {} (L1) or {l2} (L2)", at_most(s1))
+                    format!(
+                        "a change of one input by 1 moves the protected sums by at most {} (L1) or {l2} (L2)",
+                        at_most(s1)
+                    )
                 }
                 None => format!(
-                    "one unit of change shifts the noise by at most {} (L2, from the covariance of the releases)",
+                    "a change of one input by 1 shifts the noise by at most {} (L2, from the covariance of the releases)",
                     at_most(report.noise.s2)
                 ),
             };

@@ -78,21 +78,25 @@ pub(in crate::mechanism) struct RankedColumns {
 }
 
 impl RankedColumns {
-    /// From a matrix with `T` columns. `O(T² (n + log T))` for `n` rows.
+    /// From a matrix with `T` columns. `O(T² log T)`, and the squares of the numbers of entries in its rows.
     pub(in crate::mechanism) fn new(matrix: &Matrix, separation: u64) -> Self {
         let (rows, steps) = matrix.shape();
         let separation = usize::try_from(separation).unwrap_or(usize::MAX).min(steps);
-        let product = |s: usize, t: usize| (0..rows).map(|n| matrix.row(n)[s] * matrix.row(n)[t]).sum::<f64>();
-        let ranked = |t: usize| {
-            let mut products: Vec<f64> = (0..(t + 1).saturating_sub(separation)).map(|s| product(s, t)).collect();
-            products.sort_by(|a, b| b.total_cmp(a));
-            products
-        };
-        Self {
-            separation,
-            squares: (0..steps).map(|t| product(t, t)).collect(),
-            before: (0..steps).map(ranked).collect(),
+        // Of each column with itself and the columns before it. Most entries of a tree's rows are 0.
+        let mut products: Vec<Vec<f64>> = (1..=steps).map(|columns| vec![0.0; columns]).collect();
+        for row in (0..rows).map(|n| matrix.row(n)) {
+            let entries: Vec<(usize, f64)> =
+                row.iter().copied().enumerate().filter(|(_, entry)| *entry != 0.0).collect();
+            for (later, (t, entry)) in entries.iter().enumerate() {
+                entries[..=later].iter().for_each(|(s, other)| products[*t][*s] += other * entry);
+            }
         }
+        let squares = products.iter().enumerate().map(|(t, products)| products[t]).collect();
+        for (t, products) in products.iter_mut().enumerate() {
+            products.truncate((t + 1).saturating_sub(separation));
+            products.sort_by(|a, b| b.total_cmp(a));
+        }
+        Self { separation, squares, before: products }
     }
 }
 

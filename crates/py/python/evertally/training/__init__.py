@@ -17,6 +17,9 @@
 True
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from .._evertally import (
     Batches,
     RowNoise,
@@ -28,8 +31,21 @@ from .._evertally import (
     VectorPlan,
 )
 from .._functions import plan_training, plan_vector
-from . import canaries, moments
 from ._order import FixedBatches
+
+if TYPE_CHECKING:
+    from . import canaries, moments
+else:
+
+    def __getattr__(name):
+        # These modules are imported when they are used: they need NumPy, which takes longer than everything else.
+        if name in {"canaries", "moments"}:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)
+
 
 __all__ = [
     "Batches",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import evertally
-import numpy as np
-import numpy.typing as npt
 
 from .._evertally import Batches
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "order_of"]
 
@@ -64,6 +66,8 @@ class FixedBatches:
         """The numbers of the examples of a step (from 1), in order."""
         if not 1 <= step <= self.plan.horizon:
             raise evertally.InvalidError(f"step {step} is not one of the plan's {self.plan.horizon} steps")
+        import numpy as np
+
         first = (step - 1) % self._steps_per_epoch * self._size
         return np.arange(first, first + self._size, dtype=np.int64)
 
