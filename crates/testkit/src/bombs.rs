@@ -134,7 +134,8 @@ fn large_page(compression: Compression) -> Vec<u8> {
 }
 
 fn many_pages() -> Vec<u8> {
-    let persons = (0..8000).map(|number| format!("{number:060000}"));
+    let zeros = "0".repeat(LONG - 8);
+    let persons = (0..8000).map(|number| format!("{zeros}{number:08}"));
     let persons: ArrayRef = Arc::new(StringArray::from_iter_values(persons));
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(Default::default()))

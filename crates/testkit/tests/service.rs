@@ -20,7 +20,8 @@ use evertally_tables::input::{Events, ReadOptions};
 use evertally_testkit::torn_disk::TornDisk;
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[path = "service/sums.rs"]
@@ -481,16 +482,29 @@ fn number(name: &str, unless: u64) -> u64 {
     std::env::var(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
+/// Plays every schedule, on two threads.
+fn play_all(play: impl Fn(u64) + Sync) {
+    let first = number("EVERTALLY_FIRST_SCHEDULE", 1);
+    let next = AtomicU64::new(first);
+    let end = first + number("EVERTALLY_SCHEDULES", 200);
+    let work = || {
+        for seed in std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|seed| *seed < end) {
+            let played = catch_unwind(AssertUnwindSafe(|| play(seed)));
+            if let Err(panic) = played {
+                eprintln!("schedule {seed}: run it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
+                resume_unwind(panic);
+            }
+        }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(work);
+        work();
+    });
+}
+
 #[test]
 fn whatever_happens_the_release_is_that_of_one_run() {
-    let first = number("EVERTALLY_FIRST_SCHEDULE", 1);
-    for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
-        let played = std::panic::catch_unwind(|| History::new(seed).play());
-        if let Err(panic) = played {
-            eprintln!("schedule {seed}: run it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    play_all(|seed| History::new(seed).play());
 }
 
 /// The crate of the service can only package files in its folder.

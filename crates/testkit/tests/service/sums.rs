@@ -202,12 +202,5 @@ fn a_step_is_taken_once_it_has_ended() {
 
 #[test]
 fn whatever_happens_a_step_is_taken_once() {
-    let first = number("EVERTALLY_FIRST_SCHEDULE", 1);
-    for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
-        let played = std::panic::catch_unwind(|| Counting::new(seed).play());
-        if let Err(panic) = played {
-            eprintln!("schedule {seed}: run it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    play_all(|seed| Counting::new(seed).play());
 }

@@ -101,25 +101,24 @@ impl Consistent {
     /// The best weights for an arity under a criterion: a deterministic descent on the logarithms of the weights,
     /// started from equal ones, with the root, without it, and without the level below it.
     pub fn optimised(horizon: u64, arity: u64, criterion: &Criterion) -> Result<Self> {
-        let figure = |tree: &Self| criterion.figure(tree);
         let start = Self::starts(horizon, arity)?.into_iter();
-        let best = start.map(|tree| tree.descend(criterion)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
-        Ok(best.expect("one start keeps every level"))
+        let best = start.map(|tree| tree.descend(criterion)).min_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(best.expect("one start keeps every level").1)
     }
 
     /// The best arity from 2 to 64 with optimised weights, chosen among the six best with equal weights. `O(T h)` per
     /// trial.
     pub fn best(horizon: u64, criterion: &Criterion) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "consistent")?;
-        let figure = |tree: &Self| criterion.figure(tree);
-        let mut uniform = Vec::new();
+        // A figure takes most of the time: it is computed once per tree.
+        let mut uniform: Vec<(f64, Self)> = Vec::new();
         for k in 2..=64 {
-            uniform.extend(Self::starts(horizon, k)?);
+            uniform.extend(Self::starts(horizon, k)?.into_iter().map(|tree| (criterion.figure(&tree), tree)));
         }
-        uniform.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
-        uniform.dedup_by(|a, b| figure(a) == figure(b));
-        let best = uniform.into_iter().take(6).map(|tree| tree.descend(criterion));
-        Ok(best.min_by(|a, b| figure(a).total_cmp(&figure(b))).expect("some arity fits"))
+        uniform.sort_by(|a, b| a.0.total_cmp(&b.0));
+        uniform.dedup_by(|a, b| a.0 == b.0);
+        let best = uniform.into_iter().take(6).map(|(_, tree)| tree.descend(criterion));
+        Ok(best.min_by(|a, b| a.0.total_cmp(&b.0)).expect("some arity fits").1)
     }
 
     /// Equal weights on all levels, all but the root, and all but the two topmost.
@@ -130,8 +129,8 @@ impl Consistent {
         kept.map(|count| Self::new(horizon, arity, Levels::new(&vec![1; count])?)).collect()
     }
 
-    /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits.
-    fn descend(self, criterion: &Criterion) -> Self {
+    /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits, and returns the figure, too.
+    fn descend(self, criterion: &Criterion) -> (f64, Self) {
         let count = self.shape.weights.as_slice().len();
         let build = |logs: &[f64]| {
             let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -141,24 +140,26 @@ impl Consistent {
         };
         let mut logs = vec![0.0; count];
         let mut best = build(&logs);
+        let mut least = criterion.figure(&best);
         let mut step = 0.4;
         while step > 0.01 && count > 1 {
-            let before = criterion.figure(&best);
+            let before = least;
             for level in 0..count {
                 for change in [step, -step] {
                     let mut tried = logs.clone();
                     tried[level] += change;
                     let candidate = build(&tried);
-                    if criterion.figure(&candidate) < criterion.figure(&best) {
-                        (best, logs) = (candidate, tried);
+                    let figure = criterion.figure(&candidate);
+                    if figure < least {
+                        (least, best, logs) = (figure, candidate, tried);
                     }
                 }
             }
-            if criterion.figure(&best) >= before * (1.0 - 1e-4) {
+            if least >= before * (1.0 - 1e-4) {
                 step /= 2.0;
             }
         }
-        best
+        (least, best)
     }
 }
 

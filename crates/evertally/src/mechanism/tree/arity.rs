@@ -24,6 +24,7 @@ pub(super) fn best_arity(
     build: impl Fn(u64) -> Result<DigitTree>,
 ) -> Result<Arc<dyn Mechanism>> {
     let candidates = (least..=MAX_SEARCHED_ARITY).map(build).collect::<Result<Vec<_>>>()?;
-    let best = candidates.into_iter().min_by(|a, b| criterion.figure(a).total_cmp(&criterion.figure(b)));
-    Ok(Arc::new(best.expect("the range of arities is not empty")))
+    let figures = candidates.into_iter().map(|tree| (criterion.figure(&tree), tree));
+    let best = figures.min_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(Arc::new(best.expect("the range of arities is not empty").1))
 }

@@ -150,7 +150,7 @@ impl Blt {
             let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
             // By construction the patterns are equally long: in units of the last weight.
             let figure = |blt: &Self| blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean());
-            built.min_by(|a, b| figure(a).total_cmp(&figure(b)))
+            built.map(|blt| (figure(&blt), blt)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1)
         };
         (1..=buffers).rev().find_map(built).ok_or_else(|| {
             Error::invalid(format!("no buffers were found for {horizon} steps and patterns of {}", runs.most()))
