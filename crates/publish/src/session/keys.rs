@@ -76,6 +76,10 @@ impl Accumulator for KeyCounts {
         0
     }
 
+    fn push_label(key: &u64, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&key.to_be_bytes());
+    }
+
     fn step(&self) -> u64 {
         self.tree.step()
     }

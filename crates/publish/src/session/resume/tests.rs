@@ -124,7 +124,7 @@ proptest! {
 }
 
 fn row(step: u64, group: usize, person: usize) -> Row {
-    Row { step, group, person, value: 1 }
+    Row { step, quarter: 0, group, person, value: 1 }
 }
 
 /// The sums of a slot that has several steps are known only together; the ledger binds each step to its own.
