@@ -33,6 +33,7 @@ mod open_step;
 mod persons;
 mod placer;
 mod resume;
+mod sorting;
 mod sums;
 
 pub use accumulator::{Accumulator, KeptEvent};
@@ -52,12 +53,13 @@ use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Late as LatePolicy, SortBuffer};
-use evertally_declare::policy::Late;
+use evertally_declare::policy::{Late, SortLimit};
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Ledger, StreamDigest};
 use intake::PendingEvent;
 use open_step::OpenStep;
+use sorting::ExternalSort;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -82,6 +84,8 @@ pub struct Session<T: Accumulator> {
     open: Option<OpenStep<T>>,
     /// The sort buffer: events that wait for earlier ones.
     waiting: BinaryHeap<Reverse<PendingEvent<T::Label>>>,
+    /// All events that wait for their step, if all are sorted.
+    sorted: Option<ExternalSort<T>>,
     /// Events whose turn has come, by step, for steps that cannot open yet because earlier steps have not been taken.
     ahead: BTreeMap<u64, Vec<Placed<T::Label>>>,
     /// Events of steps after the last, for a session that is continued later; by step.
@@ -134,6 +138,7 @@ impl<T: Accumulator> Session<T> {
             placer,
             open,
             waiting: BinaryHeap::new(),
+            sorted: None,
             ahead: BTreeMap::new(),
             later: None,
             closed: 0,
@@ -246,19 +251,32 @@ impl<T: Accumulator> Session<T> {
     /// Adds an event of a step that is not due.
     #[inline]
     fn arrive(&mut self, placed: Placed<T::Label>) -> Result<()> {
-        let first = if self.stream.sort_buffer == 0 {
+        let first = match self.stream.sort_buffer {
             // Without a buffer, the event's own step makes all earlier ones due, so the next event out of order is
             // detected.
-            placed
-        } else {
-            self.waiting.push(Reverse(PendingEvent(placed)));
-            if self.waiting.len() <= self.stream.sort_buffer {
-                return Ok(());
+            SortLimit::Events(0) => placed,
+            SortLimit::Events(most) => {
+                self.waiting.push(Reverse(PendingEvent(placed)));
+                if self.waiting.len() <= most {
+                    return Ok(());
+                }
+                self.waiting.pop().expect("just pushed").0.0
             }
-            self.waiting.pop().expect("just pushed").0.0
+            SortLimit::All => {
+                let pushed = self.arrive_unsorted(placed);
+                return self.end_on_error(pushed);
+            }
         };
         let turned = self.turn(first);
         self.end_on_error(turned)
+    }
+
+    /// Adds an event to those that wait for their step, which [`close_through`](Self::close_through) makes due.
+    fn arrive_unsorted(&mut self, placed: Placed<T::Label>) -> Result<()> {
+        if placed.step > self.last_step && self.later.is_none() {
+            return Ok(());
+        }
+        self.sorted.get_or_insert_with(ExternalSort::new).push(placed)
     }
 
     /// Declares that no more events of steps up to `step` will follow: all those steps become due. A step beyond the
@@ -300,7 +318,9 @@ impl<T: Accumulator> Session<T> {
         }
         let counted = self.count_open();
         self.end_on_error(counted)?;
-        let first = self.ahead.first_key_value().map_or(u64::MAX, |(step, _)| *step);
+        let sorted = self.sorted.as_mut().and_then(ExternalSort::first_step);
+        let first = self.ahead.first_key_value().map(|(step, _)| *step);
+        let first = first.into_iter().chain(sorted).min().unwrap_or(u64::MAX);
         let through = self.due.min(first - 1); // fits: steps count from 1
         match self.tally.close(&self.stream, through, &mut self.digest) {
             Ok(closed) => Ok(Some(closed)),
@@ -366,11 +386,20 @@ impl<T: Accumulator> Session<T> {
     /// Adds the events that waited for the step that is now open.
     #[inline]
     fn catch_up(&mut self) -> Result<()> {
-        if self.ahead.is_empty() {
+        let open = self.tally.step() + 1;
+        if !self.ahead.is_empty() {
+            let of_step = self.ahead.remove(&open).unwrap_or_default();
+            of_step.into_iter().try_for_each(|placed| self.add(placed))?;
+        }
+        if open > self.due {
             return Ok(());
         }
-        let open = self.ahead.remove(&(self.tally.step() + 1)).unwrap_or_default();
-        open.into_iter().try_for_each(|placed| self.add(placed))
+        while let Some(sorted) = &mut self.sorted
+            && let Some(placed) = sorted.pop(open, &self.tally)?
+        {
+            self.add(placed)?;
+        }
+        Ok(())
     }
 
     /// Adds an event to the open step: at once if single events are protected.
@@ -415,11 +444,14 @@ impl<T: Accumulator> Session<T> {
 
     fn out_of_order(&self, event: &Event<'_>) -> PipelineError {
         let remedy = match self.stream.sort_buffer {
-            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"],
-            n => {
-                let of = format!(" of {n} events; raise it, or sort the file");
-                sentence!["it is further out of order than the ", SortBuffer, of]
+            SortLimit::Events(0) => {
+                sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"]
             }
+            SortLimit::Events(n) => {
+                let of = format!(" of {n} events; raise it, or sort all events with ");
+                sentence!["it is further out of order than the ", SortBuffer, of, (SortBuffer, "all")]
+            }
+            SortLimit::All => sentence!["read it before the step is closed"],
         };
         event.bad_cell(ColumnRole::Time, "belongs to a step that a later event has closed").remedy(remedy).into()
     }

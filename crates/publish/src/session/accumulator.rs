@@ -28,6 +28,9 @@ pub trait Accumulator {
     /// Appends bytes that identify a label, the same in every process and run.
     fn push_label(label: &Self::Label, bytes: &mut Vec<u8>);
 
+    /// Reads the bytes of [`push_label`](Self::push_label); `None` for any others.
+    fn read_label(&self, bytes: &[u8]) -> Option<Self::Label>;
+
     /// The last closed step, 0 before the first.
     fn step(&self) -> u64;
 

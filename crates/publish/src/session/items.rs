@@ -92,6 +92,10 @@ impl Accumulator for ItemCounts {
         bytes.extend_from_slice(item);
     }
 
+    fn read_label(&self, bytes: &[u8]) -> Option<Box<[u8]>> {
+        Some(bytes.into())
+    }
+
     fn step(&self) -> u64 {
         self.sketch.step()
     }

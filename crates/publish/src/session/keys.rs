@@ -80,6 +80,10 @@ impl Accumulator for KeyCounts {
         bytes.extend_from_slice(&key.to_be_bytes());
     }
 
+    fn read_label(&self, bytes: &[u8]) -> Option<u64> {
+        bytes.try_into().ok().map(u64::from_be_bytes)
+    }
+
     fn step(&self) -> u64 {
         self.tree.step()
     }

@@ -13,6 +13,7 @@ use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
+use evertally_declare::policy::SortLimit;
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::Ledger;
@@ -220,7 +221,7 @@ fn into_live(mut stream: Stream) -> Result<Stream> {
         let why = ": parts of an unfinished publication are not saved; publish every step";
         return Err(usage(sentence![parameter, " and ", Publish, " cannot be combined in a service", why]));
     }
-    stream.sort_buffer = 0;
+    stream.sort_buffer = SortLimit::Events(0);
     Ok(stream.through_horizon())
 }
 

@@ -184,7 +184,7 @@ impl Session<RunningSums> {
         self.placer = Placer::new(Arc::clone(&self.stream), self.tally.labels(), key);
         self.last_step = leg.last_step.max(self.step());
         self.closed = self.step();
-        self.put_by();
+        self.put_by()?;
         let later = std::mem::take(self.later.get_or_insert_default());
         for placed in later {
             let of_step = if placed.step <= self.last_step {
@@ -198,11 +198,17 @@ impl Session<RunningSums> {
     }
 
     /// Moves events that still wait for their turn to those of later steps: their turn comes in a later run.
-    fn put_by(&mut self) {
-        let Some(later) = &mut self.later else { return };
+    fn put_by(&mut self) -> Result<()> {
+        let Some(later) = &mut self.later else { return Ok(()) };
+        while let Some(sorted) = &mut self.sorted
+            && let Some(placed) = sorted.pop(u64::MAX, &self.tally)?
+        {
+            later.push(placed);
+        }
         later.extend(self.waiting.drain().map(|Reverse(PendingEvent(placed))| placed));
         later.extend(self.open.iter_mut().flat_map(|open| open.drain(self.tally.step() + 1)));
         later.sort_by_key(|placed| placed.step);
+        Ok(())
     }
 
     /// Records durably the taken steps, and the state that a later run needs. Call this before anyone can see the
@@ -223,7 +229,7 @@ impl Session<RunningSums> {
 
     fn save(&mut self) -> Result<Vec<u8>> {
         let (step, chain) = (self.step(), self.complete_digest()?.chain());
-        self.put_by();
+        self.put_by()?;
         assert!(self.ahead.is_empty(), "all steps through {step} are taken");
         let later = self.later.as_ref().expect("a resumable session");
         let mut names: Vec<Box<[u8]>> = Vec::new();

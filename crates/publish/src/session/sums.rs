@@ -413,6 +413,13 @@ impl Accumulator for RunningSums {
         }
     }
 
+    fn read_label(&self, bytes: &[u8]) -> Option<GroupRef> {
+        match self.streams {
+            SumStreams::Discovered(_) => Some(self.label_of(bytes)),
+            _ => bytes.try_into().ok().map(|place| GroupRef::Place(u32::from_be_bytes(place) as usize)),
+        }
+    }
+
     fn step(&self) -> u64 {
         self.step
     }

@@ -9,7 +9,7 @@ use evertally::privacy::{Budget, Epsilon, Unit, Values};
 use evertally_declare::error::Place;
 use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::policy::{Late, OutOfBounds, Refusable};
+use evertally_declare::policy::{Late, OutOfBounds, Refusable, SortLimit};
 use evertally_declare::records::Records;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
@@ -79,7 +79,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         request: plan.request().clone(),
         measures: Default::default(),
         late: Late::Refuse,
-        sort_buffer,
+        sort_buffer: SortLimit::Events(sort_buffer),
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),
