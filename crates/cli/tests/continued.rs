@@ -438,3 +438,47 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let message = parquet(3);
     assert!(message.code == 2 && message.stderr.contains("restore the missing files"), "{}", message.stderr);
 }
+
+/// Events of few people, several of each at one time, so that the bounds choose among them.
+fn crowded(day: u64) -> Vec<String> {
+    let row = |n: u64| {
+        let (who, group) = (n * day % 7, ["a", "b"][(n / 3 % 2) as usize]);
+        format!("{}T{:02}:00:00Z,p{who},{group}\n", date(day), n / 12)
+    };
+    (0..30).map(row).collect()
+}
+
+/// The order of rows within a step does not matter: files that are sorted differently give the same table, continue a
+/// stream, and count as the same data. With a sort buffer, the newest rows may come first.
+#[test]
+fn rows_of_a_step_may_be_in_any_order() {
+    let bench = Bench::new();
+    let header = || "time,who,group\n".to_owned();
+    for day in 1..=DAYS {
+        bench.write(&name(day), header() + &crowded(day).concat());
+    }
+    keep_first_ledger(&bench);
+    let expected = at_once(&bench, "t.csv", &[]);
+    for day in 1..=DAYS {
+        let mut rows = crowded(day);
+        rows.reverse();
+        rows.rotate_left(day as usize % 30);
+        bench.write(&name(day), header() + &rows.concat());
+    }
+    assert!(at_once(&bench, "t.csv", &[]) == expected, "another order gave another table");
+    let mut next = 1;
+    for day in [1, 9, 10, DAYS] {
+        let files: Vec<String> = (next..=day).map(name).collect();
+        continued_through(&bench, day, &files.iter().map(String::as_str).collect::<Vec<_>>());
+        next = day + 1;
+    }
+    assert!(std::fs::read(bench.path("t.csv")).unwrap() == expected, "another order continued differently");
+    // Under the ledger of these runs, the rows in any order are the same data.
+    let newest_first: Vec<String> = (1..=DAYS).rev().flat_map(|day| crowded(day).into_iter().rev()).collect();
+    bench.write("all.csv", header() + &newest_first.concat());
+    for buffer in ["1500", "all"] {
+        let run = bench.run(&arguments(&["all.csv", "--all", "--sort-buffer", buffer, "--out", "again.csv"]));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(std::fs::read(bench.path("again.csv")).unwrap() == expected, "newest first gave another table");
+    }
+}

@@ -2,14 +2,12 @@
 
 use super::ClusterJob;
 use super::labels::LabelNumbers;
-use evertally::noise::Purpose;
-use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
+use evertally::privacy::contribution::{ContributionBound, Details, EventOrder, Kept, Offer, Pseudonym};
 use evertally_declare::error::Result;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
 use evertally_publish::session::bound_of_persons;
 use std::cmp::Ordering;
-use zeroize::Zeroizing;
 
 /// An event of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +28,18 @@ impl PersonEvent {
     }
 }
 
-/// Sorts a person's events: by time, and within one instant by a keyed hash of group and value. Events that agree in
-/// all of these are interchangeable, so it does not matter which of them is kept.
+/// Sorts a person's events: by time, and within one instant by a keyed hash of group and value. A single process sorts
+/// them in the same way. Events that agree in all of these are interchangeable, so it does not matter which of them is
+/// kept.
 pub(super) struct PersonOrder {
-    key: Zeroizing<[u8; 32]>,
-    bytes: Vec<u8>,
+    order: EventOrder,
+    label: Vec<u8>,
 }
 
 impl PersonOrder {
     pub(super) fn new(work: &ClusterJob) -> Self {
-        Self { key: work.mac_key(Purpose::Order), bytes: Vec::new() }
+        let stream = &work.stream;
+        Self { order: EventOrder::new(&work.key, &stream.name, &stream.plan.digest()), label: Vec::new() }
     }
 
     /// By time, and so that equal events are adjacent.
@@ -54,18 +54,15 @@ impl PersonOrder {
             if alike.len() > 1
                 && alike.iter().any(|event| (event.label, event.value) != (alike[0].label, alike[0].value))
             {
-                alike.sort_by_cached_key(|event| self.hash(event, labels));
+                alike.sort_by_cached_key(|event| self.rank(event, labels));
             }
         }
     }
 
-    fn hash(&mut self, event: &PersonEvent, labels: &LabelNumbers) -> [u8; 32] {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(&event.person);
-        self.bytes.extend_from_slice(&event.time.to_le_bytes());
-        self.bytes.extend_from_slice(&event.value.to_le_bytes());
-        labels.push_bytes(event.label, &mut self.bytes);
-        *blake3::keyed_hash(&self.key, &self.bytes).as_bytes()
+    fn rank(&mut self, event: &PersonEvent, labels: &LabelNumbers) -> u64 {
+        self.label.clear();
+        labels.push_bytes(event.label, &mut self.label);
+        self.order.rank(Pseudonym::from_bytes(event.person), event.time, event.value, &self.label)
     }
 }
 

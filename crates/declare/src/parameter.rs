@@ -199,6 +199,7 @@ impl Parameter {
             "PathBuf",
             "Delimiter",
             "Period",
+            "SortLimit",
             "Workloads",
             "DeclaredGroups",
         ];

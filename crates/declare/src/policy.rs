@@ -1,6 +1,9 @@
 //! Policies for events that do not fit, and for the coverage of intervals.
 
-use serde::{Deserialize, Serialize};
+use crate::words::quoted;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::str::FromStr;
 
 /// The coverage of intervals.
 #[doc(alias = "Band")]
@@ -35,6 +38,59 @@ pub enum Late {
     NextStep,
     /// Write it to a separate file.
     SideFile,
+}
+
+/// How many events wait for earlier ones while an unsorted input is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortLimit {
+    /// At most this many, in memory; 0 refuses unsorted events.
+    Events(usize),
+    /// All of them, in a temporary file if they are many.
+    All,
+}
+
+/// The word for [`SortLimit::All`].
+const ALL: &str = "all";
+
+impl Default for SortLimit {
+    fn default() -> Self {
+        Self::Events(0)
+    }
+}
+
+impl FromStr for SortLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == ALL {
+            return Ok(Self::All);
+        }
+        text.parse().map(Self::Events).map_err(|_| format!("{} is neither a whole number nor `{ALL}`", quoted(text)))
+    }
+}
+
+impl Serialize for SortLimit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Events(count) => serializer.serialize_u64(*count as u64),
+            Self::All => serializer.serialize_str(ALL),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SortLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a whole number or `all`")]
+        enum Written {
+            Count(usize),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Count(count) => Ok(Self::Events(count)),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
 }
 
 /// What to do with a value outside its bounds.

@@ -5,7 +5,7 @@ use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
 use crate::parameter::Parameter::{Publish, Through};
-use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
+use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
 use crate::problem::{Problem, sentence};
 use crate::publication::Publication;
 use crate::reading::Read;
@@ -60,7 +60,7 @@ pub struct Settings {
     /// How the last step to publish was determined.
     pub closing: Closing,
     /// The number of events that are buffered to sort them by time.
-    pub sort_buffer: usize,
+    pub sort_buffer: SortLimit,
     /// The confidence level of the intervals.
     pub confidence: f64,
     /// Whether each interval holds by itself, or all steps hold at once.

@@ -5,7 +5,7 @@ use crate::follows::Follows;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
 use crate::parameter::Parameter;
-pub use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
+pub use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
 use crate::problem::sentence;
 use crate::publication::Slots;
 use crate::scales::Scales;

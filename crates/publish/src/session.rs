@@ -1,9 +1,9 @@
 //! A session: pushes events, closes steps, returns rows.
 //!
 //! ```text
-//! event ──placer──▶ (step, label, value, person) ──push──▶ sort buffer ──▶ turn ──keep──▶ open step
-//!                                                                       │
-//!                          close_through(t) ──────────────▶ steps due ──┴─ next_step() ──▶ releases of one closed step
+//! event ──placer──▶ (step, time, label, value, person) ──push──▶ sort buffer ──▶ turn ──▶ open step
+//!                                                                             │            │ bounds of persons
+//!                          close_through(t) ────────────────────▶ steps due ──┴─ next_step() ──▶ releases of one step
 //! ```
 //!
 //! A front end pushes events one at a time, as they arrive, and takes due steps one by one with [`Session::next_step`].
@@ -13,22 +13,30 @@
 //!
 //! A [`Placer`] reads an event without regard to other events: each thread may have one ([`Session::placer`]) and pass
 //! its events to [`Session::push_placed`]. [`Session::push`] does both. Everything that depends on other events (order,
-//! bounds of persons, sums) is decided here, in the order of the input, by one thread.
+//! bounds of persons, sums) is decided here, by one thread.
+//!
+//! The order of events within a step changes nothing. Single events are added up at once. Where persons are bounded, a
+//! step gathers its events until it closes, and then keeps each person's first ones by time and a keyed hash: see
+//! `open_step`.
 //!
 //! No row may be shown before [`Session::record`] has recorded it in the ledger: *commit, then publish*.
 
 #![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
 
+mod accumulator;
 mod intake;
 mod items;
 mod keys;
 mod live;
 mod measured;
+mod open_step;
 mod persons;
 mod placer;
 mod resume;
+mod sorting;
 mod sums;
 
+pub use accumulator::{Accumulator, KeptEvent};
 pub use intake::bound_of_persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
@@ -41,61 +49,20 @@ pub use sums::{ClosedStep, GroupAssigner, GroupNumbers, GroupRef, RunningSums};
 
 use crate::views::ViewValue;
 use evertally::noise::SecretKey;
-use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Late as LatePolicy, SortBuffer};
-use evertally_declare::policy::Late;
+use evertally_declare::policy::{Late, SortLimit};
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Ledger, StreamDigest};
-use intake::{Intake, PendingEvent};
+use intake::PendingEvent;
+use open_step::OpenStep;
+use sorting::ExternalSort;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
-
-/// The accumulator of a session: running sums of groups, items in a sketch, or keys in a tree.
-pub trait Accumulator {
-    /// The label of an event: its group or its item.
-    type Label: Send;
-
-    /// Assigns labels to events.
-    type Labels: LabelAssigner<Label = Self::Label>;
-
-    /// The results of closed steps.
-    type Closed<'a>
-    where
-        Self: 'a;
-
-    /// Assigns labels to events, for one thread.
-    fn labels(&self) -> Self::Labels;
-
-    /// A number for the group of a label, for bounds on a person's groups.
-    fn group_of(label: &Self::Label) -> u64;
-
-    /// The last closed step, 0 before the first.
-    fn step(&self) -> u64;
-
-    /// Adds the kept part of an event to the open step.
-    fn add(&mut self, label: Self::Label, kept: KeptEvent) -> Result<()>;
-
-    /// Closes the open step, and possibly empty ones after it, at most through `through`. Their sums go into the digest
-    /// first, which refuses data that differ from those published before.
-    fn close<'a>(&'a mut self, stream: &'a Stream, through: u64, digest: &mut StreamDigest)
-    -> Result<Self::Closed<'a>>;
-}
-
-/// The kept part of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptEvent {
-    /// Its value, or the part of it that fits the person's bounds, in multiples of the grid.
-    pub value: i64,
-    /// The person; the same for all events if single events are protected.
-    pub person: Pseudonym,
-    /// The first step of the event's period.
-    pub since: u64,
-}
 
 /// The outcome of pushing a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,19 +76,19 @@ pub enum PushResult {
     Late(u32),
 }
 
-/// The number of events whose persons are looked up together.
-const LOOKAHEAD_EVENTS: usize = 32;
-
 /// One run over a stream: events in, closed steps out.
 pub struct Session<T: Accumulator> {
     stream: Arc<Stream>,
     placer: Placer<T::Labels>,
-    intake: Intake,
+    /// The events of the open step if persons are bounded; `None` if events are added to the sums at once.
+    open: Option<OpenStep<T>>,
     /// The sort buffer: events that wait for earlier ones.
     waiting: BinaryHeap<Reverse<PendingEvent<T::Label>>>,
+    /// All events that wait for their step, if all are sorted.
+    sorted: Option<ExternalSort<T>>,
     /// Events whose turn has come, by step, for steps that cannot open yet because earlier steps have not been taken.
     ahead: BTreeMap<u64, Vec<Placed<T::Label>>>,
-    /// Events of steps after the last, for a session that is continued later; by step, then in order of arrival.
+    /// Events of steps after the last, for a session that is continued later; by step.
     later: Option<Vec<Placed<T::Label>>>,
     /// The last step closed before this run.
     closed: u64,
@@ -164,13 +131,14 @@ impl<T: Accumulator> Session<T> {
     /// # Errors
     /// If the plan's unit keeps no events.
     pub fn new(stream: Stream, tally: T, key: &SecretKey, digest: StreamDigest, last_step: u64) -> Result<Self> {
-        let (intake, stream) = (Intake::new(&stream)?, Arc::new(stream));
+        let (open, stream) = (intake::open_step(&stream, key)?, Arc::new(stream));
         let placer = Placer::new(Arc::clone(&stream), tally.labels(), key);
         Ok(Self {
             stream,
             placer,
-            intake,
+            open,
             waiting: BinaryHeap::new(),
+            sorted: None,
             ahead: BTreeMap::new(),
             later: None,
             closed: 0,
@@ -205,9 +173,9 @@ impl<T: Accumulator> Session<T> {
 
     /// Pushes one event. Steps before its own may become due; see [`next_step`](Self::next_step).
     ///
-    /// The events of a person are kept in the order in which they are pushed, up to the person's bounds. With a sort
-    /// buffer, the order is that of their steps, and of arrival within a step. `O(1)` without a sort buffer, `O(log n)`
-    /// with one of n events.
+    /// The order in which the events of a step are pushed changes nothing: of a person's events in it, the first by
+    /// time are kept, up to the person's bounds. `O(1)` without a sort buffer, `O(log n)` with one of n events; with
+    /// persons, closing a step sorts its events.
     ///
     /// # Errors
     /// If a cell cannot be read, if the event fits no step, group or bounds and the stream refuses such events, or if
@@ -232,17 +200,14 @@ impl<T: Accumulator> Session<T> {
     pub fn push_placed(&mut self, batch: &mut Batch<T::Label>) -> Result<PushResult> {
         self.check_not_ended()?;
         loop {
-            self.intake.look_ahead(batch.events.iter().take(LOOKAHEAD_EVENTS));
-            for _ in 0..LOOKAHEAD_EVENTS {
-                if self.is_due() {
-                    return Ok(PushResult::StepsDue);
-                }
-                let Some(placed) = batch.events.pop_front() else { return Ok(PushResult::All) };
-                if placed.step <= self.due {
-                    return Ok(PushResult::Late(placed.mark));
-                }
-                self.arrive(placed)?;
+            if self.is_due() {
+                return Ok(PushResult::StepsDue);
             }
+            let Some(placed) = batch.events.pop_front() else { return Ok(PushResult::All) };
+            if placed.step <= self.due {
+                return Ok(PushResult::Late(placed.mark));
+            }
+            self.arrive(placed)?;
         }
     }
 
@@ -286,19 +251,32 @@ impl<T: Accumulator> Session<T> {
     /// Adds an event of a step that is not due.
     #[inline]
     fn arrive(&mut self, placed: Placed<T::Label>) -> Result<()> {
-        let first = if self.stream.sort_buffer == 0 {
+        let first = match self.stream.sort_buffer {
             // Without a buffer, the event's own step makes all earlier ones due, so the next event out of order is
             // detected.
-            placed
-        } else {
-            self.waiting.push(Reverse(self.intake.arrive(placed)));
-            if self.waiting.len() <= self.stream.sort_buffer {
-                return Ok(());
+            SortLimit::Events(0) => placed,
+            SortLimit::Events(most) => {
+                self.waiting.push(Reverse(PendingEvent(placed)));
+                if self.waiting.len() <= most {
+                    return Ok(());
+                }
+                self.waiting.pop().expect("just pushed").0.0
             }
-            self.waiting.pop().expect("just pushed").0.placed
+            SortLimit::All => {
+                let pushed = self.arrive_unsorted(placed);
+                return self.end_on_error(pushed);
+            }
         };
         let turned = self.turn(first);
         self.end_on_error(turned)
+    }
+
+    /// Adds an event to those that wait for their step, which [`close_through`](Self::close_through) makes due.
+    fn arrive_unsorted(&mut self, placed: Placed<T::Label>) -> Result<()> {
+        if placed.step > self.last_step && self.later.is_none() {
+            return Ok(());
+        }
+        self.sorted.get_or_insert_with(ExternalSort::new).push(placed)
     }
 
     /// Declares that no more events of steps up to `step` will follow: all those steps become due. A step beyond the
@@ -309,9 +287,9 @@ impl<T: Accumulator> Session<T> {
     pub fn close_through(&mut self, step: u64) -> Result<()> {
         self.check_not_ended()?;
         let step = step.min(self.last_step);
-        while self.waiting.peek().is_some_and(|Reverse(first)| first.placed.step <= step) {
-            let Reverse(first) = self.waiting.pop().expect("just seen");
-            let turned = self.turn(first.placed);
+        while self.waiting.peek().is_some_and(|Reverse(first)| first.0.step <= step) {
+            let Reverse(PendingEvent(first)) = self.waiting.pop().expect("just seen");
+            let turned = self.turn(first);
             self.end_on_error(turned)?;
         }
         self.due = self.due.max(step);
@@ -338,7 +316,11 @@ impl<T: Accumulator> Session<T> {
         if !self.is_due() {
             return Ok(None);
         }
-        let first = self.ahead.first_key_value().map_or(u64::MAX, |(step, _)| *step);
+        let counted = self.count_open();
+        self.end_on_error(counted)?;
+        let sorted = self.sorted.as_mut().and_then(ExternalSort::first_step);
+        let first = self.ahead.first_key_value().map(|(step, _)| *step);
+        let first = first.into_iter().chain(sorted).min().unwrap_or(u64::MAX);
         let through = self.due.min(first - 1); // fits: steps count from 1
         match self.tally.close(&self.stream, through, &mut self.digest) {
             Ok(closed) => Ok(Some(closed)),
@@ -404,22 +386,43 @@ impl<T: Accumulator> Session<T> {
     /// Adds the events that waited for the step that is now open.
     #[inline]
     fn catch_up(&mut self) -> Result<()> {
-        if self.ahead.is_empty() {
+        let open = self.tally.step() + 1;
+        if !self.ahead.is_empty() {
+            let of_step = self.ahead.remove(&open).unwrap_or_default();
+            of_step.into_iter().try_for_each(|placed| self.add(placed))?;
+        }
+        if open > self.due {
             return Ok(());
         }
-        let open = self.ahead.remove(&(self.tally.step() + 1)).unwrap_or_default();
-        open.into_iter().try_for_each(|placed| self.add(placed))
+        while let Some(sorted) = &mut self.sorted
+            && let Some(placed) = sorted.pop(open, &self.tally)?
+        {
+            self.add(placed)?;
+        }
+        Ok(())
     }
 
-    /// Adds the kept part of an event to the open step.
+    /// Adds an event to the open step: at once if single events are protected.
+    #[inline]
     fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
-        match self.intake.keep(&placed, T::group_of(&placed.label), &self.stream.periods) {
-            Some(value) => {
-                let kept = KeptEvent { value, person: placed.person, since: self.intake.period_since() };
-                self.tally.add(placed.label, kept)
+        match &mut self.open {
+            None => {
+                let Placed { value, person, label, .. } = placed;
+                self.tally.add(label, KeptEvent { value, person, since: 1 })
             }
-            None => Ok(()),
+            Some(open) => {
+                open.push(placed, &self.stream);
+                Ok(())
+            }
         }
+    }
+
+    /// Adds the kept events of the open step, which is about to close.
+    fn count_open(&mut self) -> Result<()> {
+        let Self { open, tally, stream, .. } = self;
+        let Some(open) = open.as_mut().filter(|open| !open.is_empty()) else { return Ok(()) };
+        let step = tally.step() + 1;
+        open.close(step, stream.periods.of(step).start, |label, kept| tally.add(label, kept))
     }
 
     fn refused_as_late(&self, event: &Event<'_>) -> PipelineError {
@@ -441,11 +444,14 @@ impl<T: Accumulator> Session<T> {
 
     fn out_of_order(&self, event: &Event<'_>) -> PipelineError {
         let remedy = match self.stream.sort_buffer {
-            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"],
-            n => {
-                let of = format!(" of {n} events; raise it, or sort the file");
-                sentence!["it is further out of order than the ", SortBuffer, of]
+            SortLimit::Events(0) => {
+                sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"]
             }
+            SortLimit::Events(n) => {
+                let of = format!(" of {n} events; raise it, or sort all events with ");
+                sentence!["it is further out of order than the ", SortBuffer, of, (SortBuffer, "all")]
+            }
+            SortLimit::All => sentence!["read it before the step is closed"],
         };
         event.bad_cell(ColumnRole::Time, "belongs to a step that a later event has closed").remedy(remedy).into()
     }

@@ -128,7 +128,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         request: plan.request().clone(),
         measures: Default::default(),
         late: Late::Refuse,
-        sort_buffer: 0,
+        sort_buffer: Default::default(),
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),

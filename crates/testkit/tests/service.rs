@@ -9,6 +9,7 @@ use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{PipelineError, failure};
 use evertally_declare::format::Format;
+use evertally_declare::policy::SortLimit;
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
@@ -410,7 +411,7 @@ impl History {
     /// The releases of one run over the accepted events.
     fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
         let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
-        settings.sort_buffer = 1 << 20;
+        settings.sort_buffer = SortLimit::All;
         let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
         let (ledger, key) = (Ledger::in_memory(&key()), key());
         let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();

@@ -162,6 +162,7 @@ fn kind(parameter: Parameter) -> String {
         ValueKind::Workloads => "workload, or a list of them",
         ValueKind::Character => "one character, or `tab`",
         ValueKind::Whole => "whole number",
+        ValueKind::WholeOrAll => "whole number, or `all`",
         ValueKind::Number => "number",
         ValueKind::Decimal => "decimal number",
         ValueKind::Decimals => "two decimal numbers",
@@ -225,7 +226,7 @@ fn example(parameter: Parameter) -> Value {
     let texts = || text.split(',').map(Value::from).collect();
     match parameter.kind() {
         ValueKind::Switch => true.into(),
-        ValueKind::Whole | ValueKind::Number | ValueKind::Decimal => number(text),
+        ValueKind::Whole | ValueKind::WholeOrAll | ValueKind::Number | ValueKind::Decimal => number(text),
         ValueKind::Decimals | ValueKind::Scales => text.split(',').map(number).collect(),
         ValueKind::Texts | ValueKind::Groups => texts(),
         ValueKind::Measures => vec![text].into(),

@@ -138,7 +138,7 @@ impl Declaration {
             unknown_group: self.unknown_group.unwrap_or(Refusable::Refuse),
             late: self.late.unwrap_or_default(),
             closing: self.closing()?,
-            sort_buffer: self.sort_buffer.unwrap_or(0),
+            sort_buffer: self.sort_buffer.unwrap_or_default(),
             confidence: self.confidence.unwrap_or(0.95),
             band: self.band.unwrap_or_default(),
             views: self.views(&request, values, &labels)?,

@@ -90,7 +90,9 @@ fn property(parameter: Parameter) -> Value {
 
 fn default_value(kind: ValueKind, text: &str) -> Value {
     match kind {
-        ValueKind::Whole | ValueKind::Number => text.parse().map_or_else(|_| text.into(), Value::Number),
+        ValueKind::Whole | ValueKind::WholeOrAll | ValueKind::Number => {
+            text.parse().map_or_else(|_| text.into(), Value::Number)
+        }
         _ => text.into(),
     }
 }
@@ -106,7 +108,7 @@ fn kind(kind: ValueKind) -> Map<String, Value> {
         ValueKind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
         ValueKind::Whole => json!({ "type": "integer", "minimum": 0 }),
         ValueKind::Number => json!({ "type": "number" }),
-        ValueKind::Period => json!({ "type": ["string", "integer"] }),
+        ValueKind::Period | ValueKind::WholeOrAll => json!({ "type": ["string", "integer"] }),
         ValueKind::Decimal => json!({ "type": ["string", "number"] }),
         ValueKind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })

@@ -1,6 +1,6 @@
 use super::*;
 use crate::problem::{Problem, Wording};
-use crate::stream::Refusable;
+use crate::stream::{Refusable, SortLimit};
 use std::collections::HashSet;
 
 /// A year of days under ε = 1.
@@ -59,7 +59,10 @@ fn defaults_are_values() {
     }
     let explicit = explicit.resolve().unwrap();
     assert_eq!(explicit.request, plain.request);
-    assert_eq!((explicit.sort_buffer, explicit.confidence, explicit.columns), (0, 0.95, plain.columns));
+    assert_eq!(
+        (explicit.sort_buffer, explicit.confidence, explicit.columns),
+        (SortLimit::Events(0), 0.95, plain.columns)
+    );
     assert_eq!((explicit.name.as_str(), explicit.title.as_str()), ("main", "main"));
 }
 

@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
-use crate::policy::{Coverage, Late, OutOfBounds, Refusable};
+use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;
@@ -35,6 +35,8 @@ pub enum ValueKind {
     Character,
     /// A whole number, 0 or more.
     Whole,
+    /// A whole number, or the word `all`.
+    WholeOrAll,
     /// A double.
     Number,
     /// A decimal number, exact, as a text or a number.
@@ -144,6 +146,7 @@ from_one_text! {
     u32: ValueKind::Whole,
     u64: ValueKind::Whole,
     usize: ValueKind::Whole,
+    SortLimit: ValueKind::WholeOrAll,
     f64: ValueKind::Number,
     bool: ValueKind::Switch,
     Decimal<Grid>: ValueKind::Decimal,

@@ -102,8 +102,9 @@ macro_rules! parameter_rows {
                 Extend extend: bool, Continuing "" RELEASE_FILES
             }
             declaration {
-                /// Sort events by time while reading, with a buffer of this many events.
-                SortBuffer sort_buffer: usize, Events "EVENTS" EVENT_READERS,
+                /// Sort events by time while reading, with a buffer of this many events; `all` sorts them all, in any
+                /// order and number, in a temporary file if memory does not suffice.
+                SortBuffer sort_buffer: SortLimit, Events "EVENTS" EVENT_READERS,
                     example "10000", default "0" "which refuses unsorted events"
             }
 

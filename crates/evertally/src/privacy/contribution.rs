@@ -4,11 +4,16 @@
 //! in total, in one step, in one group, and so on. [`Contributions`] enforces this: of each person's events, offered in
 //! order of their steps, it keeps the first that fit and refuses the rest.
 //!
-//! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person in the
+//! **Why keeping the first is enough.** Whether an event is kept depends on other events of the same person in the
 //! same period and on nothing else. So without that person's events of that period, the kept events of all others, and
 //! of the same person in other periods, are the same. Two data sets that differ in one unit therefore differ, after
 //! bounding, only in kept events of that unit, which fit the [`PersonBounds`] that plans are
 //! calibrated for.
+//!
+//! **Order within a step.** The guarantee holds for any order in which a person's events of one step are offered, if
+//! that order depends on no other person. Pipelines offer them when the step closes, in order of time, and at one
+//! instant in the order of a keyed hash ([`EventOrder`]): then the kept events are a function of the set of events, and
+//! the order of rows in a file does not matter.
 //!
 //! An event belongs to the period of the step in which it counts.
 //!
@@ -17,9 +22,11 @@
 //! persons by name stores them with the name, or with its [`Pseudonym`].
 
 mod details;
+mod order;
 mod pseudonym;
 
 pub use details::Details;
+pub use order::EventOrder;
 pub use pseudonym::{Pseudonym, Pseudonyms};
 
 use super::{PersonBounds, Unit, Values};
@@ -171,6 +178,39 @@ impl ContributionBound {
     /// Whether [`Details`] matter: groups or the total are bounded.
     pub fn needs_details(&self) -> bool {
         self.counts_groups || self.cap.is_some()
+    }
+
+    /// Whether the number of groups of a person is bounded, so that an event in one may displace events of another.
+    pub fn limits_groups(&self) -> bool {
+        self.counts_groups && self.groups < self.total
+    }
+
+    /// The same bounds without the one on the sum of absolute values.
+    ///
+    /// Until that bound is reached, the same events are kept; afterwards it admits none. So of a person's events in one
+    /// step, in order, those that all bounds keep are the first of those that these bounds keep.
+    #[must_use]
+    pub fn without_total(self) -> Self {
+        Self { cap: None, least: 0, ..self }
+    }
+
+    /// The maximum number of a person's events that can be kept in a step of the period since `since`, in addition to
+    /// the person's record of kept events.
+    ///
+    /// # Panics
+    /// If the step is before the last one of the record.
+    #[inline]
+    pub fn allowance(&self, kept: &Kept, step: u64, since: u64) -> u32 {
+        assert!(step >= kept.step, "steps never go back: {step} after {}", kept.step);
+        if kept.step < since || kept.step == 0 {
+            return self.total.min(self.per_step);
+        }
+        let left = self.total - kept.total; // fits: no record has more
+        match step - kept.step {
+            0 => left.min(self.per_step - kept.in_step),
+            gap if gap < self.min_gap => 0,
+            _ => left.min(self.per_step),
+        }
     }
 
     /// Offers one more event of a person and returns the kept value: the whole, the part that fits the bound on the

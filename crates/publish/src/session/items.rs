@@ -88,6 +88,14 @@ impl Accumulator for ItemCounts {
         0
     }
 
+    fn push_label(item: &Box<[u8]>, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(item);
+    }
+
+    fn read_label(&self, bytes: &[u8]) -> Option<Box<[u8]>> {
+        Some(bytes.into())
+    }
+
     fn step(&self) -> u64 {
         self.sketch.step()
     }

@@ -76,6 +76,14 @@ impl Accumulator for KeyCounts {
         0
     }
 
+    fn push_label(key: &u64, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&key.to_be_bytes());
+    }
+
+    fn read_label(&self, bytes: &[u8]) -> Option<u64> {
+        bytes.try_into().ok().map(u64::from_be_bytes)
+    }
+
     fn step(&self) -> u64 {
         self.tree.step()
     }

@@ -5,6 +5,7 @@
 //! memory between two starts is its [state](Session::live_state), which can be saved in the middle of a step. Events
 //! that are not counted yet are stored [as bytes](Placed::write) that name nobody.
 
+use super::intake;
 use super::sums::GroupNumbers;
 use super::{Accumulator, ClosedStep, GroupRef, Placed, Placer, RunningSums, Session};
 use evertally::noise::SecretKey;
@@ -12,16 +13,14 @@ use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
+use evertally_declare::policy::SortLimit;
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-const VERSION: u32 = 1;
-
-/// Bytes of a pseudonym.
-const NAME: usize = 16;
+const VERSION: u32 = 2;
 
 /// The saved state of a live session.
 #[derive(Serialize, Deserialize)]
@@ -32,9 +31,11 @@ struct SavedLive {
     /// The number of declared groups; 1 without groups, 0 if groups are discovered.
     groups: u64,
     sums: Vec<u8>,
-    /// The open step's additions to declared sums so far.
+    /// The open step's additions to declared sums so far; zeros if persons are bounded.
     open: Vec<i64>,
     persons: Option<Vec<u8>>,
+    /// The open step's events that may be kept, as [bytes](Placed::write), if persons are bounded.
+    events: Vec<u8>,
 }
 
 impl Session<RunningSums> {
@@ -82,21 +83,46 @@ impl Session<RunningSums> {
         let mut session = Self::new(stream, sums, key, digest, last_step)?;
         session.due = saved.step;
         let stream = Arc::clone(&session.stream);
-        session.intake.restore(&stream, saved.step + 1, saved.persons.as_deref())?;
+        intake::restore_persons(&mut session.open, &stream, saved.step + 1, saved.persons.as_deref())?;
+        session.restore_events(saved.step + 1, &saved.events).ok_or_else(damaged)?;
         if groups.as_ref().is_some_and(|table| table.tuples().len() > count) {
             session.join(key, groups)?;
         }
         Ok(session)
     }
 
-    /// The state that [`restore_live`](Self::restore_live) needs; `None` in the middle of a step of several measures,
-    /// whose memory of people can be saved only between two steps.
+    /// Restores the events of the open step.
+    #[must_use]
+    fn restore_events(&mut self, step: u64, mut events: &[u8]) -> Option<()> {
+        let Some(open) = &mut self.open else { return events.is_empty().then_some(()) };
+        let numbers = self.stream.plan.threshold().is_some().then(|| self.tally.numbers());
+        let groups = self.tally.group_count();
+        while !events.is_empty() {
+            let placed = Placed::read(step, true, numbers.as_ref(), &mut events)?;
+            if matches!(placed.label, GroupRef::Place(place) if place >= groups) {
+                return None;
+            }
+            open.push(placed, &self.stream);
+        }
+        Some(())
+    }
+
+    /// The state that [`restore_live`](Self::restore_live) needs; `None` in the middle of a step in which single events
+    /// have been added to several measures, which can be saved only between two steps.
     ///
     /// # Errors
     /// If the session is over.
-    pub fn live_state(&self) -> Result<Option<Vec<u8>>> {
+    pub fn live_state(&mut self) -> Result<Option<Vec<u8>>> {
         self.check_not_ended()?;
         let Some(open) = self.tally.open() else { return Ok(None) };
+        let (next, periods, mut events) = (self.step() + 1, &self.stream.periods, Vec::new());
+        let persons = self.open.as_mut().map(|open| {
+            if !open.is_empty() {
+                let step = (next, periods.of(next).start);
+                open.for_each(step, |label, value, who| write_event(label, value, Some(who), &mut events));
+            }
+            open.save_persons(next, periods)
+        });
         let saved = SavedLive {
             version: VERSION,
             step: self.step(),
@@ -104,7 +130,8 @@ impl Session<RunningSums> {
             groups: self.tally.group_count() as u64,
             sums: self.tally.save(),
             open,
-            persons: self.intake.save(self.step() + 1, &self.stream.periods),
+            persons,
+            events,
         };
         postcard::to_allocvec(&saved).map(Some).map_err(failure)
     }
@@ -194,7 +221,7 @@ fn into_live(mut stream: Stream) -> Result<Stream> {
         let why = ": parts of an unfinished publication are not saved; publish every step";
         return Err(usage(sentence![parameter, " and ", Publish, " cannot be combined in a service", why]));
     }
-    stream.sort_buffer = 0;
+    stream.sort_buffer = SortLimit::Events(0);
     Ok(stream.through_horizon())
 }
 
@@ -205,7 +232,7 @@ fn damaged() -> PipelineError {
 impl Placed<GroupRef> {
     /// A step's addition to a group, as counted elsewhere.
     pub fn from_sum(step: u64, label: GroupRef, sum: i64) -> Self {
-        Self { step, value: sum, person: Pseudonym::default(), label, mark: 0 }
+        Self { step, time: 0, value: sum, person: Pseudonym::default(), label, mark: 0 }
     }
 
     /// Group and value.
@@ -213,22 +240,13 @@ impl Placed<GroupRef> {
         (self.label, self.value)
     }
 
-    /// Appends everything but the step: group, value, and the pseudonym if persons are protected. About 3 bytes, or 19.
+    /// Appends everything but the step: group, value, and time and pseudonym if persons are protected. About 3 bytes,
+    /// or 27.
     ///
     /// A declared group is written as its place, any other as the length of its name and the name, both
-    /// numbers as LEB128; the value in zigzag.
+    /// numbers as LEB128; the value in zigzag; the time in 8 bytes, little endian.
     pub fn write(&self, with_person: bool, bytes: &mut Vec<u8>) {
-        match &self.label {
-            GroupRef::Place(place) => push(bytes, *place as u64),
-            GroupRef::Name(name, _) => {
-                push(bytes, name.len() as u64);
-                bytes.extend_from_slice(name);
-            }
-        }
-        push(bytes, ((self.value << 1) ^ (self.value >> 63)) as u64);
-        if with_person {
-            bytes.extend_from_slice(&self.person.to_bytes());
-        }
+        write_event(&self.label, self.value, with_person.then_some((self.time, self.person)), bytes);
     }
 
     /// Reads one event of a step from the front of the bytes of [`write`](Self::write), for a stream whose groups are
@@ -245,14 +263,30 @@ impl Placed<GroupRef> {
         };
         let code = pull(bytes)?;
         let value = (code >> 1) as i64 ^ -((code & 1) as i64);
-        let person = if with_person {
-            let (name, rest) = bytes.split_first_chunk::<NAME>()?;
+        let (mut time, mut person) = (0, Pseudonym::default());
+        if with_person {
+            let (micros, rest) = bytes.split_first_chunk()?;
+            let (name, rest) = rest.split_first_chunk()?;
             *bytes = rest;
-            Pseudonym::from_bytes(*name)
-        } else {
-            Pseudonym::default()
-        };
-        Some(Self { step, value, person, label, mark: 0 })
+            (time, person) = (i64::from_le_bytes(*micros), Pseudonym::from_bytes(*name));
+        }
+        Some(Self { step, time, value, person, label, mark: 0 })
+    }
+}
+
+/// The bytes of [`Placed::write`].
+fn write_event(label: &GroupRef, value: i64, who: Option<(i64, Pseudonym)>, bytes: &mut Vec<u8>) {
+    match label {
+        GroupRef::Place(place) => push(bytes, *place as u64),
+        GroupRef::Name(name, _) => {
+            push(bytes, name.len() as u64);
+            bytes.extend_from_slice(name);
+        }
+    }
+    push(bytes, ((value << 1) ^ (value >> 63)) as u64);
+    if let Some((time, person)) = who {
+        bytes.extend_from_slice(&time.to_le_bytes());
+        bytes.extend_from_slice(&person.to_bytes());
     }
 }
 

@@ -25,7 +25,6 @@ const MIN_SAVED_BYTES: usize = 16 + 3;
 /// The parts divide the pseudonyms by their first bits. A part is a table with open addressing. All entries are in the
 /// order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or after it,
 /// without a gap between. Pseudonyms are uniform to everyone without the key, so no input makes the table slow.
-/// table slow.
 pub struct Persons {
     bound: ContributionBound,
     /// The first step of the current period; all persons in the table have an event in it.
@@ -88,6 +87,18 @@ impl Persons {
         for part in &mut self.parts {
             *part = TablePart { is_detailed: part.is_detailed, ..TablePart::default() };
         }
+    }
+
+    /// The bounds.
+    pub(super) fn bound(&self) -> ContributionBound {
+        self.bound
+    }
+
+    /// The record of a person in the period since `since`; empty for a person without kept events in it.
+    #[inline]
+    pub(super) fn record(&self, name: Pseudonym, since: u64) -> (Kept, Option<&Details>) {
+        let found = if since == self.since { self.parts[part_of(name)].find(name) } else { None };
+        found.map_or((Kept::default(), None), |(kept, details)| (*kept, details))
     }
 
     /// Reads the places of upcoming persons, all at once, so that their cache misses overlap. Changes nothing.
@@ -240,13 +251,28 @@ impl TablePart {
         taken.map(|(place, entry)| (entry, self.details.get(place)))
     }
 
-    /// The kept events of a person, who is added if new.
+    /// The place of a person, or the place at which a new person would be added.
     #[inline]
-    fn entry(&mut self, name: Pseudonym) -> (&mut Kept, Option<&mut Details>) {
+    fn place(&self, name: Pseudonym) -> usize {
         let mut place = self.home(name);
         while self.entries.get(place).is_some_and(|entry| entry.name < name && !entry.is_free()) {
             place += 1;
         }
+        place
+    }
+
+    /// The kept events of a person; `None` for a new person.
+    #[inline]
+    fn find(&self, name: Pseudonym) -> Option<(&Kept, Option<&Details>)> {
+        let place = self.place(name);
+        let entry = self.entries.get(place).filter(|entry| entry.name == name && !entry.is_free())?;
+        Some((&entry.kept, self.details.get(place)))
+    }
+
+    /// The kept events of a person, who is added if new.
+    #[inline]
+    fn entry(&mut self, name: Pseudonym) -> (&mut Kept, Option<&mut Details>) {
+        let place = self.place(name);
         let place = match self.entries.get(place) {
             Some(entry) if entry.name == name && !entry.is_free() => place,
             _ => self.enter(name, place),

@@ -34,6 +34,8 @@ pub trait LabelAssigner: Clone + Send {
 /// An event, reduced to what the release needs.
 pub struct Placed<L> {
     pub(super) step: u64,
+    /// Its time in microseconds since 1970, which orders the events of a person; 0 if events are counted elsewhere.
+    pub(super) time: i64,
     pub(super) value: i64,
     /// The person; the same for all events if single events are protected.
     pub(super) person: Pseudonym,
@@ -105,7 +107,7 @@ impl<L> Default for Batch<L> {
 
 /// Reads the parts of an event that the release needs: step, label, value and person.
 ///
-/// The result depends on that event alone, so clones may work in several threads. Everything that depends on earlier
+/// The result depends on that event alone, so clones may work in several threads. Everything that depends on other
 /// events (order, bounds of a person, sums) is decided by the [`Session`](super::Session).
 #[derive(Clone)]
 pub struct Placer<S> {
@@ -160,7 +162,8 @@ impl<S: LabelAssigner> Placer<S> {
             let missing = || event.error(ColumnRole::Person, "the event names no person").remedy(leave_out());
             return skip_or(self.stream.missing, missing);
         };
-        Ok(Some((instant, Placed { step, value, person, label, mark: 0 })))
+        let time = instant.micros();
+        Ok(Some((instant, Placed { step, time, value, person, label, mark: 0 })))
     }
 }
 
@@ -178,7 +181,7 @@ impl<S: LabelAssigner> Placer<S> {
         let Some(label) = self.labels.label_of(&self.stream, row)? else { return Ok(None) };
         let grid = self.labels.grid_of(&self.stream, &label);
         let value = row.sum_on(grid)?.ok_or_else(|| row.error(ColumnRole::Value, "the row has no sum"))?;
-        Ok(Some(Placed { step, value, person: Pseudonym::default(), label, mark: 0 }))
+        Ok(Some(Placed { step, time: 0, value, person: Pseudonym::default(), label, mark: 0 }))
     }
 }
 

@@ -8,7 +8,8 @@
 //! A run may have several [legs](Leg), one after the other: the stretches of earlier runs, repeated if their state is
 //! lost.
 
-use super::{GroupRef, Placed, Placer, RunningSums, Session};
+use super::intake::{self, PendingEvent};
+use super::{Accumulator, GroupRef, Placed, Placer, RunningSums, Session};
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{Result, failure, usage};
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const DAMAGED: &str = "the total carried over in the ledger is not a number";
 
 /// A stretch of steps that are closed under the same policies and groups.
@@ -64,12 +65,14 @@ struct SessionState {
     groups: u64,
     sums: Vec<u8>,
     persons: Option<Vec<u8>>,
-    /// Events of steps that are not closed yet, in the order in which they will be counted: step, group or number of
-    /// its name, value and person.
-    later: Vec<(u64, u64, i64, [u8; 16])>,
+    /// Events of steps that are not closed yet.
+    later: Vec<LaterEvent>,
     /// The names of discovered groups that these events refer to.
     names: Vec<Box<[u8]>>,
 }
+
+/// Step, time in microseconds since 1970, group or number of its name, value and person of an event.
+type LaterEvent = (u64, i64, u64, i64, [u8; 16]);
 
 /// The records of a run in addition to the state of its session.
 #[derive(Default)]
@@ -113,16 +116,16 @@ impl Session<RunningSums> {
         let sums = RunningSums::restore(stream, present, &digest.guarded(key)?, (saved.step, &saved.sums))?;
         let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
         session.due = saved.step;
-        session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;
+        intake::restore_persons(&mut session.open, stream, saved.step + 1, saved.persons.as_deref())?;
         let names = &saved.names;
-        let place = |(step, group, value, person): (u64, u64, i64, [u8; 16])| {
+        let place = |(step, time, group, value, person): LaterEvent| {
             let group = usize::try_from(group).ok()?;
             let label = match discovers {
                 true => session.tally.label_of(names.get(group)?),
                 false => (group < count).then_some(GroupRef::Place(group))?,
             };
             let person = Pseudonym::from_bytes(person);
-            (step > saved.step).then_some(Placed { step, value, person, label, mark: 0 })
+            (step > saved.step).then_some(Placed { step, time, value, person, label, mark: 0 })
         };
         session.later = Some(saved.later.into_iter().map(place).collect::<Option<_>>().ok_or_else(damaged)?);
         session.begin(leg, key)?;
@@ -178,10 +181,10 @@ impl Session<RunningSums> {
         self.complete_digest()?;
         self.tally.join(key, &leg.stream, leg.groups)?;
         self.stream = Arc::new(leg.stream);
-        self.placer = Placer::new(Arc::clone(&self.stream), super::Accumulator::labels(&self.tally), key);
+        self.placer = Placer::new(Arc::clone(&self.stream), self.tally.labels(), key);
         self.last_step = leg.last_step.max(self.step());
         self.closed = self.step();
-        self.put_by();
+        self.put_by()?;
         let later = std::mem::take(self.later.get_or_insert_default());
         for placed in later {
             let of_step = if placed.step <= self.last_step {
@@ -195,12 +198,17 @@ impl Session<RunningSums> {
     }
 
     /// Moves events that still wait for their turn to those of later steps: their turn comes in a later run.
-    fn put_by(&mut self) {
-        let Some(later) = &mut self.later else { return };
-        while let Some(Reverse(first)) = self.waiting.pop() {
-            later.push(first.placed);
+    fn put_by(&mut self) -> Result<()> {
+        let Some(later) = &mut self.later else { return Ok(()) };
+        while let Some(sorted) = &mut self.sorted
+            && let Some(placed) = sorted.pop(u64::MAX, &self.tally)?
+        {
+            later.push(placed);
         }
-        later.sort_by_key(|placed| placed.step); // and otherwise in order of arrival
+        later.extend(self.waiting.drain().map(|Reverse(PendingEvent(placed))| placed));
+        later.extend(self.open.iter_mut().flat_map(|open| open.drain(self.tally.step() + 1)));
+        later.sort_by_key(|placed| placed.step);
+        Ok(())
     }
 
     /// Records durably the taken steps, and the state that a later run needs. Call this before anyone can see the
@@ -221,7 +229,7 @@ impl Session<RunningSums> {
 
     fn save(&mut self) -> Result<Vec<u8>> {
         let (step, chain) = (self.step(), self.complete_digest()?.chain());
-        self.put_by();
+        self.put_by()?;
         assert!(self.ahead.is_empty(), "all steps through {step} are taken");
         let later = self.later.as_ref().expect("a resumable session");
         let mut names: Vec<Box<[u8]>> = Vec::new();
@@ -234,7 +242,7 @@ impl Session<RunningSums> {
         };
         let later: Vec<_> = later
             .iter()
-            .map(|placed| (placed.step, number_of(&placed.label), placed.value, placed.person.to_bytes()))
+            .map(|placed| (placed.step, placed.time, number_of(&placed.label), placed.value, placed.person.to_bytes()))
             .collect();
         let saved = SessionState {
             version: VERSION,
@@ -242,7 +250,7 @@ impl Session<RunningSums> {
             chain,
             groups: self.tally.group_count() as u64,
             sums: self.tally.save(),
-            persons: self.intake.save(step + 1, &self.stream.periods),
+            persons: self.open.as_ref().map(|open| open.save_persons(step + 1, &self.stream.periods)),
             later,
             names,
         };

@@ -294,7 +294,7 @@ pub enum GroupAssigner {
 }
 
 /// The group of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupRef {
     /// A place among the declared groups.
     Place(usize),
@@ -402,6 +402,21 @@ impl Accumulator for RunningSums {
         match label {
             GroupRef::Place(place) => *place as u64,
             GroupRef::Name(_, number) => *number,
+        }
+    }
+
+    fn push_label(label: &GroupRef, bytes: &mut Vec<u8>) {
+        match label {
+            // fits: declared in memory
+            GroupRef::Place(place) => bytes.extend_from_slice(&(*place as u32).to_be_bytes()),
+            GroupRef::Name(name, _) => bytes.extend_from_slice(name),
+        }
+    }
+
+    fn read_label(&self, bytes: &[u8]) -> Option<GroupRef> {
+        match self.streams {
+            SumStreams::Discovered(_) => Some(self.label_of(bytes)),
+            _ => bytes.try_into().ok().map(|place| GroupRef::Place(u32::from_be_bytes(place) as usize)),
         }
     }
 

@@ -4,12 +4,12 @@ use super::*;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
-use evertally::privacy::{Budget, Epsilon};
-use evertally::privacy::{Unit, Values};
+use evertally::privacy::contribution::{EventOrder, Pseudonyms};
+use evertally::privacy::{Budget, Epsilon, Unit, Values};
 use evertally_declare::error::Place;
 use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::policy::{Late, OutOfBounds, Refusable};
+use evertally_declare::policy::{Late, OutOfBounds, Refusable, SortLimit};
 use evertally_declare::records::Records;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
@@ -19,10 +19,11 @@ use proptest::prelude::*;
 pub(super) const STEPS: u64 = 12;
 const GROUPS: [&str; 2] = ["a", "b"];
 
-/// A row: its step, group, person and value.
-#[derive(Clone, Debug)]
+/// A row: its step, the quarter of it, group, person and value.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) step: u64,
+    pub(super) quarter: i64,
     pub(super) group: usize,
     pub(super) person: usize,
     pub(super) value: i64,
@@ -78,7 +79,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         request: plan.request().clone(),
         measures: Default::default(),
         late: Late::Refuse,
-        sort_buffer,
+        sort_buffer: SortLimit::Events(sort_buffer),
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),
@@ -95,14 +96,21 @@ pub(super) fn groups() -> GroupTable {
 pub(super) fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
     let digest = ledger.stream(key, &stream.name, &stream.plan, last_step).unwrap();
     let sums = RunningSums::new(stream, Some(groups()), &digest.guarded(key).unwrap()).unwrap();
-    Session::new(stream.clone(), sums, key, digest, last_step).unwrap()
+    let mut session = Session::new(stream.clone(), sums, key, digest, last_step).unwrap();
+    thin_often(&mut session);
+    session
+}
+
+/// Thins the events of a step when there are only a few.
+pub(super) fn thin_often(session: &mut Session<RunningSums>) {
+    session.open.iter_mut().for_each(|open| open.thin_at(3));
 }
 
 pub(super) fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(5))
 }
 
-/// Pushes one row, in the middle of its step.
+/// Pushes one row.
 pub(super) fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
     with_event(number, row, |event| session.push(event))
 }
@@ -112,10 +120,15 @@ pub(super) fn place(placer: &mut Placer<GroupAssigner>, number: u64, row: &Row) 
     with_event(number, row, |event| placer.place(event))
 }
 
-/// Shows a row, in the middle of its step, as an event.
+const PERSONS: [&str; 3] = ["p", "q", "r"];
+
+fn micros(row: &Row) -> i64 {
+    (row.step as i64 - 1) * 3_600_000_000 + row.quarter * 900_000_000
+}
+
+/// Shows a row as an event.
 fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> R {
-    let micros = (row.step as i64 - 1) * 3_600_000_000 + 1_800_000_000;
-    const PERSONS: [&str; 3] = ["p", "q", "r"];
+    let micros = micros(row);
     let cells = RowCells([
         Field::Instant(micros),
         Field::Text(GROUPS[row.group]),
@@ -135,7 +148,20 @@ fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<
     Ok(())
 }
 
-/// The sums of the steps through the last one, if rows are kept in this order.
+/// Rows in the order in which they are kept: by time, and at one instant by a keyed hash.
+fn in_order(unit: Unit, rows: &[Row]) -> Vec<Row> {
+    let (stream, key) = (stream_of(unit, 0), key());
+    let (name, digest) = (&stream.name, stream.plan.digest());
+    let (pseudonyms, mut order) = (Pseudonyms::new(&key, name, &digest), EventOrder::new(&key, name, &digest));
+    let mut rows = rows.to_vec();
+    rows.sort_by_cached_key(|row| {
+        let (person, value) = (pseudonyms.of(PERSONS[row.person]), row.value.clamp(-5, 5));
+        (micros(row), order.rank(person, micros(row), value, &(row.group as u32).to_be_bytes()))
+    });
+    rows
+}
+
+/// The sums of the steps through the last one.
 pub(super) fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
     by_hand_of(Unit::person(3).per_step(2), rows, last_step)
 }
@@ -147,6 +173,7 @@ pub(super) fn by_hand_of(unit: Unit, rows: &[Row], last_step: u64) -> Vec<Vec<i6
     let period = |row: &Row| bounds.period.map_or(0, |steps| (row.step - 1) / steps);
     let mut sums = vec![vec![0; GROUPS.len()]; last_step as usize];
     let mut kept: Vec<(&Row, i64)> = Vec::new();
+    let rows = in_order(unit, rows);
     for row in rows.iter().filter(|row| row.step <= last_step) {
         let is_same = |other: &&(&Row, i64)| other.0.person == row.person && period(other.0) == period(row);
         let same: Vec<_> = kept.iter().filter(is_same).collect();
@@ -180,14 +207,22 @@ pub(super) fn a_unit() -> impl Strategy<Value = Unit> {
         base.apart(3),
         Unit::person(4).per_group(2),
         Unit::person(4).in_groups(1).per_period(5),
+        Unit::person(4).in_groups(1).with_max_total(6),
+        Unit::person(4).per_step(3).per_group(2).with_max_total(6),
         Unit::person(5).with_max_total(7),
         Unit::person(4).per_step(2).per_group(2).in_groups(2).apart(2).with_max_total(9).per_period(6),
     ])
 }
 
 prop_compose! {
-    pub(super) fn a_row()(step in 1..=STEPS, group in 0..2usize, person in 0..3usize, value in -8..=8i64) -> Row {
-        Row { step, group, person, value }
+    pub(super) fn a_row()(
+        step in 1..=STEPS,
+        quarter in 0..4i64,
+        group in 0..2usize,
+        person in 0..3usize,
+        value in -8..=8i64,
+    ) -> Row {
+        Row { step, quarter, group, person, value }
     }
 }
 
@@ -270,8 +305,7 @@ proptest! {
         prop_assert_eq!(one_sums, other_sums);
     }
 
-    /// A sort buffer that is large enough makes any order equivalent to the sorted one; within a step the first to
-    /// arrive are kept.
+    /// A sort buffer that is large enough makes any order equivalent to the sorted one.
     #[test]
     fn the_sort_buffer_sorts(rows in prop::collection::vec(a_row(), 0..30), closed in 0..STEPS) {
         let (stream, key) = (stream(30), key());
@@ -287,9 +321,7 @@ proptest! {
         prop_assert!(sums.len() as u64 >= closed);
         session.close_through(STEPS).unwrap();
         take(&mut session, &mut sums).unwrap();
-        let mut sorted = rows.clone();
-        sorted.sort_by_key(|row| row.step);
-        prop_assert_eq!(sums, by_hand(&sorted, STEPS));
+        prop_assert_eq!(sums, by_hand(&rows, STEPS));
     }
 
     /// Without a buffer, or with one that is too small, a row of a due step is refused and leaves no trace.
@@ -311,7 +343,6 @@ proptest! {
         }
         session.close_through(STEPS).unwrap();
         take(&mut session, &mut sums).unwrap();
-        taken.sort_by_key(|row| row.step);
         prop_assert_eq!(sums, by_hand(&taken, STEPS));
     }
 }
@@ -344,7 +375,7 @@ fn nobody_is_called_nan() {
 fn other_data_are_refused_where_they_differ() {
     let (stream, key) = (stream(0), key());
     let mut ledger = Ledger::in_memory(&key);
-    let row = |step, value| Row { step, group: 0, person: 0, value };
+    let row = |step, value| Row { step, quarter: 0, group: 0, person: 0, value };
     let run = |ledger: &mut Ledger, rows: &[Row]| -> Result<u64> {
         let mut session = session(&stream, 4, ledger, &key);
         rows.iter().try_for_each(|row| push(&mut session, 1, row))?;
@@ -369,7 +400,7 @@ fn a_refusal_ends_the_session() {
     while first.next_step().unwrap().is_some() {}
     first.record(&mut ledger).unwrap();
     let mut other = session(&stream, 6, &ledger, &key);
-    let row = |step| Row { step, group: 0, person: 0, value: 2 };
+    let row = |step| Row { step, quarter: 0, group: 0, person: 0, value: 2 };
     push(&mut other, 1, &row(2)).unwrap();
     other.close_through(6).unwrap();
     assert!(other.next_step().unwrap().is_some() && other.next_step().unwrap().is_some());

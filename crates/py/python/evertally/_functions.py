@@ -581,7 +581,7 @@ def release(
     normalise_ids: str | Sequence[str] | None = None,
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
-    sort_buffer: int = 0,
+    sort_buffer: str | int = 0,
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
@@ -666,8 +666,9 @@ def release(
             error that names the event. "skip": Skip the event.
         ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
             Skip the event.
-        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events. By default 0, which
-            refuses unsorted events.
+        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events; `all` sorts them all, in
+            any order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
+            events.
 
     Groups:
         ``group``: Columns that name the group of an event, one or several.

@@ -232,8 +232,9 @@ class Columns(Frozen):
             compared byte by byte.
         ``missing``: Policy for events with a missing cell in the person, value or key column. "refuse": Stop with an
             error that names the event. "skip": Skip the event.
-        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events. By default 0, which
-            refuses unsorted events.
+        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events; `all` sorts them all, in
+            any order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
+            events.
 
     >>> import evertally as et
     >>> et.Columns(time="departure", missing="skip").time
@@ -246,7 +247,7 @@ class Columns(Frozen):
     missing_text: Sequence[str] = ()
     normalise_ids: str | Sequence[str] | None = None
     missing: Literal["refuse", "skip"] = "refuse"
-    sort_buffer: int = 0
+    sort_buffer: str | int = 0
 
 
 #: The parameters, by their keywords.

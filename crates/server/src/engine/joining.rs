@@ -57,8 +57,8 @@ impl Core {
         Ok(())
     }
 
-    fn write_joined(&self, number: u32, record: &StreamRecord, lines: &[Vec<String>]) -> Result<()> {
-        let live = &self.live[&number];
+    fn write_joined(&mut self, number: u32, record: &StreamRecord, lines: &[Vec<String>]) -> Result<()> {
+        let live = self.live.get_mut(&number).expect("the stream is open");
         let session = live.session.live_state()?.ok_or_else(|| failure("the session cannot be checkpointed"))?;
         let (closed, counted) = (live.closed(), live.batches);
         let state = to_bytes(&StateRecord { closed, counted, session })?;

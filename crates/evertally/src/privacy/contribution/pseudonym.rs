@@ -93,7 +93,7 @@ fn round(v: &mut [u64; 4]) {
 
 /// The two words of SipHash-2-4-128.
 #[inline]
-fn siphash_2_4_128([k0, k1]: [u64; 2], bytes: &[u8]) -> [u64; 2] {
+pub(super) fn siphash_2_4_128([k0, k1]: [u64; 2], bytes: &[u8]) -> [u64; 2] {
     let mut v = [
         k0 ^ 0x736f_6d65_7073_6575,
         k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,

@@ -271,3 +271,41 @@ fn bounds_say_what_they_need() {
         assert_eq!(found, (hereditary, details, alike), "{unit:?}");
     }
 }
+
+/// The allowance is the number of further events that a step admits, and the bound on the total cuts off the end of the
+/// events that the others admit.
+#[test]
+fn allowances_are_what_a_step_admits() {
+    let histories: Vec<_> = (0..=4).flat_map(|events| histories(events, 1, 3, 2)).collect();
+    for unit in units() {
+        let bound = ContributionBound::new(unit).unwrap();
+        for history in &histories {
+            let (mut kept, mut details) = (Kept::default(), Details::default());
+            let since = |step: u64| unit.bounds().unwrap().period.map_or(1, |steps| step - (step - 1) % steps);
+            for &(_, step, group, value) in history {
+                bound.keep(&mut kept, &mut details, Offer { step, since: since(step), group, value });
+            }
+            for step in kept.step().max(1)..5 {
+                let allowance = bound.allowance(&kept, step, since(step));
+                // A new group for each event is admitted unless groups are bounded; value 0 spends nothing.
+                let offers = (0..9).map(|group| Offer { step, since: since(step), group: 100 + group, value: 0 });
+                let (mut next, mut next_details) = (kept, details.clone());
+                let admitted = offers.filter(|offer| bound.keep(&mut next, &mut next_details, *offer).is_some());
+                let admitted = admitted.count() as u32;
+                assert!(admitted <= allowance, "{unit:?} {history:?} {step}");
+                assert!(admitted == allowance || bound.needs_details(), "{unit:?} {history:?} {step}");
+            }
+            let free = bound.without_total();
+            let (mut whole, mut loose) = ((Kept::default(), Details::default()), (Kept::default(), Details::default()));
+            let keeps = |bound: ContributionBound, record: &mut (Kept, Details), (_, _, group, value)| {
+                let offer = Offer { step: 1, since: 1, group, value };
+                bound.keep(&mut record.0, &mut record.1, offer).is_some()
+            };
+            let kept: Vec<bool> = history.iter().map(|event| keeps(bound, &mut whole, *event)).collect();
+            let admitted: Vec<bool> = history.iter().map(|event| keeps(free, &mut loose, *event)).collect();
+            let among: Vec<bool> = (0..kept.len()).filter(|place| admitted[*place]).map(|place| kept[place]).collect();
+            assert!(kept.iter().zip(&admitted).all(|(kept, admitted)| !kept || *admitted));
+            assert!(among.is_sorted_by(|a, b| a >= b), "{unit:?} {history:?}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ use crate::session::tests::{
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
+use evertally_declare::policy::SortLimit;
 use evertally_declare::publication::Publication;
 use evertally_declare::records::Records;
 use evertally_declare::steps::Period;
@@ -90,10 +91,11 @@ proptest! {
     fn many_runs_give_what_one_gives(
         mut rows in prop::collection::vec(a_row(), 0..60),
         cuts in prop::collection::vec((1..=STEPS, 0..=3u64), 0..6),
-        sort_buffer in prop_oneof![Just(0usize), Just(100)],
+        sort_buffer in prop_oneof![Just(SortLimit::Events(0)), Just(SortLimit::Events(100)), Just(SortLimit::All)],
         unit in a_unit(),
     ) {
-        let stream = stream_of(unit, sort_buffer);
+        let mut stream = stream_of(unit, 0);
+        stream.sort_buffer = sort_buffer;
         rows.sort_by_key(|row| row.step);
         let mut throughs: Vec<(u64, u64)> = cuts;
         throughs.sort_unstable();
@@ -124,7 +126,7 @@ proptest! {
 }
 
 fn row(step: u64, group: usize, person: usize) -> Row {
-    Row { step, group, person, value: 1 }
+    Row { step, quarter: 0, group, person, value: 1 }
 }
 
 /// The sums of a slot that has several steps are known only together; the ledger binds each step to its own.

@@ -14,7 +14,7 @@ use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
+use evertally_declare::stream::{Late, OutOfBounds, Refusable, SortLimit, Stream};
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::RunningSums;
 
@@ -56,7 +56,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         missing: refusable,
         outside: refusable,
         unknown_group: refusable,
-        sort_buffer,
+        sort_buffer: SortLimit::Events(sort_buffer),
         missing_text: Vec::new(),
         closing: Closing::Through,
         labels: Labels::None,

@@ -6,7 +6,7 @@ use evertally::privacy::Neighbours;
 use evertally_declare::declaration::{Declaration, DeclaredGroups};
 use evertally_declare::format::Format;
 use evertally_declare::steps::{Instant, Period, StepCalendar, TimeFormat};
-use evertally_declare::stream::{OutOfBounds, Refusable};
+use evertally_declare::stream::{OutOfBounds, Refusable, SortLimit};
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -118,7 +118,7 @@ impl Terms {
             group_by: (self.columns > 0).then(|| LABELS[..self.columns].iter().map(|name| (*name).into()).collect()),
             groups: (self.columns > 0).then(|| DeclaredGroups::Tuples(texts(self.columns))),
             rest: (self.columns > 0 && self.rest).then(|| "others".into()),
-            sort_buffer: self.unsorted.then_some(64),
+            sort_buffer: self.unsorted.then_some(SortLimit::Events(64)),
             missing: skip(self.skip_missing),
             outside: skip(self.skip_outside),
             value: values.map(|_| "amount".into()),
