@@ -113,8 +113,7 @@ impl StepBoundaries {
         }
     }
 
-    /// The boundaries of all steps of a horizon, if steps differ in width. They are few: less than eight million
-    /// days.
+    /// The boundaries of all steps of a horizon, if steps differ in width: fewer than eight million.
     pub(super) fn lay_out(&self, horizon: Horizon) -> Result<Vec<Instant>, CalendarError> {
         // Quick refusals of what no calendar contains.
         let is_within = match horizon {

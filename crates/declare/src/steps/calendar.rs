@@ -29,7 +29,7 @@ pub struct StepCalendar {
     zone: Zone,
     /// Microseconds of every step, if all have the same.
     width: Option<i64>,
-    /// Otherwise the `steps + 1` boundaries of steps. They are few: less than eight million days.
+    /// Otherwise the `steps + 1` boundaries of steps: fewer than eight million.
     boundaries: Vec<Instant>,
     date_only: bool,
 }
