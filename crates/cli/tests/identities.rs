@@ -147,6 +147,28 @@ fn groups_match_by_identity_and_keep_their_spelling() {
     assert!(rest.code == 2 && rest.stderr.contains("the name of a declared group"), "{}", rest.stderr);
 }
 
+/// A cell in another spelling belongs to its group, not to the rest; with `skip`, it is not skipped.
+#[test]
+fn the_rest_has_no_spelling_of_a_declared_group() {
+    let bench = Bench::new();
+    bench.write("a.csv", csv(1, "1") + "2024-01-02,1.0\n2024-01-02,01\n");
+    bench.write("b.jsonl", json(2, "1e0") + &json(2, "\"+1.00\"") + &json(2, "null"));
+    let groups = ["release", "a.csv", "b.jsonl", "--no-plot", "--group-by", "id", "--groups"];
+    for (name, more, expected) in [
+        ("1", &["--rest", "other"][..], &[("1", "4"), ("other", "2")][..]),
+        ("1.0", &["--rest", "other"], &[("1.0", "4"), ("other", "2")]),
+        ("1", &["--unknown-group", "skip", "--stream", "skip"], &[("1", "4")]),
+    ] {
+        let stream = ["--stream", name];
+        let stream = if more.contains(&"--stream") { &[][..] } else { &stream };
+        let run = bench.run(&[&groups[..], &[name], &EXACT, stream, more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let rows = table(&bench.read("out.csv"));
+        let last: Vec<_> = rows[rows.len() - expected.len()..].iter().map(|row| (&*row[1], &*row[3])).collect();
+        assert_eq!(last, expected, "{name} {more:?}");
+    }
+}
+
 #[test]
 fn items_match_by_identity_and_keep_their_spelling() {
     let bench = Bench::new();

@@ -134,9 +134,24 @@ impl Slots {
             }
             _ => return None,
         };
+        // Where a step begins in the gap of a clock change, it can begin on the date of the next step.
+        let rises = |step: u64| place_in_months(steps, step, per_day) < place_in_months(steps, step + 1, per_day);
+        if steps.zone().fixed_offset().is_none() && !steps.is_date_only() && !(1..steps.steps()).all(rises) {
+            return None;
+        }
         let months = months * u64::from(window.count());
         Some((Self::Months(per_day), Workload::Window(months.checked_mul(MONTH * per_day)?)))
     }
+}
+
+/// The place of a step, if every month has 31 days, and every day `per_day` places.
+fn place_in_months(steps: &StepCalendar, step: u64, per_day: u64) -> i64 {
+    let start = steps.start_of(step).timestamp().expect("checked when the steps were laid out");
+    let civil = steps.zone().time_zone().to_datetime(start);
+    let month = i64::from(civil.year()) * 12 + i64::from(civil.month()) - 1;
+    let day = month * MONTH as i64 + i64::from(civil.day());
+    let second = i64::from(civil.hour()) * 3600 + i64::from(civil.minute()) * 60 + i64::from(civil.second());
+    day * per_day as i64 + second * per_day as i64 / 86_400 // fits: years have four digits
 }
 
 /// The published steps of a calendar.
@@ -288,14 +303,7 @@ impl Publication {
 
     /// The slot of a step, counted from the first step, if every month has 31 days.
     fn slot_of_month(&self, step: u64, per_day: u64) -> u64 {
-        let place = |step: u64| {
-            let start = self.steps.start_of(step).timestamp().expect("checked when the steps were laid out");
-            let civil = self.steps.zone().time_zone().to_datetime(start);
-            let month = i64::from(civil.year()) * 12 + i64::from(civil.month()) - 1;
-            let day = month * MONTH as i64 + i64::from(civil.day());
-            let second = i64::from(civil.hour()) * 3600 + i64::from(civil.minute()) * 60 + i64::from(civil.second());
-            day * per_day as i64 + second * per_day as i64 / 86_400 // fits: years have four digits
-        };
+        let place = |step: u64| place_in_months(&self.steps, step, per_day);
         (place(step) - place(1)) as u64 + 1 // fits: steps rise
     }
 

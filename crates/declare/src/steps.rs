@@ -11,16 +11,19 @@
 //! assert_eq!(calendar.step_of(parser.parse_text("2024-03-10T23:30").unwrap()), Some(10));
 //! ```
 
+mod boundaries;
 mod calendar;
 mod every;
+mod horizon;
 mod instant;
 mod parser;
 mod period;
 mod zone;
 
 pub use crate::civil::TimeError;
-pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
+pub use calendar::{CalendarSpec, StepCalendar};
 pub use every::{Every, EveryError, StepUnit};
+pub use horizon::{CalendarError, Horizon, MAX_STEPS};
 pub use instant::Instant;
 pub use parser::{TimeFormat, TimeParser, TimePattern};
 pub use period::{Period, PeriodError, Periods};

@@ -340,7 +340,7 @@ impl Stream {
         1 + before.unwrap_or(0)
     }
 
-    /// The start of the count, as a date alone if it is at midnight.
+    /// The start of the count, as a date alone if it is at midnight, or if steps begin with dates.
     pub fn start_in_words(&self) -> String {
         if let Some(follows) = &self.follows {
             return follows.since.clone();
@@ -348,7 +348,9 @@ impl Stream {
         let start = self.calendar.start();
         let civil = start.timestamp().map(|time| self.calendar.zone().time_zone().to_datetime(time));
         match civil {
-            Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
+            Some(civil) if civil.time() == jiff::civil::Time::midnight() || self.calendar.is_date_only() => {
+                civil.strftime("%-d %B %Y").to_string()
+            }
             _ => self.calendar.format(start),
         }
     }

@@ -52,6 +52,9 @@ def test_spellings_of_one_person_have_one_bound(key: et.SecretKey) -> None:
         ("17.0", pa.array([17], pa.uint64())),
         ("17", pa.array([17.0], pa.float32())),
         ("1e5", pa.array([1e5])),
+        ("1e5", pa.array(["100000.0"]).dictionary_encode()),
+        ("1e5", pa.array([100_000]).dictionary_encode()),
+        ("00ff", pa.array([b"\x00\xff"], pa.binary(2))),
         ("0.10", pa.array([Decimal("0.1000")])),
         ("True", pa.array([True])),
         ("2024-01-01T00:00:00", pa.array([dt.date(2024, 1, 1)])),
@@ -64,6 +67,12 @@ def test_spellings_of_one_person_have_one_bound(key: et.SecretKey) -> None:
 def test_columns_of_every_type_match_declared_groups(key: et.SecretKey, group: str, ids: pa.Array) -> None:
     released = et.release(table(ids), key=key, name="typed", group="id", groups=[group, "x"], **EXACT)
     assert (released["id"].to_pylist(), released["value"].to_pylist()) == ([group, "x"], [1, 0])
+
+
+def test_the_rest_has_no_spelling_of_a_declared_group(key: et.SecretKey) -> None:
+    for place, ids in enumerate([["1", "1.0", "01"], pa.array([1.0, 1.0, 2.0]), pa.array([1, 1, None])]):
+        asked: dict[str, Any] = {"name": f"rest {place}", "group": "id", "groups": ["1"], "rest": "other"}
+        assert et.release(table(ids), key=key, **asked, **EXACT)["value"].to_pylist() == [2, 1]
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,7 @@ def test_one_identity_has_many_spellings_on_a_cluster_too(spark: SparkSession) -
     assert counts([*spellings, "Ann"], "string", **groups) == [3, 1]
     for ids, kind in (
         ([1e5], "double"),
+        ([1e5], "float"),
         ([100_000], "int"),
         ([100_000], "bigint"),
         ([Decimal(100_000)], "decimal(20,2)"),

@@ -5,12 +5,14 @@
 
 use arrow_array::types::Int32Type;
 use arrow_array::*;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 use evertally_declare::error::PipelineError;
 use evertally_declare::event::{ColumnRole, Columns, Event};
+use evertally_declare::groups::GroupTable;
 use evertally_declare::identity::Identities;
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -184,6 +186,7 @@ fn typed() -> Vec<(&'static str, &'static str, ArrayRef)> {
             "2024-01-01T10:30:00.5Z",
             TimestampNanosecondArray::from(vec![noon * 1_000_000]).with_timezone("UTC"),
         ),
+        of("00ff", "2 bytes 00 ff", FixedSizeBinaryArray::try_from_iter([[0u8, 255]].into_iter()).unwrap()),
         of("9999-12-31", "9999-12-31", Date32Array::from(vec![2_932_896])),
         of("9999-12-31", "9999-12-31T00:00:00", TimestampMillisecondArray::from(vec![2_932_896 * 86_400_000])),
     ];
@@ -206,7 +209,30 @@ fn found(event: &Event<'_>) -> String {
     };
     let [person, group] = [ColumnRole::Person, ColumnRole::Label(0)].map(as_role);
     assert_eq!(person, group, "persons are known by the same rule as groups and items");
+    check_groups(event, &person);
     person
+}
+
+/// Declared groups in every spelling: the cell of an event is in the group of its identity, however either is spelled
+/// and stored. All other groups are the rest.
+fn check_groups(event: &Event<'_>, identity: &str) {
+    let place_of = |name: &str| {
+        let table =
+            GroupTable::from_names(vec!["id".into()], vec![name.into()], Some("rest".into()), Identities::default());
+        table.unwrap().place_of(event).ok()
+    };
+    for (name, spellings) in SPELLINGS {
+        // No group is declared by these names.
+        let is_name = |spelling: &&&str| !matches!(*name, MISSING | REFUSED) && spelling.trim() == **spelling;
+        for spelling in spellings.iter().filter(is_name).chain([&"unlike"]) {
+            let expected = match identity {
+                REFUSED => None,
+                identity if identity == *name && *spelling != "unlike" => Some(Some(0)),
+                _ => Some(Some(1)),
+            };
+            assert_eq!(place_of(spelling), expected, "{identity} in a table of {spelling}");
+        }
+    }
 }
 
 /// Reads identities from files of every format, and from tables in memory.
@@ -248,14 +274,20 @@ impl Formats {
     }
 
     fn parquet(&mut self, ids: &ArrayRef) -> String {
-        let batch = with_times(ids);
+        self.parquet_batch(&with_times(ids))
+    }
+
+    fn parquet_batch(&mut self, batch: &RecordBatch) -> String {
         let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
+        writer.write(batch).unwrap();
         self.file(&writer.into_inner().unwrap())
     }
 
     fn arrow(&mut self, ids: &ArrayRef) -> String {
-        let batch = with_times(ids);
+        self.arrow_batch(with_times(ids))
+    }
+
+    fn arrow_batch(&mut self, batch: RecordBatch) -> String {
         let schema = batch.schema();
         let mut table = RecordBatchIterator::new([Ok(batch)], schema);
         self.checks += 1;
@@ -366,4 +398,22 @@ fn in_the_guide(tables: &str) {
     }
     let how = "docs/reference/identities.md is stale: run this test with EVERTALLY_WRITE_SPELLINGS=1, and commit it";
     assert!(written == tables, "{how}");
+}
+
+/// A UUID is one person as text, as bytes of Arrow's extension type, and in Parquet.
+#[test]
+fn a_uuid_is_one_identity_in_every_format() {
+    let name = "123e4567-e89b-12d3-a456-426614174000";
+    let bytes = u128::from_str_radix(&name.replace('-', ""), 16).unwrap().to_be_bytes();
+    let uuids: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from_iter([bytes].into_iter()).unwrap());
+    let extension = HashMap::from([("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned())]);
+    let field = Field::new("id", uuids.data_type().clone(), true).with_metadata(extension);
+    let time: ArrayRef = Arc::new(StringArray::from(vec!["2024-01-01"]));
+    let schema = Arc::new(Schema::new(vec![Field::new("time", DataType::Utf8, true), field]));
+    let batch = RecordBatch::try_new(schema, vec![time, uuids]).unwrap();
+    let mut formats = Formats::new();
+    assert_eq!(formats.csv(name), name);
+    assert_eq!(formats.json(&format!("\"{name}\"")), name);
+    assert_eq!(formats.arrow_batch(batch.clone()), name);
+    assert_eq!(formats.parquet_batch(&batch), name);
 }

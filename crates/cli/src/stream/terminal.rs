@@ -19,7 +19,7 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
         for words in facts.in_words() {
             writeln!(out, "# {words}")?;
         }
-        for remark in notes(stream).iter().chain(remarks) {
+        for remark in notes(stream).iter().chain(&clock_note(stream)).chain(remarks) {
             writeln!(out, "# {remark}")?;
         }
         return Ok(());
@@ -36,7 +36,7 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     for remark in selection.iter().map(|fact| format!("groups: {fact}")) {
         writeln!(out, "# {remark}")?;
     }
-    for remark in notes(stream).iter().chain(remarks) {
+    for remark in notes(stream).iter().chain(&clock_note(stream)).chain(remarks) {
         writeln!(out, "# {remark}")?;
     }
     Ok(())
@@ -74,6 +74,13 @@ fn notes(stream: &Stream) -> Vec<String> {
         notes.push(format!("{more}, which already bounds each step; omit it, or did you swap the two?"));
     }
     notes
+}
+
+/// The clock of times without an offset, unless it is UTC.
+fn clock_note(stream: &Stream) -> Option<String> {
+    let zone = stream.calendar.zone().name();
+    let note = "times with an offset, and INT96 columns of Parquet, are instants";
+    (zone != "UTC").then(|| format!("times without an offset are read on the clock of {zone}; {note}"))
 }
 
 /// Prints a summary on standard error: a first line `done`, then the guarantee, the written files and notes.

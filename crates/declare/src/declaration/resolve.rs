@@ -1,5 +1,6 @@
 //! From a declaration to checked settings: one validation for all front ends.
 
+mod columns;
 mod measures;
 mod needs;
 mod runs;
@@ -12,7 +13,6 @@ use super::Parameter::{
 };
 use super::table::Declaration;
 use super::value;
-use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::Wanted;
@@ -108,20 +108,15 @@ impl Declaration {
         }
         let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
-        let columns = match &labels {
-            Labels::None => Vec::new(),
-            Labels::Groups(table) => table.columns().to_vec(),
-            Labels::Discovered { columns, .. } => columns.clone(),
-            Labels::Items(items) => items.columns.clone(),
-        };
+        let columns = self.columns(match &labels {
+            Labels::None => &[],
+            Labels::Groups(table) => table.columns(),
+            Labels::Discovered { columns, .. } => columns,
+            Labels::Items(items) => &items.columns,
+        })?;
         Ok(Settings {
             last_step: self.last_step(&calendar)?,
-            columns: Columns {
-                time: self.time.clone().unwrap_or_else(|| "time".to_owned()),
-                labels: columns,
-                person: self.person.clone(),
-                value: self.value.clone(),
-            },
+            columns,
             ids: self.identities(),
             time_format: self.time_format.clone().unwrap_or_default(),
             missing_text: self.missing_text.clone().unwrap_or_default(),

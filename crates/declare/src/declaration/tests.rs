@@ -168,6 +168,15 @@ fn contradictions_are_refused_by_name() {
             Parameter::GroupBy,
         ),
         (Declaration { key_columns: texts(&["a", ""]), ..year() }, "has an empty name", Parameter::KeyColumns),
+        // The row numbers of a data frame have no name: as persons they would protect nobody.
+        (Declaration { person: text(""), max_events: Some(1), ..year() }, "--person is empty", Parameter::Person),
+        (Declaration { time: text(""), ..year() }, "--time is empty; name a column", Parameter::Time),
+        (Declaration { value: text(""), bounds: bounds(), ..year() }, "--value is empty", Parameter::Value),
+        (
+            Declaration { group_by: texts(&[""]), groups: names(&["a"]), ..year() },
+            "--group-by is empty",
+            Parameter::GroupBy,
+        ),
     ] {
         let problem = refused(&declared);
         assert!(problem.to_string().contains(says), "{problem} lacks {says:?}");

@@ -2,33 +2,16 @@
 
 use std::fmt;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Zoned};
+use jiff::Timestamp;
 
-use super::{Every, Instant, StepUnit, Zone};
-use crate::civil::MICROS_PER_SECOND;
-use crate::parameter::Parameter;
-use crate::problem::{Sentence, sentence};
-
-/// The maximum number of steps of a horizon.
-pub const MAX_STEPS: u64 = 1 << 40;
-
-/// The extent of a horizon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Horizon {
-    /// Until this instant (exclusive), at which a step must end.
-    Until(Instant),
-    /// For this many steps.
-    Steps(u64),
-    /// Without an end; the calendar is laid out for 400 years.
-    Endless,
-}
-
-/// The number of years for which a calendar without an end is laid out. Nothing depends on it: the plan has no end.
-const ENDLESS_YEARS: i64 = 400;
+use super::boundaries::StepBoundaries;
+use super::horizon::{CalendarError, Horizon, MAX_STEPS};
+use super::{Every, Instant, Zone};
 
 /// The steps of a horizon: step `k` of `1..=steps` is the half-open time from `start_of(k)` to `end_of(k)`.
+///
+/// Days, weeks, months and years begin at the first instant of their local date, if the horizon does. That is midnight,
+/// or the end of the gap where the clock was set forward over midnight. A date that the zone skipped has no step.
 ///
 /// ```
 /// use evertally_declare::steps::{Horizon, Instant, StepCalendar, Zone};
@@ -46,7 +29,7 @@ pub struct StepCalendar {
     zone: Zone,
     /// Microseconds of every step, if all have the same.
     width: Option<i64>,
-    /// Otherwise the `steps + 1` boundaries of steps. They are few: a calendar has less than four million days.
+    /// Otherwise the `steps + 1` boundaries of steps: fewer than eight million.
     boundaries: Vec<Instant>,
     date_only: bool,
 }
@@ -69,28 +52,27 @@ impl StepCalendar {
     /// Lays out the steps of a horizon that begins at `start`.
     pub fn new(start: Instant, horizon: Horizon, every: Every, zone: Zone) -> Result<Self, CalendarError> {
         let ruler = StepBoundaries::new(start, every, &zone)?;
-        let steps = match horizon {
-            Horizon::Steps(steps) => steps,
+        match horizon {
+            Horizon::Steps(0) => return Err(CalendarError::NoSteps),
+            Horizon::Steps(steps) if steps > MAX_STEPS => return Err(CalendarError::TooMany(steps)),
             Horizon::Until(end) if end <= start => return Err(CalendarError::EndNotAfterStart { start, end }),
-            Horizon::Until(end) => ruler.steps_until(end)?,
-            Horizon::Endless => ruler.steps_within(ENDLESS_YEARS)?.clamp(1, MAX_STEPS),
-        };
-        if steps == 0 {
-            return Err(CalendarError::NoSteps);
+            _ => {}
         }
+        let width = ruler.width();
+        let (steps, end, boundaries) = match width {
+            Some(_) => {
+                let steps = ruler.even_steps(horizon)?;
+                (steps, ruler.boundary(steps).ok_or(CalendarError::BeyondCalendar)?, Vec::new())
+            }
+            None => {
+                let boundaries = ruler.lay_out(horizon)?;
+                (boundaries.len() as u64 - 1, boundaries[boundaries.len() - 1], boundaries)
+            }
+        };
         if steps > MAX_STEPS {
             return Err(CalendarError::TooMany(steps));
         }
-        let end = ruler.boundary(steps).ok_or(CalendarError::BeyondCalendar)?;
-        let boundaries = match ruler.width {
-            Some(_) => Vec::new(),
-            None => {
-                (0..=steps).map(|k| ruler.boundary(k)).collect::<Option<_>>().ok_or(CalendarError::BeyondCalendar)?
-            }
-        };
-        let width = ruler.width;
-        let at_midnight = ruler.origin.time() == jiff::civil::Time::midnight();
-        let date_only = every.is_calendar() && at_midnight;
+        let date_only = ruler.begins_with_dates();
         Ok(StepCalendar { start, end, steps, every, zone, width, boundaries, date_only })
     }
 
@@ -202,7 +184,8 @@ impl StepCalendar {
         }
     }
 
-    /// Whether times of this calendar are written as dates: steps are days or longer, and begin at midnight.
+    /// Whether times of this calendar are written as dates: steps are days or longer, and begin at the first instant of
+    /// a date.
     pub fn is_date_only(&self) -> bool {
         self.date_only
     }
@@ -222,181 +205,7 @@ impl StepCalendar {
             Some(time) if self.date_only => {
                 write!(out, "{}", zone.to_datetime(time).date()).expect("a String accepts every write");
             }
-            _ => write_local(zone, instant, out),
+            _ => instant.write_in(zone, out),
         }
     }
 }
-
-/// Appends an instant with the zone's offset; `Z` for UTC itself.
-fn write_local(zone: &TimeZone, instant: Instant, out: &mut String) {
-    use fmt::Write;
-    let written = match instant.timestamp() {
-        Some(time) if *zone != TimeZone::UTC => write!(out, "{}", time.display_with_offset(zone.to_offset(time))),
-        _ => write!(out, "{instant}"),
-    };
-    written.expect("a String accepts every write");
-}
-
-/// The unlimited sequence of step boundaries after a start.
-pub(super) struct StepBoundaries {
-    start: Instant,
-    origin: Zoned,
-    every: Every,
-    width: Option<i64>,
-}
-
-impl StepBoundaries {
-    pub(super) fn new(start: Instant, every: Every, zone: &Zone) -> Result<Self, CalendarError> {
-        let origin = start.timestamp().ok_or(CalendarError::BeyondCalendar)?.to_zoned(zone.time_zone().clone());
-        let is_even = !every.is_calendar() || zone.fixed_offset().is_some();
-        let micros = |seconds: i64| seconds.checked_mul(MICROS_PER_SECOND).ok_or(CalendarError::BeyondCalendar);
-        let width = every.seconds().filter(|_| is_even).map(micros).transpose()?;
-        Ok(StepBoundaries { start, origin, every, width })
-    }
-
-    /// The boundary with this index. It is always counted from the start, so months from the 31st return to the 31st
-    /// after a shorter month.
-    pub(super) fn boundary(&self, index: u64) -> Option<Instant> {
-        let index = i64::try_from(index).ok()?;
-        match self.width {
-            Some(width) => {
-                let instant = Instant::from_micros(self.start.micros().checked_add(index.checked_mul(width)?)?);
-                instant.timestamp().map(|_| instant)
-            }
-            None => {
-                let span = Self::span(self.every, index)?;
-                self.origin.checked_add(span).ok().map(|zoned| zoned.timestamp().into())
-            }
-        }
-    }
-
-    /// The midnight that begins the day `index` widths after a date, by the calendar of a zone.
-    pub(super) fn midnight(date: Date, every: Every, index: u64, zone: &Zone) -> Option<Instant> {
-        let date = date.checked_add(Self::span(every, i64::try_from(index).ok()?)?).ok()?;
-        Some(date.to_zoned(zone.time_zone().clone()).ok()?.timestamp().into())
-    }
-
-    /// The calendar span of `index` widths.
-    fn span(every: Every, index: i64) -> Option<Span> {
-        let count = index.checked_mul(i64::from(every.count()))?;
-        let span = match every.unit() {
-            StepUnit::Day => Span::new().try_days(count),
-            StepUnit::Week => Span::new().try_weeks(count),
-            StepUnit::Month => Span::new().try_months(count),
-            StepUnit::Year => Span::new().try_years(count),
-            StepUnit::Second | StepUnit::Minute | StepUnit::Hour => unreachable!("elapsed time has one width"),
-        };
-        span.ok()
-    }
-
-    fn steps_until(&self, end: Instant) -> Result<u64, CalendarError> {
-        let mut index = self.guess(end);
-        while self.boundary(index).is_none_or(|b| b > end) {
-            index -= 1;
-        }
-        while self.boundary(index + 1).is_some_and(|b| b <= end) {
-            index += 1;
-        }
-        let before = self.boundary(index).ok_or(CalendarError::BeyondCalendar)?;
-        if before == end {
-            return Ok(index);
-        }
-        let after = self.boundary(index + 1).ok_or(CalendarError::BeyondCalendar)?;
-        let zone = self.origin.time_zone().clone();
-        Err(CalendarError::EndInsideStep { end, before: (before > self.start).then_some(before), after, zone })
-    }
-
-    /// The number of whole steps in `years` years from the start, or before the calendar ends.
-    fn steps_within(&self, years: i64) -> Result<u64, CalendarError> {
-        let years = Span::new().try_years(years).ok().and_then(|span| self.origin.checked_add(span).ok());
-        let end: Instant = years.map_or(Timestamp::MAX, |zoned| zoned.timestamp()).into();
-        let mut index = self.guess(end);
-        while index > 0 && self.boundary(index).is_none_or(|boundary| boundary > end) {
-            index -= 1;
-        }
-        if index == 0 { Err(CalendarError::BeyondCalendar) } else { Ok(index) }
-    }
-
-    /// The index of a boundary close to `end`, as calendar units have nearly the same width.
-    fn guess(&self, end: Instant) -> u64 {
-        let elapsed = i128::from(end.micros()) - i128::from(self.start.micros());
-        let day = 86_400 * i128::from(MICROS_PER_SECOND);
-        let width = match (self.width, self.every.unit()) {
-            (Some(width), _) => i128::from(width),
-            (None, StepUnit::Month) => i128::from(self.every.count()) * day * 146_097 / 4800,
-            (None, StepUnit::Year) => i128::from(self.every.count()) * day * 146_097 / 400,
-            (None, _) => i128::from(self.every.seconds().expect("days and weeks")) * i128::from(MICROS_PER_SECOND),
-        };
-        u64::try_from(elapsed / width).unwrap_or(0)
-    }
-}
-
-/// Why a horizon cannot be cut into steps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CalendarError {
-    /// The horizon is empty or goes backwards.
-    EndNotAfterStart {
-        /// Declared start.
-        start: Instant,
-        /// Declared end.
-        end: Instant,
-    },
-    /// The last step would be cut off.
-    EndInsideStep {
-        /// Declared end.
-        end: Instant,
-        /// Last end of a step before it, if any.
-        before: Option<Instant>,
-        /// First end of a step after it.
-        after: Instant,
-        /// Zone in which the message writes times.
-        zone: TimeZone,
-    },
-    /// Zero steps.
-    NoSteps,
-    /// More than [`MAX_STEPS`].
-    TooMany(u64),
-    /// The end is after the year 9999, or the start before the year -9999.
-    BeyondCalendar,
-}
-
-impl CalendarError {
-    /// The problem and its remedy.
-    pub fn sentence(&self) -> Sentence {
-        match self {
-            CalendarError::EndNotAfterStart { start, end } => {
-                let ends = format!("the horizon ends at {end}, which is not after its start {start}; give a later ");
-                sentence![ends, Parameter::End]
-            }
-            CalendarError::EndInsideStep { end, before, after, zone } => {
-                let local = |instant: &Instant| {
-                    let mut text = String::new();
-                    write_local(zone, *instant, &mut text);
-                    text
-                };
-                let before = before.as_ref().map_or(String::new(), |before| format!("{} and ", local(before)));
-                format!(
-                    "the horizon ends at {}, in the middle of a step; the nearest ends of steps are {before}{}",
-                    local(end),
-                    local(after)
-                )
-                .into()
-            }
-            CalendarError::NoSteps => "the horizon has no steps; give at least one".into(),
-            CalendarError::TooMany(steps) => {
-                format!("the horizon has {steps} steps, but at most 2^40 are possible; make steps wider").into()
-            }
-            CalendarError::BeyondCalendar => {
-                "the horizon leaves the calendar (years -9999 to 9999); give fewer or narrower steps".into()
-            }
-        }
-    }
-}
-
-impl fmt::Display for CalendarError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.sentence().fmt(f)
-    }
-}
-
-impl std::error::Error for CalendarError {}

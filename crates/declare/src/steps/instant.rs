@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 /// Microseconds since 1970-01-01T00:00Z, leap seconds not counted.
 ///
@@ -24,6 +25,16 @@ impl Instant {
     /// The calendar library's own type; `None` outside the years -9999 to 9999.
     pub fn timestamp(self) -> Option<Timestamp> {
         Timestamp::from_microsecond(self.0).ok()
+    }
+
+    /// Appends the instant with the offset of a zone; `Z` for UTC itself.
+    pub(super) fn write_in(self, zone: &TimeZone, out: &mut String) {
+        use fmt::Write;
+        let written = match self.timestamp() {
+            Some(time) if *zone != TimeZone::UTC => write!(out, "{}", time.display_with_offset(zone.to_offset(time))),
+            _ => write!(out, "{self}"),
+        };
+        written.expect("a String accepts every write");
     }
 }
 

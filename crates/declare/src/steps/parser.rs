@@ -4,11 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, Time};
 use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
+use super::boundaries::first_instant;
 use super::{Instant, Zone};
 use crate::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND, TimeError};
 use crate::error::InputError;
@@ -162,7 +163,8 @@ impl TimeFormat {
 /// Reads instants, and caches the zone's offsets.
 ///
 /// A time of day without an offset is on the wall clock of the declared zone. When the clock is set back, a time that
-/// occurs twice means the first; when it is set forward, a time that does not occur is moved forward by the gap.
+/// occurs twice means the first; when it is set forward, a time that does not occur is moved forward by the gap, and a
+/// midnight that does not occur is the first instant of its date.
 #[derive(Clone, Debug)]
 pub struct TimeParser {
     format: TimeFormat,
@@ -330,7 +332,10 @@ impl WallClock {
 
     #[cold]
     fn slow_instant(&self, civil: i64) -> Instant {
-        let time = wall_time(civil).and_then(|t| self.zone.to_ambiguous_timestamp(t).compatible().ok());
+        let time = wall_time(civil).and_then(|wall| match wall.time() == Time::midnight() {
+            true => first_instant(&self.zone, wall.date()),
+            false => self.zone.to_ambiguous_timestamp(wall).compatible().ok(),
+        });
         // Only the ends of the calendar have no instant, and no horizon reaches them: any nearby instant will do.
         time.map_or(Instant::from_micros(civil), Instant::from)
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jiff::Span;
 use jiff::civil::Date;
 
-use super::calendar::StepBoundaries;
+use super::boundaries::StepBoundaries;
 use super::{Every, EveryError, Instant, StepCalendar, StepUnit};
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
@@ -258,7 +258,7 @@ fn period_starts(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sent
     let aligned = period_of(every).period_start(date);
     let ruler = StepBoundaries::new(calendar.start(), every, zone).map_err(|problem| problem.sentence())?;
     let boundary = |index: u64| match aligned {
-        Some(first) => StepBoundaries::midnight(first, every, index, zone),
+        Some(first) => StepBoundaries::date_after(first, every, index, zone),
         None => ruler.boundary(index),
     };
     let mut firsts = Vec::new();
@@ -269,7 +269,7 @@ fn period_starts(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sent
         if calendar.start_of(step) != begins {
             return Err(cut(calendar, period_of(every), calendar.start_of(step), calendar.end_of(step)));
         }
-        // A zone may skip a date: that day has no steps.
+        // A date that the zone skipped has no steps.
         if step > 1 && firsts.last() != Some(&step) {
             firsts.push(step);
         }

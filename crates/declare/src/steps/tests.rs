@@ -1,3 +1,4 @@
 mod calendar;
 mod parsing;
 mod period;
+mod transitions;

@@ -22,7 +22,13 @@ use evertally_declare::words::quoted;
 pub(super) const TABLE_NAME: &str = "the table";
 
 /// The metadata key of a column's extension type.
-const EXTENSION: &str = "ARROW:extension:name";
+pub(super) const EXTENSION: &str = "ARROW:extension:name";
+
+/// The extension type of UUIDs, which are stored as 16 bytes.
+pub(super) const UUID: &str = "arrow.uuid";
+
+/// The most bytes of a value of fixed size: those of the longest hashes in use.
+pub(super) const MAX_FIXED_BYTES: i32 = 64;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -108,6 +114,7 @@ impl BatchColumns {
         let column = |name: &String| {
             let (place, field) = schema.column_with_name(name).expect("located in the same schema");
             let read = match field.metadata().get(EXTENSION) {
+                Some(extension) if extension == UUID => Column::uuids(batch.column(place)),
                 // The stored value differs from the logical one: a day's number, or -1 for true.
                 Some(extension) => Err(format!(
                     "it has the unsupported extension type {}; convert it to text, numbers, booleans or times",
@@ -180,9 +187,37 @@ impl Column {
             Timestamp(unit, zone) => Column::ticks(array, *unit, zone.is_some())?,
             Date64 => Column::ticks(array, TimeUnit::Millisecond, false)?,
             Date32 => Column::Date(array.as_primitive::<Date32Type>().clone()),
+            FixedSizeBinary(1..=MAX_FIXED_BYTES) => Column::fixed(array, "")?,
             Null => Column::Null,
             other => return Err(unreadable_type(other)),
         })
+    }
+
+    /// UUIDs, as programs write them: `123e4567-e89b-12d3-a456-426614174000`.
+    fn uuids(array: &ArrayRef) -> Result<Column, String> {
+        match array.data_type() {
+            DataType::FixedSizeBinary(16) => Column::fixed(array, "-"),
+            DataType::Dictionary(_, values) if **values == DataType::FixedSizeBinary(16) => {
+                Column::fixed(&cast(array, values)?, "-")
+            }
+            other => Err(unreadable_type(other)),
+        }
+    }
+
+    /// Bytes of fixed size as hexadecimal digits, with a separator between the parts of a UUID.
+    fn fixed(array: &ArrayRef, separator: &str) -> Result<Column, String> {
+        let hex = |bytes: &[u8]| {
+            let mut text = String::with_capacity(2 * bytes.len() + 4);
+            for (place, byte) in bytes.iter().enumerate() {
+                if matches!(place, 4 | 6 | 8 | 10) {
+                    text.push_str(separator);
+                }
+                text.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).expect("four bits")));
+            }
+            text
+        };
+        let values = array.as_fixed_size_binary().iter();
+        Ok(Column::Text(values.map(|value| value.map(hex)).collect()))
     }
 
     fn text(array: &ArrayRef) -> Result<Column, String> {

@@ -19,16 +19,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, cast::AsArray};
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
-use parquet::basic::{ConvertedType, Repetition};
+use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::page::PageIterator;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 
-use super::batches::{RowBatch, is_text, unreadable_type};
+use super::batches::{EXTENSION, MAX_FIXED_BYTES, RowBatch, UUID, is_text, unreadable_type};
 use super::options::ReadOptions;
 use super::pass::BATCH_ROWS;
 use super::source::SeekableFile;
@@ -146,9 +146,11 @@ impl ParquetRows {
             let bytes = columns[*place].as_string_view_opt().map(|texts| texts.clone().to_binary_view());
             columns[*place] = bytes.map_or_else(|| Arc::clone(&columns[*place]), |bytes| Arc::new(bytes) as _);
         }
-        let names = batch.schema();
-        let named = names.fields().iter().map(|field| field.name().as_str()).zip(columns);
-        RecordBatch::try_from_iter_with_nullable(named.map(|(name, column)| (name, column, true))).map_err(Into::into)
+        let schema = batch.schema();
+        let named = schema.fields().iter().zip(&columns);
+        let fields: Vec<_> =
+            named.map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone())).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(Into::into)
     }
 }
 
@@ -337,9 +339,17 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
                 DataType::Utf8View
             }
             true => DataType::BinaryView,
+            // Spark, Hive and Impala write instants in UTC. Nanoseconds would end in the year 2262.
+            false if root.get_physical_type() == PhysicalType::INT96 => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+            }
             false => kind.clone(),
         };
-        fields[*place] = Arc::new(field.as_ref().clone().with_data_type(kind));
+        let mut wanted = field.as_ref().clone().with_data_type(kind);
+        if info.logical_type_ref() == Some(&LogicalType::Uuid) {
+            wanted.metadata_mut().insert(EXTENSION.to_owned(), UUID.to_owned());
+        }
+        fields[*place] = Arc::new(wanted);
     }
     let is_wanted = |leaf: &usize| columns.contains(&descriptor.get_column_root_idx(*leaf));
     let leaves = (0..descriptor.num_columns()).filter(is_wanted).collect();
@@ -350,7 +360,8 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
 fn is_readable(kind: &DataType) -> bool {
     use DataType::*;
     let is_number = kind.is_integer() || kind.is_floating() || kind.is_decimal();
-    is_text(kind) || is_number || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64)
+    let is_fixed = matches!(kind, FixedSizeBinary(1..=MAX_FIXED_BYTES));
+    is_text(kind) || is_number || is_fixed || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64)
 }
 
 /// Calls a part of the Parquet library, which panics on some damaged files instead of returning an error.

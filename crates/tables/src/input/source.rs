@@ -27,6 +27,9 @@ const PIPE_CHUNK: usize = 256 * 1024;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The end of the magic number of zstd's skippable frames, which begins with a byte from 0x50 to 0x5f. Parallel
+/// compressors write such a frame first.
+const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// An input in a known format, ready to be read.
@@ -233,6 +236,8 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
             "this is compressed with xz; only gzip and zstd are read, so decompress it first"
         }
+        _ if head.starts_with(GZIP) || is_zstd(head) => "it contains compressed data; decompress that first",
+        _ if is_tar(head) => "this is a tar archive; extract its files first (tar -xf), and name them in order",
         _ if first == Some(&b'[') => "this is a JSON array; write one object per line instead (jq -c '.[]')",
         _ => return Ok(()),
     };
@@ -296,13 +301,29 @@ fn decompressed<'o>(mut reader: Box<dyn Read + Send + 'o>) -> io::Result<(Vec<u8
     let whole = Cursor::new(head.clone()).chain(reader);
     let mut plain: Box<dyn Read + Send + 'o> = if head.starts_with(GZIP) {
         Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(PIPE_CHUNK, whole)))
-    } else if head.starts_with(ZSTD) {
+    } else if is_zstd(&head) {
         Box::new(zstd::Decoder::new(whole)?)
     } else {
         return Ok((head, Box::new(whole)));
     };
     let head = read_head(&mut plain)?;
     Ok((head.clone(), Box::new(Cursor::new(head).chain(plain))))
+}
+
+/// Whether the first bytes are those of a zstd frame, which may be a skippable one.
+fn is_zstd(head: &[u8]) -> bool {
+    head.starts_with(ZSTD) || matches!(head, [0x50..=0x5f, rest @ ..] if rest.starts_with(ZSTD_SKIPPABLE))
+}
+
+/// Whether the first bytes are the header of a tar archive, which contains a checksum.
+fn is_tar(head: &[u8]) -> bool {
+    const HEADER: usize = 512;
+    const CHECKSUM: std::ops::Range<usize> = 148..156;
+    let Some(header) = head.get(..HEADER) else { return false };
+    let digits = String::from_utf8_lossy(&header[CHECKSUM]);
+    let declared = u32::from_str_radix(digits.trim_matches(['\0', ' ']), 8);
+    let value = |(place, byte): (usize, &u8)| if CHECKSUM.contains(&place) { b' '.into() } else { u32::from(*byte) };
+    header.contains(&0) && declared == Ok(header.iter().enumerate().map(value).sum())
 }
 
 /// Copies an input to an unnamed temporary file, for formats that must be read from a file: Parquet has its directory

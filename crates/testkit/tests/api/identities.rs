@@ -1,7 +1,10 @@
 //! One person with several spellings and column types, in batches of every content type.
 
 use crate::server::{Server, rows};
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
 use std::sync::Arc;
 
 /// With hardly any noise, and one event per person.
@@ -26,6 +29,18 @@ steps = 2
 group-by = ["id"]
 groups = ["1e5", "Ann"]
 normalise-ids = ["casefold"]
+rho = 100000
+allow-weak-budget = true
+
+[[stream]]
+stream = "rest"
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 2
+group-by = ["id"]
+groups = ["100000.0"]
+rest = "other"
 rho = 100000
 allow-weak-budget = true
 "#;
@@ -59,7 +74,14 @@ fn one_identity_in_all_content_types() {
     let json = format!("{{\"time\":\"{TIME}\",\"id\":100000.0}}\n{{\"time\":\"{TIME}\",\"id\":\"1E5\"}}\n");
     let whole: ArrayRef = Arc::new(Int64Array::from(vec![100_000]));
     let double: ArrayRef = Arc::new(Float64Array::from(vec![1e5, 1e5]));
+    let decimal = Decimal128Array::from(vec![10_000_000]).with_precision_and_scale(20, 2).unwrap();
+    let words: DictionaryArray<Int32Type> = ["100000.00"].into_iter().collect();
     let bodies = [
+        (ARROW, arrow(Arc::new(decimal.clone()))),
+        (PARQUET, parquet(Arc::new(decimal))),
+        (ARROW, arrow(Arc::new(words.clone()))),
+        (PARQUET, parquet(Arc::new(words))),
+        (ARROW, arrow(Arc::new(UInt64Array::from(vec![100_000])))),
         ("text/csv", format!("time,id\n{TIME},1e+05\n").into_bytes()),
         ("application/x-ndjson", json.into_bytes()),
         (ARROW, arrow(Arc::clone(&whole))),
@@ -68,7 +90,7 @@ fn one_identity_in_all_content_types() {
         (PARQUET, parquet(double)),
     ];
     server.at(1, 0);
-    for stream in ["persons", "groups"] {
+    for stream in ["persons", "groups", "rest"] {
         for (place, (kind, body)) in bodies.iter().enumerate() {
             let taken = server.send_as(stream, &format!("b{place}"), kind, body, &[]);
             assert_eq!(taken.status, 200, "{kind}: {}", taken.text);
@@ -76,7 +98,8 @@ fn one_identity_in_all_content_types() {
     }
     let ann = format!("{{\"time\":\"{TIME}\",\"id\":\"ANN\"}}\n");
     assert_eq!(server.send("groups", "ann", &ann).status, 200);
-    for stream in ["persons", "groups"] {
+    assert_eq!(server.send("rest", "ann", &ann).status, 200);
+    for stream in ["persons", "groups", "rest"] {
         let closed = server.post(&format!("/v1/streams/{stream}/close"), "{\"through\":1}");
         assert_eq!(closed.status, 200, "{}", closed.text);
     }
@@ -88,8 +111,10 @@ fn one_identity_in_all_content_types() {
     assert_eq!(values("persons", "value"), ["1"], "one event per person is kept");
     assert_eq!(
         (values("groups", "id"), values("groups", "value")),
-        (vec!["1e5".into(), "Ann".into()], vec!["9".into(), "1".into()])
+        (vec!["1e5".into(), "Ann".into()], vec!["14".into(), "1".into()])
     );
+    assert_eq!(values("rest", "id"), ["100000.0", "other"]);
+    assert_eq!(values("rest", "value"), ["14", "1"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use super::delta;
 use super::excess::TooLarge;
+use super::super::batches::MAX_FIXED_BYTES;
 use super::inflate::Inflate;
 use super::thrift::{PageHeader, PageKind};
 use bytes::Bytes;
@@ -77,7 +78,9 @@ impl Pages {
             Type::INT96 => Some(12),
             Type::FIXED_LEN_BYTE_ARRAY => Some(u64::try_from(described.type_length()).unwrap_or(0)),
         };
-        if width.is_some_and(|width| width == 0 || width > MAX_DECIMAL_BYTES as u64) {
+        let is_decimal = described.converted_type() == parquet::basic::ConvertedType::DECIMAL;
+        let most = if is_decimal { MAX_DECIMAL_BYTES as u64 } else { MAX_FIXED_BYTES.unsigned_abs().into() };
+        if width.is_some_and(|width| width == 0 || width > most) {
             return Err(damaged(format!("values of {} bytes each", width.unwrap_or(0))));
         }
         Ok(Pages {
@@ -88,7 +91,7 @@ impl Pages {
             kind,
             width,
             is_optional: described.max_def_level() > 0,
-            is_decimal: described.converted_type() == parquet::basic::ConvertedType::DECIMAL,
+            is_decimal,
             inflate: Inflate::new(chunk.compression()),
             next: None,
         })

@@ -1,3 +1,5 @@
+mod physical;
+
 use super::super::tests::Fixture;
 use super::inflate::Inflate;
 use super::thrift::memory_of_footer;

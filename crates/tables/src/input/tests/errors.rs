@@ -92,12 +92,31 @@ fn encodings_other_than_utf8() {
     assert_says(&fixture.error(b"time,airport\r1,2\r"), &["carriage returns"]);
 }
 
+/// A tar archive of one file, as version 7 of Unix wrote it: without the word `ustar`.
+fn tar(contents: &[u8]) -> Vec<u8> {
+    let mut header = vec![0; 512];
+    header[..8].copy_from_slice(b"time,csv");
+    header[100..107].copy_from_slice(b"0000644");
+    header[124..135].copy_from_slice(format!("{:011o}", contents.len()).as_bytes());
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let mut archive = [&header, contents].concat();
+    archive.resize(10 * 1024, 0);
+    archive
+}
+
 #[test]
 fn other_kinds_of_files() {
     let fixture = Fixture::new();
     assert_says(&fixture.error(b"PK\x03\x04zip"), &["zip archive"]);
     assert_says(&fixture.error(b"BZh91AY"), &["bzip2"]);
     assert_says(&fixture.error(b"\xfd7zXZ\0"), &["xz"]);
+    assert_says(&fixture.error(&tar(b"time\n2024-01-01\n")), &["tar archive", "tar -xf"]);
+    assert_says(&fixture.error(&gzip(&tar(b"time\n"))), &["tar archive"]);
+    assert_says(&fixture.error(&zst(&tar(b"time\n"))), &["tar archive"]);
+    assert_says(&fixture.error(&gzip(&gzip(b"time\n"))), &["compressed data"]);
+    assert_says(&fixture.error(&gzip(&zst(b"time\n"))), &["compressed data"]);
     assert_says(&fixture.error(b" [{\"time\":1}]"), &["JSON array", "jq"]);
     assert_says(&fixture.error_of(&fixture.path("absent.csv")), &["absent.csv: there is no such file"]);
     std::fs::create_dir(fixture.path("folder")).unwrap();

@@ -173,3 +173,31 @@ fn resident_kib() -> Option<u64> {
     let line = status.lines().find(|l| l.starts_with("VmRSS:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
+
+/// A frame of zstd without content, which parallel compressors use for their own numbers.
+fn skippable(kind: u8, contents: &[u8]) -> Vec<u8> {
+    [&[0x50 + kind, 0x2a, 0x4d, 0x18], &(contents.len() as u32).to_le_bytes()[..], contents].concat()
+}
+
+/// Several frames, empty frames and skippable frames, in any order, are one file.
+#[test]
+fn zstd_has_any_frames() {
+    let fixture = Fixture::new().columns("time", &[], None, None);
+    let (first, second) = (zst(b"time\n2024-01-01\n2024-0"), zst(b"1-02\n"));
+    let (skipped, empty) = (skippable(0, b"numbers"), zst(b""));
+    for frames in [
+        vec![&first, &second],
+        vec![&skipped, &first, &second],
+        vec![&first, &skipped, &second],
+        vec![&empty, &first, &empty, &second, &empty],
+        vec![&first, &second, &skipped],
+    ] {
+        let path = fixture.file("events", &frames.into_iter().flatten().copied().collect::<Vec<u8>>());
+        assert_eq!(fixture.read(&[path]).unwrap().len(), 2);
+    }
+    let several = [skippable(15, &[0; 100_000]), skippable(7, b""), first, second].concat();
+    assert_eq!(fixture.read(&[fixture.file("events", &several)]).unwrap().len(), 2);
+    let parquet = parquet_of(vec![("time", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]);
+    let packed = [skipped, zst(&parquet[..20]), zst(&parquet[20..])].concat();
+    assert_eq!(fixture.read(&[fixture.file("events", &packed)]).unwrap().len(), 1);
+}
