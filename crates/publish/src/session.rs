@@ -27,6 +27,7 @@ mod measured;
 mod persons;
 mod placer;
 mod resume;
+mod step_finder;
 mod sums;
 
 pub use intake::bound_of_persons;
@@ -352,12 +353,14 @@ impl<T: Accumulator> Session<T> {
     /// Records the taken steps durably. Call this before anyone can see them.
     ///
     /// # Errors
-    /// If the ledger cannot be written, a longer release cannot be compared with this one, the stream has been released
+    /// If events were read and none is inside the horizon, unless any may be
+    /// [skipped](evertally_declare::policy::Outside::SkipAny). If the ledger cannot be written, a longer release cannot be compared with this one, the stream has been released
     /// differently since this session began, or the session is over.
     ///
     /// # Panics
     /// If due steps have not been taken.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
+        self.placer.check_times()?;
         ledger.record(self.complete_digest()?)
     }
 

@@ -106,6 +106,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         title: "bench".into(),
         columns: Columns {
             time: "time".into(),
+            time_of_day: None,
             labels: vec!["origin".into()],
             person: of_persons.then(|| "person".to_owned()),
             value: None,

@@ -350,7 +350,9 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
 fn is_readable(kind: &DataType) -> bool {
     use DataType::*;
     let is_number = kind.is_integer() || kind.is_floating() || kind.is_decimal();
-    is_text(kind) || is_number || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64)
+    is_text(kind)
+        || is_number
+        || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_))
 }
 
 /// Calls a part of the Parquet library, which panics on some damaged files instead of returning an error.

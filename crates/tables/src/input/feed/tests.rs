@@ -28,7 +28,13 @@ const STEPS: u64 = 48;
 
 fn columns() -> Columns {
     let named = |name: &str| Some(name.to_owned());
-    Columns { time: "time".into(), labels: vec!["group".into()], person: named("person"), value: named("value") }
+    Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: vec!["group".into()],
+        person: named("person"),
+        value: named("value"),
+    }
 }
 
 /// Hourly steps from 2024 on; at most three events per person, at most two of them in one hour, with values from -5 to
