@@ -172,18 +172,21 @@ impl StepFinder {
     /// What happens to an event outside the horizon.
     #[cold]
     fn outside(&self, stream: &Stream, event: &Event<'_>, instant: Instant) -> Result<Option<(Instant, u64)>> {
+        if stream.outside == Outside::SkipAny {
+            return Ok(None);
+        }
         let calendar = &stream.calendar;
         let before = calendar.start().micros().saturating_sub(instant.micros());
         let is_far = before.max(instant.micros().saturating_sub(calendar.end().micros())) > FAR_MICROS;
         let other_unit = self.other_unit(stream, event);
-        if stream.outside == Outside::SkipAny || (stream.outside == Outside::Skip && !is_far && other_unit.is_none()) {
+        if stream.outside == Outside::Skip && !is_far && other_unit.is_none() {
             self.seen.note_outside(instant);
             return Ok(None);
         }
         Err(self.refusal(stream, event, instant, other_unit).into())
     }
 
-    /// The only other unit in which the number of an event is a time inside the horizon.
+    /// Another unit in which the number of an event is a time inside the horizon.
     fn other_unit(&self, stream: &Stream, event: &Event<'_>) -> Option<(EpochUnit, Instant)> {
         let declared = self.times.epoch_unit()?;
         let others = EpochUnit::ALL.into_iter().filter(|unit| *unit != declared);
