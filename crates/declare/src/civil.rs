@@ -1,5 +1,6 @@
 //! Dates and times of day: reading them, and their canonical texts.
 
+mod declared;
 mod error;
 mod parse;
 mod time;
@@ -8,4 +9,4 @@ mod wide;
 pub use error::TimeError;
 pub(crate) use parse::{MICROS_PER_DAY, MICROS_PER_SECOND, date_of, days_since_1970, parse, parse_offset};
 pub(crate) use time::Time;
-pub(crate) use wide::{Clock, parse_clock, parse_wide};
+pub(crate) use wide::{TimeOfDay, parse_clock, parse_wide};

@@ -152,7 +152,8 @@ def test_times_come_back_as_they_are(key: et.SecretKey) -> None:
         released = et.release(pa.table({"time": times}), key=key, name=str(times.type), **options)
         assert released["time"][0].as_py() == first
     dates = pa.table({"time": pa.array([day.date()])})
-    hourly = et.release(dates, key=key, name="hourly", **options | {"every": "12h", "steps": 4, "date_only": "midnight"})
+    half_days = options | {"every": "12h", "steps": 4, "date_only": "midnight"}
+    hourly = et.release(dates, key=key, name="hourly", **half_days)
     assert hourly["time"][1].as_py() == dt.datetime(2024, 1, 1, 12)
     aware = options | {"start": dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)}
     assert et.release(pa.table({"time": ["2024-01-02"]}), key=key, name="aware", **aware).num_rows == 2

@@ -23,7 +23,7 @@ use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
+use evertally_declare::stream::{Late, OutOfBounds, Outside, Refusable, Stream};
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_tables::input::{Events, ReadOptions};
@@ -113,6 +113,8 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         },
         ids: Default::default(),
         time_format: TimeFormat::Auto,
+        century_from: None,
+        date_only: Default::default(),
         calendar,
         published: None,
         kept,
@@ -121,7 +123,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         values: Values::Count,
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
-        outside: Refusable::Refuse,
+        outside: Outside::Refuse,
         unknown_group: Refusable::Refuse,
         missing_text: Vec::new(),
         closing: Closing::Through,

@@ -12,12 +12,12 @@ pub(crate) struct WideTime<'t> {
     /// Whether the text is a month without a day.
     pub(crate) is_month: bool,
     /// The time of day.
-    pub(crate) clock: Option<Clock<'t>>,
+    pub(crate) clock: Option<TimeOfDay<'t>>,
 }
 
 /// A time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clock<'t> {
+pub(crate) struct TimeOfDay<'t> {
     /// Microseconds since midnight.
     pub(crate) micros: i64,
     /// The zone that follows, as text; empty without one.
@@ -54,7 +54,7 @@ pub(crate) fn parse_wide(text: &str) -> Result<WideTime<'_>, TimeError> {
 ///
 /// # Errors
 /// If it has another shape, or if no clock shows that time.
-pub(crate) fn parse_clock(text: &str) -> Result<Clock<'_>, TimeError> {
+pub(crate) fn parse_clock(text: &str) -> Result<TimeOfDay<'_>, TimeError> {
     let (mut hour, mut rest) = number(text, 1, 2)?;
     let (mut minute, mut second, mut fraction) = (0, 0, 0);
     let has_minute = rest.starts_with(':');
@@ -87,7 +87,7 @@ pub(crate) fn parse_clock(text: &str) -> Result<Clock<'_>, TimeError> {
     }
     // A leap second counts with the second before it.
     let seconds = i64::from(hour * 3600 + minute * 60 + second.min(59));
-    Ok(Clock { micros: seconds * MICROS_PER_SECOND + fraction, zone: rest })
+    Ok(TimeOfDay { micros: seconds * MICROS_PER_SECOND + fraction, zone: rest })
 }
 
 /// Whether a text begins with PM instead of AM, and the length of that.

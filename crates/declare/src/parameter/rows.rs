@@ -35,7 +35,8 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// First of the hundred years that years of two digits (%y) mean: 1950 means 1950 to 2049.
-                CenturyFrom century_from: u32, Events "YEAR" EVENT_READERS, example "1950", default "" "1969, so that 68 means 2068"
+                CenturyFrom century_from: u32, Events "YEAR" EVENT_READERS,
+                    example "1950", default "" "1969, so that 68 means 2068"
             }
             declaration {
                 /// Policy for times that are dates without a time of day, if a step is shorter than the day.

@@ -181,7 +181,7 @@ impl TimeParser {
     }
 
     /// A time of day with the zone that follows it.
-    fn of_clock(&mut self, day: i64, clock: civil::Clock<'_>) -> Result<ReadTime, TimeError> {
+    fn of_clock(&mut self, day: i64, clock: civil::TimeOfDay<'_>) -> Result<ReadTime, TimeError> {
         let mut zones = ZoneTexts::default();
         if !clock.zone.is_empty() {
             let (zone, len) = ZoneText::read(clock.zone)?;

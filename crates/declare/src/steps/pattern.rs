@@ -92,7 +92,7 @@ impl TimePattern {
         let mut form = PatternForm {
             whole: String::new(),
             before_zones: Vec::new(),
-            ends_with_zone: matches!(pieces.last(), Some(Piece::Zone)),
+            ends_with_zone: matches!(pieces.last(), Some(PatternPiece::Zone)),
             literal_zones: literal_zones(&pieces, text)?,
             precision: Precision::Time,
             has_short_year: has("yDg"),
@@ -101,13 +101,13 @@ impl TimePattern {
         };
         for piece in &pieces {
             match piece {
-                Piece::Zone => {
+                PatternPiece::Zone => {
                     form.before_zones.push(form.whole.clone());
                     form.whole.push_str(ZONE_MARK);
                 }
                 // With AM or PM, an hour is one from 1 to 12.
-                Piece::Conversion(_, 'H' | 'k') if has("pP") => form.whole.push_str("%I"),
-                Piece::Conversion(text, _) | Piece::Literal(text) => form.whole.push_str(text),
+                PatternPiece::Conversion(_, 'H' | 'k') if has("pP") => form.whole.push_str("%I"),
+                PatternPiece::Conversion(text, _) | PatternPiece::Literal(text) => form.whole.push_str(text),
             }
         }
         // It must read its own output, and recover the day.
@@ -219,8 +219,8 @@ impl TimePattern {
 }
 
 impl PatternForm {
-    /// Whether the runs of digits of a text have the lengths of the pattern: without separators, a digit that is missing
-    /// would shift all that follow.
+    /// Whether the runs of digits of a text have the lengths of the pattern: without separators, a missing digit would
+    /// shift all that follow.
     fn has_lengths_of(&self, text: &str) -> bool {
         if self.runs.is_empty() {
             return true;
@@ -232,7 +232,7 @@ impl PatternForm {
 
 /// A piece of a pattern.
 #[derive(Debug)]
-enum Piece<'p> {
+enum PatternPiece<'p> {
     Literal(&'p str),
     /// A conversion, and its letter.
     Conversion(&'p str, char),
@@ -240,18 +240,18 @@ enum Piece<'p> {
     Zone,
 }
 
-impl Piece<'_> {
+impl PatternPiece<'_> {
     fn conversion(&self) -> Option<char> {
         if let Self::Conversion(_, letter) = self { Some(*letter) } else { None }
     }
 }
 
-fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+fn pieces(text: &str) -> Result<Vec<PatternPiece<'_>>, String> {
     let (mut pieces, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
         let literal = rest.find('%').unwrap_or(rest.len());
         if literal > 0 {
-            pieces.push(Piece::Literal(&rest[..literal]));
+            pieces.push(PatternPiece::Literal(&rest[..literal]));
             rest = &rest[literal..];
             continue;
         }
@@ -263,8 +263,8 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
         let letter = rest[at..].chars().next().expect("found");
         let end = at + letter.len_utf8();
         pieces.push(match letter {
-            'z' | 'Z' | 'Q' => Piece::Zone,
-            _ => Piece::Conversion(&rest[..end], letter),
+            'z' | 'Z' | 'Q' => PatternPiece::Zone,
+            _ => PatternPiece::Conversion(&rest[..end], letter),
         });
         rest = &rest[end..];
     }
@@ -278,19 +278,19 @@ const CLOCK: &str = "HIklMSTRfNpP";
 ///
 /// # Errors
 /// If there is an abbreviation, which is not an offset.
-fn literal_zones(pieces: &[Piece<'_>], pattern: &str) -> Result<ZoneTexts, String> {
-    let has_offset = pieces.iter().any(|piece| matches!(piece, Piece::Zone | Piece::Conversion(_, 's')));
+fn literal_zones(pieces: &[PatternPiece<'_>], pattern: &str) -> Result<ZoneTexts, String> {
+    let has_offset = pieces.iter().any(|piece| matches!(piece, PatternPiece::Zone | PatternPiece::Conversion(_, 's')));
     let (mut zones, mut after_clock) = (ZoneTexts::default(), false);
     let contradiction = |_| format!("{} is not a time pattern: its zones contradict each other", quoted(pattern));
     for (place, piece) in pieces.iter().enumerate() {
-        let Piece::Literal(text) = piece else {
+        let PatternPiece::Literal(text) = piece else {
             after_clock |= piece.conversion().is_some_and(|letter| CLOCK.contains(letter));
             continue;
         };
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '/' | ':');
         for word in text.split(|c| !is_part(c)) {
             // GMT%z is one zone, which the conversion reads.
-            if text.ends_with(word) && matches!(pieces.get(place + 1), Some(Piece::Zone)) {
+            if text.ends_with(word) && matches!(pieces.get(place + 1), Some(PatternPiece::Zone)) {
                 continue;
             }
             match zone_at_end(word, after_clock) {
@@ -342,14 +342,14 @@ fn searched(abbreviation: &str) -> Option<Cow<'static, str>> {
 
 /// The lengths of the runs of digits that a pattern reads, up to the first whose length is open; `None` for a number
 /// alone, which may lack leading zeros. Empty if all are such.
-fn runs(pieces: &[Piece<'_>]) -> Vec<Option<usize>> {
+fn runs(pieces: &[PatternPiece<'_>]) -> Vec<Option<usize>> {
     let (mut runs, mut run): (Vec<Option<usize>>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut is_last_open = false;
     for piece in pieces {
         let digits = match piece {
-            Piece::Literal(text) if text.bytes().all(|b| b.is_ascii_digit()) => Some(text.len()),
-            Piece::Literal(text) if !text.bytes().any(|b| b.is_ascii_digit()) => None,
-            Piece::Conversion(text, letter) if text.len() == 2 => match letter {
+            PatternPiece::Literal(text) if text.bytes().all(|b| b.is_ascii_digit()) => Some(text.len()),
+            PatternPiece::Literal(text) if !text.bytes().any(|b| b.is_ascii_digit()) => None,
+            PatternPiece::Conversion(text, letter) if text.len() == 2 => match letter {
                 'Y' => Some(4),
                 'j' => Some(3),
                 'm' | 'd' | 'e' | 'H' | 'I' | 'k' | 'l' | 'M' | 'S' | 'y' => Some(2),
@@ -359,7 +359,7 @@ fn runs(pieces: &[Piece<'_>]) -> Vec<Option<usize>> {
                     break;
                 }
             },
-            Piece::Zone | Piece::Conversion("%.f", _) => break,
+            PatternPiece::Zone | PatternPiece::Conversion("%.f", _) => break,
             _ => {
                 is_last_open = true;
                 break;

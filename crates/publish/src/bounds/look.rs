@@ -128,7 +128,8 @@ impl PersonEventCounts {
     /// Adds the noise. Record the result before anyone sees it.
     ///
     /// # Errors
-    /// If events were read and none is in the stretch, if the name was used for other data or under another plan, or the ledger's source has too little budget left.
+    /// If events were read and none is in the stretch, if the name was used for other data or under another plan, or
+    /// the ledger's source has too little budget left.
     pub fn release(self, key: &SecretKey, ledger: &Ledger) -> Result<ReleasedLook> {
         self.placer.check_times()?;
         let mut digest = ledger.stream(key, &self.name, &self.plan, 1)?;

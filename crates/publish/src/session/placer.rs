@@ -1,15 +1,15 @@
 //! Reads events, on any thread, because the result depends on nothing but the event.
 
-use super::step_finder::StepFinder;
+use super::step_finder::{StepFinder, leave_out, skip_or};
 use evertally::noise::SecretKey;
 use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
 use evertally_declare::error::{InputError, Result};
 use evertally_declare::event::{ColumnRole, Event};
-use evertally_declare::parameter::Parameter::{self, Missing};
-use evertally_declare::policy::{OutOfBounds, Refusable};
-use evertally_declare::problem::{Sentence, sentence};
+use evertally_declare::parameter::Parameter;
+use evertally_declare::policy::OutOfBounds;
+use evertally_declare::problem::sentence;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
 use std::collections::VecDeque;
@@ -195,18 +195,9 @@ impl<S: LabelAssigner> Placer<S> {
     }
 }
 
-pub(super) fn skip_or<T>(policy: Refusable, error: impl FnOnce() -> InputError) -> Result<Option<T>> {
-    if policy == Refusable::Skip { Ok(None) } else { Err(error().into()) }
-}
-
 /// The error of an event without a value.
 pub fn no_value(event: &Event<'_>) -> InputError {
     event.error(ColumnRole::Value, "the event has no value").remedy(leave_out())
-}
-
-/// The remedy for events that lack a cell.
-pub(super) fn leave_out() -> Sentence {
-    sentence!["leave such events out with ", (Missing, "skip")]
 }
 
 /// The value that an event adds, in multiples of its group's grid; `None` for an event that the stream skips.

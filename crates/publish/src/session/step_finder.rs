@@ -1,16 +1,15 @@
 //! From the time of an event to its step, and what to do where it has none.
 //!
 //! Skipping events outside the horizon is the right policy for a file that covers more than the horizon, and the wrong
-//! one for times that are misread: in another unit, or another century. So an event that is decades away is refused with
-//! the time as read, and a run in which no event is inside publishes nothing, unless the operator declares that
-//! [any event](Outside::SkipAny) may be skipped. The refusal is a message to the operator. What is published does not
+//! one for times that are misread: in another unit, or another century. So an event that is decades away is refused
+//! with the time as read, and a run in which no event is inside publishes nothing. The operator can declare that
+//! [any event](Outside::SkipAny) may be skipped. The refusal is a message to the operator: published values do not
 //! depend on it.
 
-use super::placer::{leave_out, skip_or};
 use evertally_declare::error::{InputError, Result, usage};
 use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::parameter::Parameter::{self, TimeFormat};
-use evertally_declare::policy::{DateOnly, Outside};
+use evertally_declare::policy::{DateOnly, Outside, Refusable};
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
 use evertally_declare::steps::{EpochUnit, Instant, Precision, ReadTime, StepCalendar, TimeParser, no_time};
 use evertally_declare::stream::Stream;
@@ -227,6 +226,15 @@ impl StepFinder {
             None => error.remedy(sentence!["widen it, or leave such events out with ", (Parameter::Outside, policy)]),
         }
     }
+}
+
+pub(super) fn skip_or<T>(policy: Refusable, error: impl FnOnce() -> InputError) -> Result<Option<T>> {
+    if policy == Refusable::Skip { Ok(None) } else { Err(error().into()) }
+}
+
+/// The remedy for events that lack a cell.
+pub(super) fn leave_out() -> Sentence {
+    sentence!["leave such events out with ", (Parameter::Missing, "skip")]
 }
 
 /// An instant as the operator reads it, also if no calendar has its year.

@@ -17,13 +17,13 @@ fn stream_of_times(format: &str, policy: Outside) -> Stream {
 }
 
 /// Pushes an event with this time, which is in 1970 if it is inside.
-fn push_time(session: &mut Session<RunningSums>, time: Field<'_>) -> Result<()> {
+fn push_time(session: &mut Session<RunningSums>, time: Field<'static>) -> Result<()> {
     let cells = RowCells([time, Field::Text("a"), Field::Text("p"), Field::Integer(1)]);
     let layout = ColumnLayout::new(&columns());
     session.push(&Event::new(Position { file: "rows", place: Place::Row(1) }, &cells, &layout))
 }
 
-fn run_with(stream: &Stream, times: &[Field<'_>]) -> Result<()> {
+fn run_with(stream: &Stream, times: &[Field<'static>]) -> Result<()> {
     let (key, mut ledger) = (key(), Ledger::in_memory(&key()));
     let mut session = session(stream, STEPS, &ledger, &key);
     times.iter().try_for_each(|time| push_time(&mut session, *time))?;
