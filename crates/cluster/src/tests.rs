@@ -126,6 +126,7 @@ fn show<R>(stream: &Stream, event: &Happened, show: impl FnOnce(&Event<'_>) -> R
     // Slots are in the order of `HappenedCells`, whichever of them the stream reads.
     let columns = evertally_declare::event::Columns {
         time: "time".into(),
+        time_of_day: None,
         labels: stream.columns.labels.clone(),
         person: stream.columns.person.clone(),
         value: stream.columns.value.clone(),

@@ -1,12 +1,12 @@
 //! Dates and times of day: reading them, and their canonical texts.
 
+mod declared;
 mod error;
 mod parse;
 mod time;
+mod wide;
 
 pub use error::TimeError;
-pub(crate) use parse::{MICROS_PER_DAY, MICROS_PER_SECOND, parse, parse_offset};
+pub(crate) use parse::{MICROS_PER_DAY, MICROS_PER_SECOND, date_of, days_since_1970, parse, parse_offset};
 pub(crate) use time::Time;
-
-#[cfg(test)]
-pub(crate) use parse::date_of;
+pub(crate) use wide::{TimeOfDay, parse_clock, parse_wide};

@@ -12,8 +12,10 @@ use evertally::number::{self, Grid};
 /// The columns of the input that are used, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// The time of the event.
+    /// The time of the event, or its date.
     pub time: String,
+    /// The time of day of the event, if it is not in the same column as the date.
+    pub time_of_day: Option<String>,
     /// The columns whose cells together label the event: with its group, or with its item in a sketch.
     pub labels: Vec<String>,
     /// The person to whom the event belongs.
@@ -22,12 +24,22 @@ pub struct Columns {
     pub value: Option<String>,
 }
 
+impl Columns {
+    /// The names of the columns in the order of a row: time, time of day, labels, person and value.
+    pub fn in_order(&self) -> impl Iterator<Item = &String> {
+        let times = std::iter::once(&self.time).chain(&self.time_of_day);
+        times.chain(&self.labels).chain(&self.person).chain(&self.value)
+    }
+}
+
 /// The use of a column.
 #[doc(alias = "Role")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnRole {
-    /// The time of the event.
+    /// The time of the event, or its date.
     Time,
+    /// The time of day of the event, if it has a separate column.
+    TimeOfDay,
     /// One of the label columns, by its place in [`Columns::labels`].
     Label(usize),
     /// The person to whom the event belongs.
@@ -42,6 +54,7 @@ pub enum ColumnRole {
 pub struct ColumnLayout {
     names: Vec<String>,
     time: usize,
+    time_of_day: Option<usize>,
     labels: Vec<usize>,
     person: Option<usize>,
     value: Option<usize>,
@@ -59,10 +72,11 @@ impl ColumnLayout {
             }
         };
         let time = slot(&columns.time);
+        let time_of_day = columns.time_of_day.as_ref().map(&mut slot);
         let labels = columns.labels.iter().map(&mut slot).collect();
         let person = columns.person.as_ref().map(&mut slot);
         let value = columns.value.as_ref().map(&mut slot);
-        ColumnLayout { names, time, labels, person, value }
+        ColumnLayout { names, time, time_of_day, labels, person, value }
     }
 
     /// The names of the columns, by slot.
@@ -73,6 +87,7 @@ impl ColumnLayout {
     fn slot(&self, role: ColumnRole) -> Option<usize> {
         match role {
             ColumnRole::Time => Some(self.time),
+            ColumnRole::TimeOfDay => self.time_of_day,
             ColumnRole::Label(i) => self.labels.get(i).copied(),
             ColumnRole::Person => self.person,
             ColumnRole::Value => self.value,
@@ -117,9 +132,15 @@ impl<'a> Event<'a> {
         Event { position, cells, layout }
     }
 
-    /// Its time.
+    /// Its time, or its date if the time of day is in another column.
     pub fn time(&self) -> Field<'a> {
         self.cells.cell(self.layout.time)
+    }
+
+    /// Its time of day, if that is in a separate column.
+    #[inline]
+    pub fn time_of_day(&self) -> Option<Field<'a>> {
+        self.layout.time_of_day.map(|slot| self.cells.cell(slot))
     }
 
     /// The number of label columns.
@@ -243,6 +264,7 @@ impl fmt::Debug for Event<'_> {
         f.debug_struct("Event")
             .field("position", &self.position)
             .field("time", &self.time())
+            .field("time_of_day", &self.time_of_day())
             .field("labels", &self.labels().collect::<Vec<_>>())
             .field("person", &self.person())
             .field("value", &self.value())

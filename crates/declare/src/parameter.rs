@@ -261,6 +261,7 @@ impl Parameter {
             Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
             Self::End | Self::Steps | Self::Unbounded => &[Self::End, Self::Steps, Self::Unbounded],
             Self::Through | Self::All => &Self::OF_RUNS,
+            Self::Time | Self::Date | Self::TimeOfDay => &[Self::Time, Self::Date, Self::TimeOfDay],
             Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
             Self::Scales | Self::ScaleColumn => &[Self::Scales, Self::ScaleColumn],
             Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],

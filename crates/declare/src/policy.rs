@@ -27,6 +27,36 @@ pub enum Refusable {
     Skip,
 }
 
+/// What to do with an event outside the horizon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outside {
+    /// Stop with an error that names the event.
+    Refuse,
+    /// Skip the event, except where times seem to be misread: if it is decades away, or no event is inside.
+    Skip,
+    /// Skip the event, wherever it is.
+    SkipAny,
+}
+
+impl Outside {
+    /// Whether events outside the horizon are skipped.
+    pub fn skips(self) -> bool {
+        self != Self::Refuse
+    }
+}
+
+/// What to do with a time that is a date without a time of day if its day is not within one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DateOnly {
+    /// Stop with an error that names the event.
+    #[default]
+    Refuse,
+    /// Use the beginning of the day.
+    Midnight,
+}
+
 /// What to do with an event of a step that an earlier run has closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,7 +5,7 @@ use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
 use crate::parameter::Parameter::{Publish, Through};
-use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
+use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::problem::{Problem, sentence};
 use crate::publication::Publication;
 use crate::reading::Read;
@@ -33,6 +33,10 @@ pub struct Settings {
     pub ids: Identities,
     /// The format of the time column.
     pub time_format: TimeFormat,
+    /// The first of the hundred years that years of two digits mean, if declared.
+    pub century_from: Option<i16>,
+    /// The policy for times that are dates whose day is not within one step.
+    pub date_only: DateOnly,
     /// Texts that mark a missing cell.
     pub missing_text: Vec<String>,
     /// The steps of the horizon.
@@ -52,7 +56,7 @@ pub struct Settings {
     /// The policy for events with a missing cell.
     pub missing: Refusable,
     /// The policy for events outside the horizon.
-    pub outside: Refusable,
+    pub outside: Outside,
     /// The policy for events of undeclared groups, if there is no rest.
     pub unknown_group: Refusable,
     /// The policy for events of a step that an earlier run has closed.
@@ -163,7 +167,7 @@ impl Settings {
 
     /// A parser of times in files other than the events, in the format of the event times.
     pub fn file_times(&self) -> TimeParser {
-        TimeParser::new(self.time_format.clone(), self.calendar.zone().clone())
+        TimeParser::new(self.time_format.clone(), self.calendar.zone().clone()).with_century(self.century_from)
     }
 
     /// A parser of declared times.

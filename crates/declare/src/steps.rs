@@ -14,18 +14,23 @@
 mod boundaries;
 mod calendar;
 mod every;
+mod format;
 mod horizon;
 mod instant;
 mod parser;
+mod pattern;
 mod period;
 mod zone;
+mod zone_text;
 
 pub use crate::civil::TimeError;
 pub use calendar::{CalendarSpec, StepCalendar};
 pub use every::{Every, EveryError, StepUnit};
+pub use format::{EpochUnit, TimeFormat};
 pub use horizon::{CalendarError, Horizon, MAX_STEPS};
 pub use instant::Instant;
-pub use parser::{TimeFormat, TimeParser, TimePattern};
+pub use parser::{ReadTime, TimeParser, no_time};
+pub use pattern::{Precision, TimePattern};
 pub use period::{Period, PeriodError, Periods};
 pub use zone::{Zone, ZoneError};
 

@@ -5,7 +5,7 @@ use crate::follows::Follows;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
 use crate::parameter::Parameter;
-pub use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
+pub use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::problem::sentence;
 use crate::publication::Slots;
 use crate::scales::Scales;
@@ -301,8 +301,13 @@ impl Stream {
 
     /// The policies for events that do not fit, except to refuse them; they may change from run to run.
     pub fn policies(&self) -> BTreeMap<String, String> {
-        let skipped = [("outside", self.outside), ("missing", self.missing), ("unknown-group", self.unknown_group)];
-        let skipped = skipped.into_iter().filter(|(_, policy)| *policy == Refusable::Skip);
+        let skips = |policy| policy == Refusable::Skip;
+        let skipped = [
+            ("outside", self.outside.skips()),
+            ("missing", skips(self.missing)),
+            ("unknown-group", skips(self.unknown_group)),
+        ];
+        let skipped = skipped.into_iter().filter(|(_, skips)| *skips);
         let mut policies: BTreeMap<_, _> = skipped.map(|(name, _)| (name.to_owned(), "skip".to_owned())).collect();
         match self.late {
             Late::Refuse => None,
@@ -319,8 +324,13 @@ impl Stream {
             Some("skip") => Refusable::Skip,
             _ => Refusable::Refuse,
         };
-        (self.outside, self.missing) = (policy("outside"), policy("missing"));
-        self.unknown_group = policy("unknown-group");
+        (self.missing, self.unknown_group) = (policy("missing"), policy("unknown-group"));
+        self.outside = match policy("outside") {
+            Refusable::Refuse => Outside::Refuse,
+            // Whether misread times are refused is the choice of each run.
+            Refusable::Skip if self.outside.skips() => self.outside,
+            Refusable::Skip => Outside::Skip,
+        };
         self.late = match policies.get("late").map(String::as_str) {
             Some("next-step") => Late::NextStep,
             Some("side-file") => Late::SideFile,

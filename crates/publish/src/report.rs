@@ -19,7 +19,7 @@ use evertally::privacy::composition::Odometer;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
 use evertally_declare::groups::GroupFacts;
-use evertally_declare::policy::Coverage;
+use evertally_declare::policy::{Coverage, DateOnly};
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
 use evertally_declare::view::View;
@@ -60,10 +60,6 @@ pub struct Report {
     /// The sketch, if items are counted in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sketch: Option<SketchFacts>,
-    /// What happens to events that do not fit, by policy, where they are not refused: `late`, `missing`, `outside`,
-    /// `unknown-group`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub policies: BTreeMap<String, String>,
     /// Who is protected.
     pub unit: UnitFacts,
     /// The budget; per stream, if the released values continue from earlier streams.
@@ -86,6 +82,10 @@ pub struct Report {
     /// The views shown alongside the released values, in the order in which they are applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
+    /// Policies other than to refuse an event, by their names in declarations: `missing`, `outside`, `unknown-group`,
+    /// `late` and `date-only`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
     /// Public id of the key.
     pub key_id: String,
     /// Digest of the plan, in hexadecimal.
@@ -287,6 +287,15 @@ pub struct BandFacts {
     pub simulation_error: f64,
 }
 
+/// The policies of a stream, except to refuse an event.
+fn policies(stream: &Stream) -> BTreeMap<String, String> {
+    let mut policies = stream.policies();
+    if stream.date_only == DateOnly::Midnight {
+        policies.insert("date-only".to_owned(), "midnight".to_owned());
+    }
+    policies
+}
+
 impl Report {
     /// The version of the format.
     pub const VERSION: u32 = 1;
@@ -370,8 +379,8 @@ impl Report {
             },
             periods: PeriodFacts::new(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,
-            policies: stream.policies(),
             views: stream.views.clone(),
+            policies: policies(stream),
             key_id,
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             ledger: None,

@@ -34,6 +34,7 @@ mod persons;
 mod placer;
 mod resume;
 mod sorting;
+mod step_finder;
 mod sums;
 
 pub use accumulator::{Accumulator, KeptEvent};
@@ -334,12 +335,15 @@ impl<T: Accumulator> Session<T> {
     /// Records the taken steps durably. Call this before anyone can see them.
     ///
     /// # Errors
-    /// If the ledger cannot be written, a longer release cannot be compared with this one, the stream has been released
-    /// differently since this session began, or the session is over.
+    /// If events were read and none is inside the horizon, unless any may be
+    /// [skipped](evertally_declare::policy::Outside::SkipAny). If the ledger cannot be written, a longer release cannot be
+    /// compared with this one, the stream has been released differently since this session began, or the session is
+    /// over.
     ///
     /// # Panics
     /// If due steps have not been taken.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
+        self.placer.check_times()?;
         ledger.record(self.complete_digest()?)
     }
 

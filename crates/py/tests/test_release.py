@@ -152,7 +152,8 @@ def test_times_come_back_as_they_are(key: et.SecretKey) -> None:
         released = et.release(pa.table({"time": times}), key=key, name=str(times.type), **options)
         assert released["time"][0].as_py() == first
     dates = pa.table({"time": pa.array([day.date()])})
-    hourly = et.release(dates, key=key, name="hourly", **options | {"every": "12h", "steps": 4})
+    half_days = options | {"every": "12h", "steps": 4, "date_only": "midnight"}
+    hourly = et.release(dates, key=key, name="hourly", **half_days)
     assert hourly["time"][1].as_py() == dt.datetime(2024, 1, 1, 12)
     aware = options | {"start": dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)}
     assert et.release(pa.table({"time": ["2024-01-02"]}), key=key, name="aware", **aware).num_rows == 2
@@ -397,3 +398,29 @@ def test_groups_that_nobody_declared(key: et.SecretKey) -> None:
     with pytest.raises(et.InvalidError, match="no ε bounds a ratio to 0"):
         et.plan_release(start="2024-01-01", steps=12, every="1d", group="route", epsilon=1.0, discover_groups=True,
                         selection_delta=1e-7)
+
+
+def test_date_and_time_of_day_in_two_columns(key: et.SecretKey) -> None:
+    hours = {"start": "2024-01-01", "steps": 24, "every": "1h", "rho": 1e6, "allow_weak_budget": True}
+    columns = {"date": "day", "time_of_day": "clock"}
+    for number, (days, clocks) in enumerate(
+        [
+            (pa.array(["2024-01-01"] * 2), pa.array(["9:05", "9:30 PM"])),
+            (pa.array([dt.date(2024, 1, 1)] * 2), pa.array([dt.time(9, 5), dt.time(21, 30)])),
+        ]
+    ):
+        table = pa.table({"day": days, "clock": clocks})
+        released = et.release(table, key=key, name=f"clock {number}", workload="increments", **columns, **hours)
+        counts = [round(value) for value in released["value"].to_pylist()]
+        assert [hour for hour, count in enumerate(counts) if count == 1] == [9, 21]
+    with pytest.raises(et.TableError, match="date=column time_of_day=column"):
+        et.release(table, key=key, name="date", time="day", **hours)
+
+
+def test_rows_without_a_time_are_skipped_if_declared(key: et.SecretKey) -> None:
+    days = {"start": "2024-01-01", "steps": 2, "every": "1d", "rho": 1e6, "allow_weak_budget": True}
+    table = pa.table({"time": pa.array([dt.date(2024, 1, 1), None], pa.date32())})
+    with pytest.raises(et.TableError, match='missing="skip"'):
+        et.release(table, key=key, name="refused", **days)
+    released = et.release(table, key=key, name="skipped", missing="skip", **days)
+    assert round(released["value"].to_pylist()[-1]) == 1

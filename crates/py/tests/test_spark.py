@@ -167,6 +167,8 @@ def test_columns_of_all_kinds_are_read(spark: SparkSession) -> None:
     table = events(500, 20)
     table["when"] = table["time"].dt.strftime("%Y-%m-%dT%H:%M:%S.%f")
     table["day"] = table["time"].dt.date
+    table["clock"] = table["time"].dt.strftime("%H:%M:%S")
+    table["sometimes"] = [when if number % 7 else None for number, when in enumerate(table["when"])]
     table["number"] = (table["value"] + 3).astype("int64")
     table["half"] = table["value"] / 2
     frame = spark.createDataFrame(table).withColumn("civil", F.col("time").cast("timestamp_ntz"))
@@ -174,13 +176,16 @@ def test_columns_of_all_kinds_are_read(spark: SparkSession) -> None:
     kinds: list[dict[str, Any]] = [
         {"time": "when"},
         {"time": "day"},
+        {"date": "day", "time_of_day": "clock", "every": "12h"},
+        {"time": "sometimes", "missing": "skip"},
         {"time": "day", "group": "number", "groups": [str(n) for n in range(13)]},
         {"time": "time", "value": "half", "bounds": (-2, 4), "grid": "0.5"},
         {"time": "time", "value": "number", "bounds": (0, 7), "missing": "skip"},
     ]
     for asked in kinds:
-        one = et.release(table, key=fresh(), **days, **asked)
-        two = evertally.spark.release(frame, key=fresh(), **days, **asked).toPandas()
+        asked = {**days, **asked}
+        one = et.release(table, key=fresh(), **asked)
+        two = evertally.spark.release(frame, key=fresh(), **asked).toPandas()
         by = ["number", "step"] if "group" in asked else ["step"]
         assert (one.sort_values(by)["value"].to_numpy() == two.sort_values(by)["value"].to_numpy()).all(), asked
     civil = evertally.spark.release(frame, key=fresh(), time="civil", **days)

@@ -127,8 +127,13 @@ fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBoo
 
 /// All flights ordered by time, each as a line of JSON.
 fn flights() -> Result<Vec<(i64, String)>> {
-    let columns =
-        Columns { time: "time".into(), labels: vec!["origin".into()], person: Some("aircraft".into()), value: None };
+    let columns = Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: vec!["origin".into()],
+        person: Some("aircraft".into()),
+        value: None,
+    };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let bytes = Box::new(Cursor::new(FLIGHTS));
     let mut events = Events::from_reader("flights of 2013", bytes, Format::Parquet, &columns, &options, &running)?;

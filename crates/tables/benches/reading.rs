@@ -23,7 +23,7 @@ use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
+use evertally_declare::stream::{Late, OutOfBounds, Outside, Refusable, Stream};
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_tables::input::{Events, ReadOptions};
@@ -106,12 +106,15 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         title: "bench".into(),
         columns: Columns {
             time: "time".into(),
+            time_of_day: None,
             labels: vec!["origin".into()],
             person: of_persons.then(|| "person".to_owned()),
             value: None,
         },
         ids: Default::default(),
         time_format: TimeFormat::Auto,
+        century_from: None,
+        date_only: Default::default(),
         calendar,
         published: None,
         kept,
@@ -120,7 +123,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         values: Values::Count,
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
-        outside: Refusable::Refuse,
+        outside: Outside::Refuse,
         unknown_group: Refusable::Refuse,
         missing_text: Vec::new(),
         closing: Closing::Through,

@@ -249,7 +249,13 @@ impl Formats {
         let id = || "id".to_owned();
         Self {
             folder: tempfile::tempdir().unwrap(),
-            columns: Columns { time: "time".into(), labels: vec![id()], person: Some(id()), value: None },
+            columns: Columns {
+                time: "time".into(),
+                time_of_day: None,
+                labels: vec![id()],
+                person: Some(id()),
+                value: None,
+            },
             options: ReadOptions::default(),
             running: AtomicBool::new(false),
             checks: 0,

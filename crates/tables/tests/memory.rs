@@ -23,7 +23,13 @@ const MEMORY: &str = "524288";
 
 /// Reads all events, and returns their number.
 fn read(path: &Path, format: &str) -> Result<u64> {
-    let columns = Columns { time: "time".into(), labels: Vec::new(), person: Some("person".into()), value: None };
+    let columns = Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: Vec::new(),
+        person: Some("person".into()),
+        value: None,
+    };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let mut bytes = 0;
     let mut visit = |event: &evertally_declare::event::Event<'_>| {

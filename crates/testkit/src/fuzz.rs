@@ -90,7 +90,13 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
 /// The columns to read.
 fn columns() -> Columns {
     let named = |name: &str| Some(name.to_owned());
-    Columns { time: "time".into(), labels: vec!["origin".into()], person: named("tailnum"), value: named("dep_delay") }
+    Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: vec!["origin".into()],
+        person: named("tailnum"),
+        value: named("dep_delay"),
+    }
 }
 
 /// Reads a file, and returns the number of rows before the error.
@@ -207,11 +213,20 @@ fn arrow_seeds() -> Vec<Vec<u8>> {
 
 fn times(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let formats =
-        [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::Date, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
+    let formats = [
+        "auto",
+        "rfc3339",
+        "date",
+        "epoch-seconds",
+        "epoch-millis",
+        "epoch-micros",
+        "epoch-nanos",
+        "%Y-%m-%d %H:%M:%S %Z",
+        "%d/%m/%y %I:%M %p",
+    ];
     for zone in ["UTC", "Europe/Berlin"] {
-        for format in formats.clone() {
-            let mut parser = TimeParser::new(format, zone.parse().expect("a zone"));
+        for format in formats {
+            let mut parser = TimeParser::new(format.parse().expect("a format"), zone.parse().expect("a zone"));
             let first = parser.parse_text(text);
             assert_eq!(parser.parse_text(text).ok(), first.as_ref().ok().copied(), "the second parse differs");
             if let Ok(instant) = first

@@ -92,7 +92,6 @@ const NOT_PLANNED: &[Parameter] = &[
     Parameter::Late,
     Parameter::LateFile,
     Parameter::SortBuffer,
-    Parameter::Outside,
     Parameter::Through,
     Parameter::All,
     Parameter::Yes,

@@ -1,7 +1,7 @@
 //! Why a text is not a time.
 
 use crate::parameter::Parameter;
-use crate::problem::{Sentence, sentence};
+use crate::problem::{Sentence, SentencePart, sentence};
 use std::fmt;
 
 /// Why a cell is not a time. Its message continues the cell's text: "`abc` is not a time…".
@@ -25,16 +25,28 @@ pub enum TimeError {
     NoOffset,
     /// A time of day, though the declared format is plain dates.
     NotADate,
-    /// Not a number, though the declared format is a count of seconds or milliseconds.
+    /// Not a number, though the declared format is a count of units since 1970.
     NotEpoch,
-    /// A count of seconds or milliseconds beyond every calendar.
+    /// A number of units beyond every calendar.
     TooFar,
+    /// A year of two digits, though the declared format has years of four, or none is declared.
+    ShortYear,
+    /// A name that is not in the time zone database.
+    UnknownZone,
+    /// Two zones that contradict each other.
+    TwoZones,
+    /// An abbreviation of a zone that the declared zone does not use at that time; a zone that uses it.
+    Abbreviation(&'static str),
+    /// Not a time of day, in a column of times of day.
+    NotAClock,
+    /// More than a date, in a column of dates whose times of day are in another column.
+    NotADateAlone,
 }
 
 impl TimeError {
     /// The problem and its remedy.
     pub fn sentence(self) -> Sentence {
-        use Parameter::{TimeFormat, TimeZone};
+        use Parameter::{CenturyFrom, Date, Time, TimeFormat, TimeOfDay, TimeZone};
         match self {
             TimeError::Missing => "has no time; every event needs one".into(),
             TimeError::Unrecognised => sentence![
@@ -46,14 +58,14 @@ impl TimeError {
             TimeError::BareNumber => sentence![
                 "is a bare number, which does not say its unit; declare ",
                 (TimeFormat, "epoch-seconds"),
-                " or epoch-millis"
+                ", epoch-millis, epoch-micros or epoch-nanos"
             ],
             TimeError::CompactDate => sentence![
                 "is a bare number; if it is a date, declare ",
                 (TimeFormat, "%Y%m%d"),
-                ", and if it counts seconds or milliseconds, ",
+                ", and if it counts units since 1970, ",
                 (TimeFormat, "epoch-seconds"),
-                " or epoch-millis"
+                ", epoch-millis, epoch-micros or epoch-nanos"
             ],
             TimeError::OrderOpen => sentence![
                 "does not say whether the day or the month comes first; declare ",
@@ -73,11 +85,43 @@ impl TimeError {
                 sentence!["is not a plain date such as 2024-05-01, though ", declared, " was declared"]
             }
             TimeError::NotEpoch => {
-                sentence!["is not a number of seconds or milliseconds since 1970, though ", TimeFormat, " declares one"]
+                sentence!["is not a number of units since 1970, though ", TimeFormat, " declares one"]
             }
-            TimeError::TooFar => {
-                "is too far from 1970 to be a time; check whether the unit is seconds or milliseconds".into()
-            }
+            TimeError::TooFar => sentence![
+                "is too far from 1970 to be a time; check its unit, which ",
+                TimeFormat,
+                " declares: epoch-seconds, epoch-millis, epoch-micros or epoch-nanos"
+            ],
+            TimeError::ShortYear => sentence![
+                "has a year of two digits; declare where it is with ",
+                (TimeFormat, "%d/%m/%y"),
+                " or %m/%d/%y, and the first of the hundred years that are meant with ",
+                (CenturyFrom, "1969")
+            ],
+            TimeError::UnknownZone => sentence![
+                "names a zone that is not in the time zone database; write a name such as America/New_York or an \
+                 offset such as -05:00, or leave the zone out and declare ",
+                TimeZone
+            ],
+            TimeError::TwoZones => "names two time zones that contradict each other; keep the right one".into(),
+            TimeError::Abbreviation(zone) => sentence![
+                "has the abbreviation of a time zone that ",
+                TimeZone,
+                " does not use at that time; declare the zone, such as ",
+                (TimeZone, zone),
+                ", or the offset that the abbreviation means, such as -05:00"
+            ],
+            TimeError::NotAClock => sentence![
+                "is not a time of day in a supported form; write it as 9:05, 09:05:30 or 9:05 PM, or declare the \
+                 format of date and time of day together, such as ",
+                (TimeFormat, "%Y-%m-%d %H%M")
+            ],
+            TimeError::NotADateAlone => sentence![
+                "is not a date alone, so no other column can have its time of day; name this column with ",
+                Time,
+                " instead of ",
+                SentencePart::All(&[Date, TimeOfDay])
+            ],
         }
     }
 }

@@ -96,7 +96,7 @@ fn parse_time_of_day(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
 }
 
 /// One to nine digits of a fraction of a second as microseconds, rounded down.
-fn parse_fraction(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
+pub(super) fn parse_fraction(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
     let len = bytes.iter().take_while(|b| b.is_ascii_digit()).count();
     if len == 0 || len > 9 {
         return Err(TimeError::Unrecognised);
@@ -139,7 +139,7 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-fn days_in_month(year: i64, month: u32) -> u32 {
+pub(super) fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
         2 => 28 + u32::from(is_leap(year)),
         4 | 6 | 9 | 11 => 30,
@@ -148,7 +148,7 @@ fn days_in_month(year: i64, month: u32) -> u32 {
 }
 
 /// Days from 1970-01-01 in the proleptic Gregorian calendar, counting years from March so that leap days come last.
-fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
+pub(crate) fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
     let march_year = if month > 2 { year } else { year - 1 };
     let era = march_year.div_euclid(400);
     let year_of_era = march_year.rem_euclid(400);

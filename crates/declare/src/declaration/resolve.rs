@@ -16,7 +16,7 @@ use super::value;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::Wanted;
-use crate::policy::{Coverage, OutOfBounds, Refusable};
+use crate::policy::{Coverage, OutOfBounds, Outside, Refusable};
 use crate::problem::{Problem, SentencePart, sentence};
 use crate::publication::Slots;
 use crate::reading::{Read, Reading};
@@ -64,6 +64,7 @@ impl Declaration {
     pub fn resolve(&self) -> Result<Settings> {
         let calendar = self.calendar()?;
         self.check_needs()?;
+        self.check_times()?;
         self.check_confidence()?;
         let (published, read) = self.publication(&calendar)?;
         let slots = published.as_ref().map_or(calendar.steps(), |published| published.slot_count());
@@ -119,6 +120,8 @@ impl Declaration {
             columns,
             ids: self.identities(),
             time_format: self.time_format.clone().unwrap_or_default(),
+            century_from: self.century()?,
+            date_only: self.date_only.unwrap_or_default(),
             missing_text: self.missing_text.clone().unwrap_or_default(),
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
             name,
@@ -129,7 +132,7 @@ impl Declaration {
             values,
             out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
             missing: self.missing.unwrap_or(Refusable::Refuse),
-            outside: self.outside.unwrap_or(Refusable::Refuse),
+            outside: self.outside.unwrap_or(Outside::Refuse),
             unknown_group: self.unknown_group.unwrap_or(Refusable::Refuse),
             late: self.late.unwrap_or_default(),
             closing: self.closing()?,
@@ -404,13 +407,13 @@ impl Declaration {
     /// makes a new stream.
     fn meaning(&self, calendar: &StepCalendar, slots: Option<Slots>) -> BTreeMap<String, String> {
         let spec = calendar.spec();
-        let policy = |choice: Option<Refusable>| if choice == Some(Refusable::Skip) { "skip" } else { "refuse" };
+        let policy = |skips: bool| if skips { "skip" } else { "refuse" };
         let mut meaning = BTreeMap::from([
             ("start".to_owned(), spec.start.to_string()),
             ("every".to_owned(), spec.every.to_string()),
             ("time-zone".to_owned(), spec.zone.to_string()),
-            ("outside".to_owned(), policy(self.outside).to_owned()),
-            ("missing".to_owned(), policy(self.missing).to_owned()),
+            ("outside".to_owned(), policy(self.outside.is_some_and(Outside::skips)).to_owned()),
+            ("missing".to_owned(), policy(self.missing == Some(Refusable::Skip)).to_owned()),
         ]);
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());

@@ -5,7 +5,7 @@ use crate::format::Format;
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::parameter::{Parameter, parameter_rows};
-use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
+use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::problem::{Problem, Wording};
-use crate::stream::{Refusable, SortLimit};
+use crate::stream::{Outside, Refusable, SortLimit};
 use std::collections::HashSet;
 
 /// A year of days under ε = 1.
@@ -204,14 +204,14 @@ fn settings_are_what_was_declared() {
         person: Some("tail".into()),
         max_events: Some(9),
         max_events_per_step: Some(2),
-        outside: Some(Refusable::Skip),
+        outside: Some(Outside::Skip),
         through: Some("2024-02-01T12:00".into()),
         stream: Some("flights".into()),
         ..year()
     };
     let settings = declared.resolve().unwrap();
     assert_eq!((settings.calendar.steps(), settings.last_step), (366, 31));
-    assert_eq!((settings.outside, settings.missing), (Refusable::Skip, Refusable::Refuse));
+    assert_eq!((settings.outside, settings.missing), (Outside::Skip, Refusable::Refuse));
     assert_eq!((settings.name.as_str(), settings.title.as_str()), ("flights", "flights"));
     assert_eq!(settings.columns.labels, ["airport"]);
     let meaning = settings.request.meaning();

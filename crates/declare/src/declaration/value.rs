@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
-use crate::policy::{Coverage, Late, OutOfBounds, Refusable, SortLimit};
+use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;
@@ -173,6 +173,15 @@ from_words! {
     Refusable: [
         "refuse" "Stop with an error that names the event",
         "skip" "Skip the event",
+    ],
+    Outside: [
+        "refuse" "Stop with an error that names the event",
+        "skip" "Skip the event; stop if it is decades away, or if no event is inside",
+        "skip-any" "Skip the event, however far away",
+    ],
+    DateOnly: [
+        "refuse" "Stop with an error that names the event",
+        "midnight" "Use the beginning of the day",
     ],
     Late: [
         "refuse" "Stop with an error that names the event",

@@ -18,14 +18,32 @@ macro_rules! parameter_rows {
                 Time time: String, Events "COLUMN" EVENT_READERS, example "departure", default "time" ""
             }
             declaration {
-                /// Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an offset is
-                /// required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
-                /// such as %d/%m/%Y %H:%M or %Y%m%d.
+                /// Column with the date of each event, instead of `time`, if `time-of-day` is in another column.
+                Date date: String, Events "COLUMN" EVENT_READERS, example "day"
+            }
+            declaration {
+                /// Column with the time of day of each event, such as 9:05, 09:05:30 or 9:05 PM. Requires `date`.
+                TimeOfDay time_of_day: String, Events "COLUMN" EVENT_READERS, example "clock"
+            }
+            declaration {
+                /// Format of the times: auto (dates with or without a time of day and a zone), rfc3339 (an offset is
+                /// required), date (dates only), epoch-seconds, epoch-millis, epoch-micros or epoch-nanos (numbers
+                /// since 1970 UTC), or a pattern such as %d/%m/%Y %H:%M or %Y%m%d. With `time-of-day`, a pattern of the
+                /// date alone, or of date and time of day with a blank between them.
                 TimeFormat time_format: TimeFormat, Events "FORMAT" EVENT_READERS,
                     example "epoch-seconds", default "auto" "which refuses bare numbers"
             }
             declaration {
-                /// Time zone of calendar steps, and of times without an offset.
+                /// First of the hundred years that years of two digits (%y) mean: 1950 means 1950 to 2049.
+                CenturyFrom century_from: u32, Events "YEAR" EVENT_READERS,
+                    example "1950", default "" "1969, so that 68 means 2068"
+            }
+            declaration {
+                /// Policy for times that are dates without a time of day, if a step is shorter than the day.
+                DateOnly date_only: DateOnly, Events "" EVENT_READERS, example "midnight", default "refuse" ""
+            }
+            declaration {
+                /// Time zone of calendar steps, and of times without a zone.
                 TimeZone time_zone: Zone, Events "ZONE" ALL, example "Europe/Copenhagen", default "UTC" ""
             }
             files {
@@ -58,12 +76,12 @@ macro_rules! parameter_rows {
                     example "nfc,trim", default "" "texts are compared byte by byte"
             }
             declaration {
-                /// Policy for events with a missing cell in the person, value or key column.
+                /// Policy for events with a missing cell in the time, person, value or key column.
                 Missing missing: Refusable, Events "" ALL, example "skip", default "refuse" ""
             }
             declaration {
                 /// Policy for events outside the horizon.
-                Outside outside: Refusable, Events "" ALL, example "skip", default "refuse" ""
+                Outside outside: Outside, Events "" ALL, example "skip", default "refuse" ""
             }
             declaration {
                 /// Policy for events of undeclared groups, if there is no `rest`. This policy and those for events

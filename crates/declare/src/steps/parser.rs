@@ -1,253 +1,320 @@
 //! From cells to instants.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
-
 use jiff::civil::{DateTime, Time};
-use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
 use super::boundaries::first_instant;
-use super::{Instant, Zone};
+use super::pattern::PatternTime;
+use super::zone_text::{ZoneText, ZoneTexts};
+use super::{EpochUnit, Instant, Precision, TimeFormat, Zone};
 use crate::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND, TimeError};
 use crate::error::InputError;
 use crate::event::{ColumnRole, Event, Field};
-use crate::words::quoted;
-use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
+use evertally::number::{DecimalError, Grid, Rounding, parse_rounded};
 
 /// The number of days whose offset from UTC is cached.
 const CACHED_DAYS: usize = 512;
 
-/// The format of the time column.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TimeFormat {
-    /// Dates, and dates with a time of day, with or without an offset. Bare numbers are refused because their unit is
-    /// unknown.
-    #[default]
-    Auto,
-    /// Only times with an offset, such as 2024-05-01T12:30:00Z.
-    Rfc3339,
-    /// Only dates, such as 2024-05-01.
-    Date,
-    /// Seconds since 1970 UTC, with or without a fraction.
-    EpochSeconds,
-    /// Milliseconds since 1970 UTC.
-    EpochMillis,
-    /// According to a pattern, such as `%d/%m/%Y %H:%M`.
-    Pattern(TimePattern),
+/// A time as read from a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadTime {
+    /// The instant: the beginning of the day, month or year if the cell has no time of day.
+    pub instant: Instant,
+    /// The smallest unit that the cell states.
+    pub precision: Precision,
+    /// Days since 1970-01-01 on the clock that the cell is read on; 0 for a time of day.
+    day: i64,
+    /// Whether that is the clock of the declared zone.
+    is_local: bool,
 }
 
-const WORDS: [(&str, TimeFormat); 5] = [
-    ("auto", TimeFormat::Auto),
-    ("rfc3339", TimeFormat::Rfc3339),
-    ("date", TimeFormat::Date),
-    ("epoch-seconds", TimeFormat::EpochSeconds),
-    ("epoch-millis", TimeFormat::EpochMillis),
-];
-
-impl fmt::Display for TimeFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self, WORDS.iter().find(|(_, format)| format == self)) {
-            (TimeFormat::Pattern(pattern), _) => f.write_str(&pattern.0),
-            (_, found) => f.write_str(found.map_or("", |(word, _)| word)),
-        }
-    }
-}
-
-impl FromStr for TimeFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match WORDS.iter().find(|(word, _)| *word == text) {
-            Some((_, format)) => Ok(format.clone()),
-            None if text.contains('%') => TimePattern::new(text).map(Self::Pattern),
-            None => Err(format!(
-                "{} is not a time format: use auto, rfc3339, date, epoch-seconds or epoch-millis, or a pattern such as \
-                 %d/%m/%Y or %Y%m%d",
-                quoted(text)
-            )),
-        }
-    }
-}
-
-impl serde::Serialize for TimeFormat {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for TimeFormat {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// A pattern of times with the conversions of `strptime`, as the calendar library
-/// [defines them](jiff::fmt::strtime#conversion-specifications).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimePattern(Arc<str>);
-
-impl TimePattern {
-    /// A pattern that determines at least a date, or the seconds since 1970.
-    ///
-    /// # Errors
-    /// A description of the problem with it.
-    fn new(text: &str) -> Result<Self, String> {
-        let refuse = |problem: &dyn fmt::Display| {
-            let shape = "it needs a year, a month and a day, such as %d/%m/%Y, %Y%m%d or %m/%d/%y %I:%M %p";
-            Err(format!("{} is not a time pattern ({problem}); {shape}", quoted(text)))
-        };
-        let pattern = TimePattern(text.into());
-        // It must read its own output, and recover the day.
-        let time = Timestamp::from_second(1_714_566_645).expect("in 2024").to_zoned(TimeZone::UTC);
-        let written = match BrokenDownTime::from(&time).to_string(text) {
-            Ok(written) => written,
-            Err(problem) => return refuse(&problem),
-        };
-        match pattern.read(&written) {
-            Ok(read) if read.day() == time.timestamp().as_second().div_euclid(86_400) => Ok(pattern),
-            Ok(_) => refuse(&"it does not determine the day"),
-            Err(problem) => refuse(&problem),
-        }
+impl ReadTime {
+    /// A time of day.
+    #[inline]
+    fn exact(instant: Instant) -> Self {
+        Self { instant, precision: Precision::Time, day: 0, is_local: false }
     }
 
-    fn read(&self, text: &str) -> Result<ParsedTime, jiff::Error> {
-        let time = BrokenDownTime::parse(&*self.0, text)?;
-        if time.timestamp().is_some() || time.offset().is_some() {
-            return time.to_timestamp().map(ParsedTime::Instant);
-        }
-        time.to_datetime().map(ParsedTime::Civil)
-    }
-}
-
-/// The result of reading with a pattern.
-enum ParsedTime {
-    Instant(Timestamp),
-    /// A time on the wall clock of the declared zone.
-    Civil(DateTime),
-}
-
-impl ParsedTime {
-    /// Days since 1970-01-01.
-    fn day(&self) -> i64 {
-        match self {
-            Self::Instant(time) => time.as_second().div_euclid(86_400),
-            Self::Civil(time) => civil_micros(*time).div_euclid(MICROS_PER_DAY),
-        }
-    }
-}
-
-/// Microseconds since 1970-01-01T00:00, rounded down, or the largest value beyond the calendar.
-fn civil_micros(time: DateTime) -> i64 {
-    TimeZone::UTC.to_timestamp(time).map_or(i64::MAX, micros)
-}
-
-fn micros(time: Timestamp) -> i64 {
-    i64::try_from(time.as_nanosecond().div_euclid(1000)).expect("calendar times fit 64 bits of microseconds")
-}
-
-impl TimeFormat {
-    /// The grid on which numbers of this format count microseconds.
-    fn micro_grid(&self) -> Option<Grid> {
-        match self {
-            TimeFormat::EpochSeconds => Some("0.000001".parse().expect("a grid")),
-            TimeFormat::EpochMillis => Some("0.001".parse().expect("a grid")),
-            _ => None,
-        }
+    /// Whether it is a day of the declared zone.
+    pub fn is_local_day(&self) -> bool {
+        self.precision == Precision::Day && self.is_local
     }
 }
 
 /// Reads instants, and caches the zone's offsets.
 ///
-/// A time of day without an offset is on the wall clock of the declared zone. When the clock is set back, a time that
+/// A time of day without a zone is on the wall clock of the declared zone. When the clock is set back, a time that
 /// occurs twice means the first; when it is set forward, a time that does not occur is moved forward by the gap, and a
 /// midnight that does not occur is the first instant of its date.
 #[derive(Clone, Debug)]
 pub struct TimeParser {
     format: TimeFormat,
-    micro_grid: Option<Grid>,
+    epoch: Option<EpochUnit>,
+    century: Option<i16>,
     clock: WallClock,
 }
 
 impl TimeParser {
-    /// A parser of one format; `zone` is the zone of times without an offset.
+    /// A parser of one format; `zone` is the zone of times without one.
     pub fn new(format: TimeFormat, zone: Zone) -> Self {
-        TimeParser { micro_grid: format.micro_grid(), format, clock: WallClock::new(zone) }
+        let epoch = if let TimeFormat::Epoch(unit) = format { Some(unit) } else { None };
+        TimeParser { format, epoch, century: None, clock: WallClock::new(zone) }
+    }
+
+    /// This parser, with the first of the hundred years that years of two digits mean.
+    #[must_use]
+    pub fn with_century(mut self, first: Option<i16>) -> Self {
+        self.century = first;
+        self
     }
 
     /// The instant in an event's time column; an error that names its row and column.
     #[inline]
     pub fn parse_event(&mut self, event: &Event<'_>) -> Result<Instant, InputError> {
-        self.parse(event.time()).map_err(|problem| match problem {
-            TimeError::Missing => event.error(ColumnRole::Time, "the row has no time; every event needs one"),
-            _ => event.bad_cell(ColumnRole::Time, problem.sentence()),
-        })
+        match self.read_event(event)? {
+            Some(time) => Ok(time.instant),
+            None => Err(no_time(event)),
+        }
+    }
+
+    /// The time of an event, in one column or two; `None` without one. An error names row and column.
+    #[inline]
+    pub fn read_event(&mut self, event: &Event<'_>) -> Result<Option<ReadTime>, InputError> {
+        let (read, role) = match event.time_of_day() {
+            None => (self.read(event.time()), ColumnRole::Time),
+            Some(clock) => {
+                let mut role = ColumnRole::Time;
+                (self.read_both(event.time(), clock, &mut role), role)
+            }
+        };
+        match read {
+            Ok(time) => Ok(Some(time)),
+            Err(TimeError::Missing) => Ok(None),
+            Err(problem) => Err(event.bad_cell(role, problem.sentence())),
+        }
     }
 
     /// The instant in a cell. Cells of a typed time column do not need a format.
     #[inline]
     pub fn parse(&mut self, field: Field<'_>) -> Result<Instant, TimeError> {
-        match field {
-            Field::Missing => Err(TimeError::Missing),
-            Field::Text(text) | Field::Decimal(text) => self.parse_text(text),
-            Field::Instant(micros) => Ok(Instant::from_micros(micros)),
-            Field::Civil(micros) => Ok(self.clock.instant(micros)),
-            Field::Date(days) => Ok(self.clock.instant(i64::from(days).saturating_mul(MICROS_PER_DAY))),
-            Field::Integer(_) | Field::Float(_) | Field::Short { .. }
-                if matches!(self.format, TimeFormat::Pattern(_)) =>
-            {
-                self.parse_text(&field.to_string())
-            }
-            Field::Integer(count) => self.parse_count(count),
-            Field::Float(count) | Field::Short { value: count, .. } => {
-                let grid = self.micro_grid.ok_or(TimeError::BareNumber)?;
-                scale_float(count, grid, Rounding::Floor).map(Instant::from_micros).map_err(epoch_error)
-            }
-        }
+        self.read(field).map(|time| time.instant)
     }
 
     /// The instant in a text.
     #[inline]
     pub fn parse_text(&mut self, text: &str) -> Result<Instant, TimeError> {
+        self.read_text(text).map(|time| time.instant)
+    }
+
+    /// The time in a cell.
+    #[inline]
+    pub fn read(&mut self, field: Field<'_>) -> Result<ReadTime, TimeError> {
+        match field {
+            Field::Missing => Err(TimeError::Missing),
+            Field::Text(text) | Field::Decimal(text) => self.read_text(text),
+            Field::Instant(micros) => Ok(ReadTime::exact(Instant::from_micros(micros))),
+            Field::Civil(micros) => Ok(ReadTime::exact(self.clock.instant(micros))),
+            Field::Date(days) => Ok(self.local(i64::from(days), Precision::Day)),
+            Field::Integer(_) | Field::Float(_) | Field::Short { .. }
+                if matches!(self.format, TimeFormat::Pattern(_)) =>
+            {
+                self.read_text(&field.to_string())
+            }
+            Field::Integer(count) => match self.epoch {
+                Some(unit) => unit.micros_of_count(count).map(Instant::from_micros).map(ReadTime::exact),
+                None => Err(unrecognised(&count.to_string(), TimeError::BareNumber)),
+            },
+            Field::Float(count) | Field::Short { value: count, .. } => {
+                let unit = self.epoch.ok_or(TimeError::BareNumber)?;
+                unit.micros_of_float(count).map(Instant::from_micros).map(ReadTime::exact)
+            }
+        }
+    }
+
+    /// The beginning of a day of the declared zone.
+    #[inline]
+    fn local(&mut self, day: i64, precision: Precision) -> ReadTime {
+        let instant = self.clock.instant(day.saturating_mul(MICROS_PER_DAY));
+        ReadTime { instant, precision, day, is_local: true }
+    }
+
+    #[inline]
+    fn read_text(&mut self, text: &str) -> Result<ReadTime, TimeError> {
         let text = text.trim_ascii();
-        if let Some(grid) = self.micro_grid {
-            return parse_rounded(text, grid, Rounding::Floor).map(Instant::from_micros).map_err(epoch_error);
+        if let Some(unit) = self.epoch {
+            return unit.micros_of_text(text).map(Instant::from_micros).map(ReadTime::exact);
         }
         if let TimeFormat::Pattern(pattern) = &self.format {
-            return match pattern.read(text).map_err(|_| TimeError::NotAsDeclared)? {
-                ParsedTime::Instant(time) => Ok(Instant::from_micros(micros(time))),
-                ParsedTime::Civil(time) => Ok(self.clock.instant(civil_micros(time))),
+            let precision = pattern.precision();
+            return match pattern.read(text, self.century)? {
+                PatternTime::Instant(time) => Ok(ReadTime::exact(Instant::from(time))),
+                PatternTime::Civil(time, zones) => self.of_zones(civil_micros(time), &zones, precision),
             };
         }
-        let civil = civil::parse(text).map_err(|problem| unrecognised(text, problem))?;
+        let civil = match civil::parse(text) {
+            Ok(civil) => civil,
+            Err(TimeError::Unrecognised) if self.format != TimeFormat::Rfc3339 => return self.read_wide(text),
+            Err(problem) => return Err(unrecognised(text, problem)),
+        };
         match self.format {
             TimeFormat::Rfc3339 if civil.offset.is_none() => Err(TimeError::NoOffset),
             TimeFormat::Date if civil.time.is_some() => Err(TimeError::NotADate),
-            _ => Ok(match civil.offset {
-                Some(offset) => Instant::from_micros(civil.micros() - i64::from(offset) * MICROS_PER_SECOND),
-                None => self.clock.instant(civil.micros()),
+            _ => Ok(match (civil.offset, civil.time) {
+                (Some(offset), _) => {
+                    ReadTime::exact(Instant::from_micros(civil.micros() - i64::from(offset) * MICROS_PER_SECOND))
+                }
+                (None, Some(_)) => ReadTime::exact(self.clock.instant(civil.micros())),
+                (None, None) => self.local(civil.day, Precision::Day),
             }),
         }
     }
 
-    fn parse_count(&self, count: i64) -> Result<Instant, TimeError> {
-        let micros = match self.format {
-            TimeFormat::EpochSeconds => count.checked_mul(MICROS_PER_SECOND),
-            TimeFormat::EpochMillis => count.checked_mul(1000),
-            _ => return Err(unrecognised(&count.to_string(), TimeError::BareNumber)),
+    /// The time in a text of a less usual shape.
+    #[cold]
+    fn read_wide(&mut self, text: &str) -> Result<ReadTime, TimeError> {
+        let wide = civil::parse_wide(text).map_err(|problem| unrecognised(text, problem))?;
+        match (wide.clock, wide.is_month) {
+            (Some(_), _) | (None, true) if self.format == TimeFormat::Date => Err(TimeError::NotADate),
+            (Some(clock), _) => self.of_clock(wide.day, clock),
+            (None, true) => Ok(self.local(wide.day, Precision::Month)),
+            (None, false) => Ok(self.local(wide.day, Precision::Day)),
+        }
+    }
+
+    /// A time of day with the zone that follows it.
+    fn of_clock(&mut self, day: i64, clock: civil::TimeOfDay<'_>) -> Result<ReadTime, TimeError> {
+        let mut zones = ZoneTexts::default();
+        if !clock.zone.is_empty() {
+            let (zone, len) = ZoneText::read(clock.zone)?;
+            if len != clock.zone.len() {
+                return Err(TimeError::Unrecognised);
+            }
+            zones.add(zone)?;
+        }
+        self.of_zones(day * MICROS_PER_DAY + clock.micros, &zones, Precision::Time) // fits: years have four digits
+    }
+
+    /// A time on the wall clock of some zones, or of the declared one.
+    fn of_zones(&mut self, civil: i64, zones: &ZoneTexts, precision: Precision) -> Result<ReadTime, TimeError> {
+        let day = if precision == Precision::Time { 0 } else { civil.div_euclid(MICROS_PER_DAY) };
+        if zones.is_empty() {
+            let is_local = precision != Precision::Time;
+            return Ok(ReadTime { instant: self.clock.instant(civil), precision, day, is_local });
+        }
+        let time = wall_time(civil).ok_or(TimeError::TooFar)?;
+        let offset = zones.offset_at(time, &self.clock.zone)?.unwrap_or(0);
+        let instant = Instant::from_micros(civil.saturating_sub(i64::from(offset) * MICROS_PER_SECOND));
+        Ok(ReadTime { instant, precision, day, is_local: false })
+    }
+
+    /// The last microsecond of the day, month or year that a time states; the instant itself for a time of day.
+    pub fn last_instant(&mut self, time: &ReadTime) -> Instant {
+        let (year, month, _) = civil::date_of(time.day);
+        let next = match time.precision {
+            Precision::Time => return time.instant,
+            Precision::Day => time.day + 1,
+            Precision::Month if month == 12 => civil::days_since_1970(year + 1, 1, 1),
+            Precision::Month => civil::days_since_1970(year, month as u32 + 1, 1), // fits: at most 12
+            Precision::Year => civil::days_since_1970(year + 1, 1, 1),
         };
-        micros.map(Instant::from_micros).ok_or(TimeError::TooFar)
+        let end = match time.is_local {
+            true => self.clock.instant(next.saturating_mul(MICROS_PER_DAY)).micros(),
+            false => time.instant.micros().saturating_add((next - time.day).saturating_mul(MICROS_PER_DAY)),
+        };
+        Instant::from_micros(end.saturating_sub(1).max(time.instant.micros()))
+    }
+
+    /// The declared unit of times that are numbers.
+    pub fn epoch_unit(&self) -> Option<EpochUnit> {
+        self.epoch
+    }
+
+    /// The instant in a cell if its number counts another unit; `None` for other cells.
+    pub fn in_unit(&self, field: Field<'_>, unit: EpochUnit) -> Option<Instant> {
+        let micros = match field {
+            Field::Text(text) | Field::Decimal(text) => unit.micros_of_text(text.trim_ascii()),
+            Field::Integer(count) => unit.micros_of_count(count),
+            Field::Float(count) | Field::Short { value: count, .. } => unit.micros_of_float(count),
+            _ => return None,
+        };
+        micros.ok().map(Instant::from_micros)
+    }
+
+    /// The time in a column of dates and a column of times of day. After an error, `role` is the column at fault.
+    fn read_both(&mut self, date: Field<'_>, clock: Field<'_>, role: &mut ColumnRole) -> Result<ReadTime, TimeError> {
+        if date.is_missing() || clock.is_missing() {
+            return Err(TimeError::Missing);
+        }
+        if let TimeFormat::Pattern(pattern) = &self.format
+            && pattern.precision() == Precision::Time
+        {
+            let mut clock = clock.to_string();
+            let digits = pattern.packed_clock().filter(|_| clock.bytes().all(|b| b.is_ascii_digit()));
+            // Numbers lose the zeros at their front.
+            let zeros = digits.map_or(0, |digits| digits.saturating_sub(clock.len()));
+            clock.insert_str(0, &"0".repeat(zeros));
+            return self.read_text(&format!("{date} {}", clock.trim_ascii()));
+        }
+        let day = self.day_of(date)?;
+        *role = ColumnRole::TimeOfDay;
+        let (Field::Text(text) | Field::Decimal(text)) = clock else { return Err(TimeError::NotAClock) };
+        let clock = civil::parse_clock(text.trim_ascii()).map_err(|problem| match problem {
+            TimeError::Unrecognised => TimeError::NotAClock,
+            other => other,
+        })?;
+        if self.format == TimeFormat::Rfc3339 && clock.zone.is_empty() {
+            return Err(TimeError::NoOffset);
+        }
+        self.of_clock(day, clock).map_err(|problem| match problem {
+            TimeError::Unrecognised => TimeError::NotAClock,
+            other => other,
+        })
+    }
+
+    /// The day in a cell whose time of day is in another column. Exports write midnight after such dates.
+    fn day_of(&mut self, date: Field<'_>) -> Result<i64, TimeError> {
+        let at_midnight = |micros: i64| match micros.rem_euclid(MICROS_PER_DAY) {
+            0 => Ok(micros.div_euclid(MICROS_PER_DAY)),
+            _ => Err(TimeError::NotADateAlone),
+        };
+        match (date, &self.format) {
+            (Field::Date(days), _) => Ok(i64::from(days)),
+            (Field::Civil(micros), _) => at_midnight(micros),
+            (Field::Instant(_), _) | (_, TimeFormat::Epoch(_)) => Err(TimeError::NotADateAlone),
+            (_, TimeFormat::Pattern(pattern)) => match pattern.read(date.to_string().trim_ascii(), self.century)? {
+                PatternTime::Civil(time, zones) if zones.is_empty() => at_midnight(civil_micros(time)),
+                _ => Err(TimeError::NotADateAlone),
+            },
+            (Field::Text(text) | Field::Decimal(text), _) => {
+                let text = text.trim_ascii();
+                match civil::parse(text) {
+                    Ok(civil) if civil.offset.is_none() => at_midnight(civil.micros()),
+                    Ok(_) => Err(TimeError::NotADateAlone),
+                    Err(problem) => match civil::parse_wide(text) {
+                        Ok(wide) if wide.clock.is_none() && !wide.is_month => Ok(wide.day),
+                        Ok(_) => Err(TimeError::NotADateAlone),
+                        Err(_) => Err(unrecognised(text, problem)),
+                    },
+                }
+            }
+            _ => Err(unrecognised(&date.to_string(), TimeError::BareNumber)),
+        }
     }
 }
 
-fn epoch_error(error: DecimalError) -> TimeError {
-    match error {
-        DecimalError::Overflow => TimeError::TooFar,
-        DecimalError::NotANumber | DecimalError::NotFinite => TimeError::NotEpoch,
-    }
+/// The error of an event without a time.
+pub fn no_time(event: &Event<'_>) -> InputError {
+    let role = match event.time_of_day() {
+        Some(clock) if clock.is_missing() && !event.time().is_missing() => ColumnRole::TimeOfDay,
+        _ => ColumnRole::Time,
+    };
+    event.error(role, "the row has no time")
+}
+
+/// Microseconds since 1970-01-01T00:00, rounded down, or the largest value beyond the calendar.
+fn civil_micros(time: DateTime) -> i64 {
+    TimeZone::UTC.to_timestamp(time).map_or(i64::MAX, |time| Instant::from(time).micros())
 }
 
 /// The problem of a text without a known shape, based on its likely intention.
@@ -270,6 +337,7 @@ fn unrecognised(text: &str, problem: TimeError) -> TimeError {
     let is_year = |part: &str| part.len() == 4 && part.bytes().all(|b| b.is_ascii_digit());
     match parts[..] {
         [first, second, year] if is_short(first) && is_short(second) && is_year(year) => TimeError::OrderOpen,
+        [first, second, third] if [first, second, third].into_iter().all(is_short) => TimeError::ShortYear,
         _ => problem,
     }
 }

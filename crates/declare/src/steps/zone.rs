@@ -33,10 +33,21 @@ impl Zone {
         &self.zone
     }
 
+    /// All zones of the database.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        database().available().filter_map(|name| name.as_str().parse().ok())
+    }
+
     /// The offset from UTC in seconds, if there is only one.
     pub fn fixed_offset(&self) -> Option<i64> {
         self.zone.to_fixed_offset().ok().map(|offset| i64::from(offset.seconds()))
     }
+}
+
+/// The tables compiled into the program.
+fn database() -> &'static TimeZoneDatabase {
+    static DATABASE: OnceLock<TimeZoneDatabase> = OnceLock::new();
+    DATABASE.get_or_init(TimeZoneDatabase::bundled)
 }
 
 impl Default for Zone {
@@ -55,7 +66,6 @@ impl FromStr for Zone {
     type Err = ZoneError;
 
     fn from_str(text: &str) -> Result<Self, ZoneError> {
-        static DATABASE: OnceLock<TimeZoneDatabase> = OnceLock::new();
         if ["utc", "z", "etc/utc"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
             return Ok(Zone::utc());
         }
@@ -63,8 +73,7 @@ impl FromStr for Zone {
             let offset = Offset::from_seconds(seconds).map_err(|_| ZoneError { text: shorten(text) })?;
             return Ok(Zone { name: text.to_owned(), zone: TimeZone::fixed(offset) });
         }
-        let database = DATABASE.get_or_init(TimeZoneDatabase::bundled);
-        let zone = database.get(text).map_err(|_| ZoneError { text: shorten(text) })?;
+        let zone = database().get(text).map_err(|_| ZoneError { text: shorten(text) })?;
         Ok(Zone { name: zone.iana_name().unwrap_or(text).to_owned(), zone })
     }
 }

@@ -10,8 +10,8 @@ use evertally_declare::declaration::{Labels, Settings};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::{Columns, Event};
 use evertally_declare::groups::GroupTable;
+use evertally_declare::policy::Outside;
 use evertally_declare::steps::StepCalendar;
-use evertally_declare::stream::Refusable;
 use evertally_ledger::ledger::{Ledger, StreamDigest};
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl PersonEventCounts {
         let mut stream = settings.clone().planned(plan.clone())?;
         (stream.name, stream.calendar, stream.columns) = (name.clone(), stretch, columns.clone());
         // Only a part of the time is observed; events outside of it are skipped.
-        stream.outside = Refusable::Skip;
+        stream.outside = if settings.outside == Outside::SkipAny { Outside::SkipAny } else { Outside::Skip };
         let labels = GroupAssigner::from_declared(groups);
         let placer = Placer::new(Arc::new(stream), labels, key);
         let (places, persons, numbers) = Default::default();
@@ -128,8 +128,10 @@ impl PersonEventCounts {
     /// Adds the noise. Record the result before anyone sees it.
     ///
     /// # Errors
-    /// If the name was used for other data or under another plan, or the ledger's source has too little budget left.
+    /// If events were read and none is in the stretch, if the name was used for other data or under another plan, or
+    /// the ledger's source has too little budget left.
     pub fn release(self, key: &SecretKey, ledger: &Ledger) -> Result<ReleasedLook> {
+        self.placer.check_times()?;
         let mut digest = ledger.stream(key, &self.name, &self.plan, 1)?;
         let mut sums =
             GroupedSums::new(self.plan.clone(), &digest.guarded(key)?, self.name.clone(), self.candidates.groups()?)?;

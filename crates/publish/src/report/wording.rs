@@ -78,6 +78,30 @@ impl Report {
         self.write_conclusions(out)
     }
 
+    /// What happens to events that do not fit, where they are not refused.
+    fn write_policies(&self, out: &mut String) -> std::fmt::Result {
+        let policy = |name: &str| self.policies.get(name).map(String::as_str);
+        let skipped: Vec<&str> = [
+            policy("missing").map(|_| "events with a missing time, person, value or item"),
+            policy("outside").map(|_| "events outside the horizon"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !skipped.is_empty() {
+            writeln!(out, "| skipped | {} |", skipped.join("; "))?;
+        }
+        match policy("late") {
+            Some("next-step") => writeln!(out, "| late events | counted in the first open step |")?,
+            Some(_) => writeln!(out, "| late events | written to a separate file, and not counted |")?,
+            None => {}
+        }
+        if policy("date-only").is_some() {
+            writeln!(out, "| dates without a time of day | counted at midnight |")?;
+        }
+        Ok(())
+    }
+
     fn write_facts(&self, out: &mut String) -> std::fmt::Result {
         let h = &self.horizon;
         let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
@@ -109,11 +133,11 @@ impl Report {
             writeln!(out, "| published | every {publish}, with the state at its end; {plan} |")?;
         }
         if let Some(groups) = &self.groups {
-            let are = if self.policies.contains_key("unknown-group") { "skipped" } else { "refused" };
-            let rest = groups
-                .rest
-                .as_ref()
-                .map_or(format!("undeclared groups {are}"), |rest| format!("all others as `{rest}`"));
+            let undeclared = match self.policies.contains_key("unknown-group") {
+                true => "undeclared groups skipped",
+                false => "undeclared groups refused",
+            };
+            let rest = groups.rest.as_ref().map_or(undeclared.into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
         }
         if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
@@ -137,18 +161,7 @@ impl Report {
             writeln!(out, "| sketch | {}{size} |", sketch.kind)?;
             writeln!(out, "| answered | {} |", sketch.answers)?;
         }
-        let policy = |name: &str| self.policies.get(name).map(|policy| policy.replace('-', " "));
-        let events = [("outside", "outside the horizon"), ("missing", "with missing values"), ("late", "too late")];
-        let policies = events.map(|(name, words)| (words, policy(name)));
-        if policies.iter().any(|(_, policy)| policy.is_some()) {
-            let words = policies.map(|(words, policy)| match policy.as_deref() {
-                None => format!("{words}: refused"),
-                Some("skip") => format!("{words}: skipped"),
-                Some("next step") => format!("{words}: counted in the next open step"),
-                Some(other) => format!("{words}: in a {other}, not counted"),
-            });
-            writeln!(out, "| events | {} |", words.join("; "))?;
-        }
+        self.write_policies(out)?;
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
         if let Some(period) = &self.unit.period {
             writeln!(out, "| bounds restart | in each {}, by the step in which an event counts |", each(period))?;

@@ -1,6 +1,6 @@
 //! Counts of very many items, in a sketch.
 
-use super::placer::leave_out;
+use super::step_finder::leave_out;
 use super::{Accumulator, KeptEvent, LabelAssigner};
 use evertally::noise::GuardedKey;
 use evertally::sketch::{CountSketch, SketchPlan};

@@ -1,7 +1,7 @@
 //! Counts of whole numbers, in a tree over all possible keys.
 
 use super::items::next_stop;
-use super::placer::leave_out;
+use super::step_finder::leave_out;
 use super::{Accumulator, KeptEvent, LabelAssigner};
 use evertally::noise::GuardedKey;
 use evertally::sketch::{DyadicCounts, KeyTree, SketchPlan};

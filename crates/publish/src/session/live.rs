@@ -202,7 +202,7 @@ impl Session<RunningSums> {
     pub fn join(&mut self, key: &SecretKey, groups: Option<GroupTable>) -> Result<()> {
         let stream = Arc::clone(&self.stream);
         self.tally.join(key, &stream, groups)?;
-        self.placer = Placer::new(stream, self.tally.labels(), key);
+        self.placer = Placer::new(stream, self.tally.labels(), key).with_times_of(&self.placer);
         Ok(())
     }
 

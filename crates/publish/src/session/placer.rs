@@ -1,15 +1,16 @@
 //! Reads events, on any thread, because the result depends on nothing but the event.
 
+use super::step_finder::{StepFinder, leave_out, skip_or};
 use evertally::noise::SecretKey;
 use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
 use evertally_declare::error::{InputError, Result};
 use evertally_declare::event::{ColumnRole, Event};
-use evertally_declare::parameter::Parameter::{self, Missing, Outside};
-use evertally_declare::policy::{OutOfBounds, Refusable};
-use evertally_declare::problem::{Sentence, sentence};
-use evertally_declare::steps::{Instant, TimeParser};
+use evertally_declare::parameter::Parameter;
+use evertally_declare::policy::OutOfBounds;
+use evertally_declare::problem::sentence;
+use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -112,7 +113,7 @@ impl<L> Default for Batch<L> {
 #[derive(Clone)]
 pub struct Placer<S> {
     stream: Arc<Stream>,
-    times: TimeParser,
+    steps: StepFinder,
     labels: S,
     /// `None` if single events are protected.
     pseudonyms: Option<Pseudonyms>,
@@ -122,12 +123,27 @@ pub struct Placer<S> {
 impl<S: LabelAssigner> Placer<S> {
     /// A placer for the events of a stream.
     pub fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
-        let times = TimeParser::new(stream.time_format.clone(), stream.calendar.zone().clone());
+        let steps = StepFinder::new(&stream);
         let pseudonyms = match stream.plan.request().unit() {
             Unit::Event => None,
             _ => Some(Pseudonyms::new(key, &stream.name, &stream.plan.digest())),
         };
-        Self { stream, times, labels, pseudonyms, text: String::new() }
+        Self { stream, steps, labels, pseudonyms, text: String::new() }
+    }
+
+    /// This placer with the record of another one of the same stream.
+    #[must_use]
+    pub(super) fn with_times_of(mut self, other: &Self) -> Self {
+        self.steps.share(&other.steps);
+        self
+    }
+
+    /// Refuses to publish anything if this placer and its clones have read events, and none is inside the horizon.
+    ///
+    /// # Errors
+    /// If so, unless the stream skips [any event](evertally_declare::policy::Outside::SkipAny) outside.
+    pub(crate) fn check_times(&self) -> Result<()> {
+        self.steps.seen().check(&self.stream)
     }
 
     /// Reads an event; `None` for one that the stream skips.
@@ -143,10 +159,7 @@ impl<S: LabelAssigner> Placer<S> {
     /// Like [`place`](Self::place), with the time of the event.
     #[inline]
     pub fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
-        let instant = self.times.parse_event(event)?;
-        let Some(step) = self.stream.calendar.step_of(instant) else {
-            return skip_or(self.stream.outside, || outside(&self.stream, event));
-        };
+        let Some((instant, step)) = self.steps.find(&self.stream, event)? else { return Ok(None) };
         let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
         let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else {
             return Ok(None);
@@ -185,26 +198,9 @@ impl<S: LabelAssigner> Placer<S> {
     }
 }
 
-fn skip_or<T>(policy: Refusable, error: impl FnOnce() -> InputError) -> Result<Option<T>> {
-    if policy == Refusable::Skip { Ok(None) } else { Err(error().into()) }
-}
-
-fn outside(stream: &Stream, event: &Event<'_>) -> InputError {
-    let calendar = &stream.calendar;
-    let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
-    event
-        .bad_cell(ColumnRole::Time, format!("is outside the horizon, {start} to {end}"))
-        .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
-}
-
 /// The error of an event without a value.
 pub fn no_value(event: &Event<'_>) -> InputError {
     event.error(ColumnRole::Value, "the event has no value").remedy(leave_out())
-}
-
-/// The remedy for events that lack a cell.
-pub(super) fn leave_out() -> Sentence {
-    sentence!["leave such events out with ", (Missing, "skip")]
 }
 
 /// The value that an event adds, in multiples of its group's grid; `None` for an event that the stream skips.

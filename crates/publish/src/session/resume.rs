@@ -40,7 +40,7 @@ pub struct Leg {
 /// A late event, whose step was already closed, in its original form and **not private**.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateEvent {
-    /// Its texts: time, labels, then person and value if such columns are declared. Missing ones are empty.
+    /// Its texts in the [order of the columns](evertally_declare::event::Columns::in_order). Missing ones are empty.
     pub texts: Vec<String>,
 }
 
@@ -48,6 +48,7 @@ impl LateEvent {
     /// The original form of an event.
     pub fn new(event: &Event<'_>) -> Self {
         let mut texts = vec![event.time().to_string()];
+        texts.extend(event.time_of_day().map(|clock| clock.to_string()));
         texts.extend(event.labels().map(|label| label.to_string()));
         texts.extend(event.has_person().then(|| event.person().to_string()));
         texts.extend(event.has_value().then(|| event.value().to_string()));
@@ -181,7 +182,8 @@ impl Session<RunningSums> {
         self.complete_digest()?;
         self.tally.join(key, &leg.stream, leg.groups)?;
         self.stream = Arc::new(leg.stream);
-        self.placer = Placer::new(Arc::clone(&self.stream), self.tally.labels(), key);
+        let placer = Placer::new(Arc::clone(&self.stream), self.tally.labels(), key);
+        self.placer = placer.with_times_of(&self.placer);
         self.last_step = leg.last_step.max(self.step());
         self.closed = self.step();
         self.put_by()?;
@@ -220,6 +222,7 @@ impl Session<RunningSums> {
     /// # Panics
     /// If due steps have not been taken, or the session was not made [resumable](Self::that_goes_on).
     pub fn record_continued(&mut self, ledger: &mut Ledger, leaving: RunRecord<'_>) -> Result<()> {
+        self.placer.check_times()?;
         let (state, policies) = (self.save()?, self.stream.policies());
         let RunRecord { files, joined, outputs, table } = leaving;
         let follows = self.stream.follows.clone();

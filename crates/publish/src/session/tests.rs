@@ -9,7 +9,7 @@ use evertally::privacy::{Budget, Epsilon, Unit, Values};
 use evertally_declare::error::Place;
 use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::policy::{Late, OutOfBounds, Refusable, SortLimit};
+use evertally_declare::policy::{Late, OutOfBounds, Outside, Refusable, SortLimit};
 use evertally_declare::records::Records;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
@@ -29,7 +29,7 @@ pub(super) struct Row {
     pub(super) value: i64,
 }
 
-struct RowCells([Field<'static>; 4]);
+pub(super) struct RowCells(pub(super) [Field<'static>; 4]);
 
 impl Cells for RowCells {
     fn cell(&self, slot: usize) -> Field<'_> {
@@ -37,9 +37,15 @@ impl Cells for RowCells {
     }
 }
 
-fn columns() -> Columns {
+pub(super) fn columns() -> Columns {
     let named = |name: &str| Some(name.to_owned());
-    Columns { time: "time".into(), labels: vec!["group".into()], person: named("person"), value: named("value") }
+    Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: vec!["group".into()],
+        person: named("person"),
+        value: named("value"),
+    }
 }
 
 /// One step per hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
@@ -63,6 +69,8 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         columns: columns(),
         ids: Default::default(),
         time_format: TimeFormat::Auto,
+        century_from: None,
+        date_only: Default::default(),
         calendar,
         published: None,
         kept: unit,
@@ -71,7 +79,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         values,
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
-        outside: Refusable::Refuse,
+        outside: Outside::Refuse,
         unknown_group: Refusable::Refuse,
         missing_text: Vec::new(),
         closing: Closing::Through,
@@ -140,7 +148,7 @@ fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> 
 }
 
 /// The exact sums of all due closed steps.
-fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<()> {
+pub(super) fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<()> {
     while let Some(step) = session.next_step()? {
         assert_eq!(step.step(), sums.len() as u64 + 1);
         sums.push(step.unsafe_exact_sums().to_vec());

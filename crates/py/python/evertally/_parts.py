@@ -40,9 +40,10 @@ class Steps(Frozen):
             still per step. Without it, every step.
         ``through``: Publish only the steps that end by this time; later steps can be published from the same data once
             more is appended. Without it, the whole horizon is published, including steps that have not ended.
-        ``time_zone``: Time zone of calendar steps, and of times without an offset.
+        ``time_zone``: Time zone of calendar steps, and of times without a zone.
         ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
-            Skip the event.
+            Skip the event; stop if it is decades away, or if no event is inside. "skip-any": Skip the event, however
+            far away.
 
     >>> import evertally as et
     >>> et.Steps(start="2024-01-01", every="1d", end="2025-01-01").every
@@ -60,7 +61,7 @@ class Steps(Frozen):
     publish: str | int | None = None
     through: Time | None = None
     time_zone: str = "UTC"
-    outside: Literal["refuse", "skip"] = "refuse"
+    outside: Literal["refuse", "skip", "skip-any"] = "refuse"
 
 
 @_names.part
@@ -223,15 +224,22 @@ class Columns(Frozen):
 
     Fields:
         ``time``: Column with the time of each event.
-        ``time_format``: Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an
-            offset is required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
-            such as %d/%m/%Y %H:%M or %Y%m%d. By default auto, which refuses bare numbers.
+        ``date``: Column with the date of each event, instead of time, if time_of_day is in another column.
+        ``time_of_day``: Column with the time of day of each event, such as 9:05, 09:05:30 or 9:05 PM. Requires date.
+        ``time_format``: Format of the times: auto (dates with or without a time of day and a zone), rfc3339 (an offset
+            is required), date (dates only), epoch-seconds, epoch-millis, epoch-micros or epoch-nanos (numbers since
+            1970 UTC), or a pattern such as %d/%m/%Y %H:%M or %Y%m%d. With time_of_day, a pattern of the date alone, or
+            of date and time of day with a blank between them. By default auto, which refuses bare numbers.
+        ``century_from``: First of the hundred years that years of two digits (%y) mean: 1950 means 1950 to 2049.
+            Without it, 1969, so that 68 means 2068.
+        ``date_only``: Policy for times that are dates without a time of day, if a step is shorter than the day.
+            "refuse": Stop with an error that names the event. "midnight": Use the beginning of the day.
         ``missing_text``: Texts that mark a missing cell, such as NA.
         ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
             characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
             compared byte by byte.
-        ``missing``: Policy for events with a missing cell in the person, value or key column. "refuse": Stop with an
-            error that names the event. "skip": Skip the event.
+        ``missing``: Policy for events with a missing cell in the time, person, value or key column. "refuse": Stop with
+            an error that names the event. "skip": Skip the event.
         ``sort_buffer``: Sort events by time while reading, with a buffer of this many events; `all` sorts them all, in
             any order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
             events.
@@ -243,7 +251,11 @@ class Columns(Frozen):
 
     _: KW_ONLY
     time: str = "time"
+    date: str | None = None
+    time_of_day: str | None = None
     time_format: str = "auto"
+    century_from: int | None = None
+    date_only: Literal["refuse", "midnight"] = "refuse"
     missing_text: Sequence[str] = ()
     normalise_ids: str | Sequence[str] | None = None
     missing: Literal["refuse", "skip"] = "refuse"
@@ -262,7 +274,11 @@ PARAMETERS: dict[str, Parameter] = {
     "publish": Parameter("publish", "steps.publish", "plain", None),
     "through": Parameter("through", "steps.through", "time", None),
     "time": Parameter("time", "columns.time", "plain", "time"),
+    "date": Parameter("date", "columns.date", "plain", None),
+    "time_of_day": Parameter("time-of-day", "columns.time_of_day", "plain", None),
     "time_format": Parameter("time-format", "columns.time_format", "plain", "auto"),
+    "century_from": Parameter("century-from", "columns.century_from", "plain", None),
+    "date_only": Parameter("date-only", "columns.date_only", "plain", "refuse"),
     "time_zone": Parameter("time-zone", "steps.time_zone", "plain", "UTC"),
     "missing_text": Parameter("missing-text", "columns.missing_text", "texts", ()),
     "normalise_ids": Parameter("normalise-ids", "columns.normalise_ids", "texts", None),

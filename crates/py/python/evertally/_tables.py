@@ -26,7 +26,8 @@ def released(table: Table, keywords: Mapping[str, Any], key: Any, budget_file: A
     """The same for the keywords of a declaration; errors name keywords, or the `fields` of a stream."""
     if _package(table) == "pyspark":
         raise TypeError("a Spark DataFrame is released on a cluster: use evertally.spark.release(df, ...)")
-    wanted = [keywords["time"], *_keywords.listed(keywords["group"]), keywords["value"], keywords["person"]]
+    times = [keywords["time"]] if keywords["date"] is None else [keywords["date"], keywords["time_of_day"]]
+    wanted = [*times, *_keywords.listed(keywords["group"]), keywords["value"], keywords["person"]]
     declared = _keywords.to_json(keywords, fields=fields)
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
     stream = _narrowed(table, [column for column in wanted if column is not None])

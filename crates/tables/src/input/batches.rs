@@ -166,7 +166,7 @@ impl Column {
             Binary => return Column::new(&cast(array, &Utf8)?),
             LargeBinary => return Column::new(&cast(array, &LargeUtf8)?),
             BinaryView => return Column::new(&cast(array, &Utf8View)?),
-            Boolean => Column::text(array)?,
+            Boolean | Time32(_) | Time64(_) => Column::text(array)?,
             Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::Decimal(Column::strings(array)?),
             Dictionary(_, values) if is_text(values) => {
                 let dictionary = array.as_any_dictionary();

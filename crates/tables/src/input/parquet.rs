@@ -361,7 +361,8 @@ fn is_readable(kind: &DataType) -> bool {
     use DataType::*;
     let is_number = kind.is_integer() || kind.is_floating() || kind.is_decimal();
     let is_fixed = matches!(kind, FixedSizeBinary(1..=MAX_FIXED_BYTES));
-    is_text(kind) || is_number || is_fixed || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64)
+    let is_time = matches!(kind, Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_));
+    is_text(kind) || is_number || is_fixed || is_time || matches!(kind, Boolean | Null)
 }
 
 /// Calls a part of the Parquet library, which panics on some damaged files instead of returning an error.

@@ -20,6 +20,7 @@ impl Fixture {
     pub(super) fn new() -> Self {
         let columns = Columns {
             time: "time".into(),
+            time_of_day: None,
             labels: vec!["airport".into(), "carrier".into()],
             person: Some("tail".into()),
             value: Some("delay".into()),
@@ -30,6 +31,7 @@ impl Fixture {
     pub(super) fn columns(mut self, time: &str, labels: &[&str], person: Option<&str>, value: Option<&str>) -> Self {
         self.columns = Columns {
             time: time.into(),
+            time_of_day: None,
             labels: labels.iter().map(|s| s.to_string()).collect(),
             person: person.map(String::from),
             value: value.map(String::from),

@@ -382,9 +382,7 @@ fn utf8(path: &Path) -> Result<String> {
 
 fn csv_of(stream: &Stream, late: &[LateEvent]) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let columns = &stream.columns;
-    let names = [&columns.time].into_iter().chain(&columns.labels).chain(&columns.person).chain(&columns.value);
-    writer.write_record(names)?;
+    writer.write_record(stream.columns.in_order())?;
     late.iter().try_for_each(|event| writer.write_record(&event.texts))?;
     writer.flush()?;
     Ok(writer.into_inner().map_err(|e| e.into_error())?)

@@ -3,7 +3,7 @@
 use super::super::table::Declaration;
 use super::Result;
 use crate::event::Columns;
-use crate::parameter::Parameter::{self, GroupBy, Person, Time, Value};
+use crate::parameter::Parameter::{self, Date, GroupBy, Person, Time, TimeOfDay, Value};
 use crate::problem::{Problem, sentence};
 
 impl Declaration {
@@ -14,16 +14,22 @@ impl Declaration {
     /// person it would make every row another one.
     pub(super) fn columns(&self, labels: &[String]) -> Result<Columns> {
         let is_empty = |name: &Option<String>| name.as_ref().is_some_and(String::is_empty);
-        let empty: Option<Parameter> = [(Time, is_empty(&self.time)), (Person, is_empty(&self.person))]
-            .into_iter()
-            .chain([(Value, is_empty(&self.value)), (GroupBy, labels.iter().any(String::is_empty))])
-            .find_map(|(parameter, is_empty)| is_empty.then_some(parameter));
+        let empty: Option<Parameter> = [
+            (Time, is_empty(&self.time)),
+            (Date, is_empty(&self.date)),
+            (TimeOfDay, is_empty(&self.time_of_day)),
+            (Person, is_empty(&self.person)),
+        ]
+        .into_iter()
+        .chain([(Value, is_empty(&self.value)), (GroupBy, labels.iter().any(String::is_empty))])
+        .find_map(|(parameter, is_empty)| is_empty.then_some(parameter));
         if let Some(parameter) = empty {
             let remedy = "name a column; if the file has no name for it, write one into its header first";
             return Err(Problem::for_parameter(parameter, sentence![parameter, " is empty"]).remedy(remedy));
         }
         Ok(Columns {
-            time: self.time.clone().unwrap_or_else(|| "time".to_owned()),
+            time: self.date.as_ref().or(self.time.as_ref()).cloned().unwrap_or_else(|| "time".to_owned()),
+            time_of_day: self.time_of_day.clone(),
             labels: labels.to_vec(),
             person: self.person.clone(),
             value: self.value.clone(),

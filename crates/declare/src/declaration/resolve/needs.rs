@@ -1,8 +1,9 @@
 //! Dependencies between parameters, and their error messages.
 
 use super::super::Parameter::{
-    self, Bounds, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup,
-    MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery, SelectionDelta, Value,
+    self, Bounds, Date, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup,
+    MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery, SelectionDelta,
+    TimeOfDay, Value,
 };
 use crate::problem::{Sentence, SentencePart, sentence};
 
@@ -11,6 +12,10 @@ type Dependency = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
 pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
+    (TimeOfDay, Date, || sentence![TimeOfDay, " needs ", Date, ": the column with the date"]),
+    (Date, TimeOfDay, || {
+        sentence![Date, " needs ", TimeOfDay, ": a column of dates alone is named with ", Parameter::Time]
+    }),
     (DiscoverGroups, GroupBy, || sentence![DiscoverGroups, " needs ", GroupBy, ": the column that names the group"]),
     (DiscoverGroups, SelectionDelta, || {
         sentence![

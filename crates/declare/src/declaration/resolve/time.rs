@@ -1,6 +1,8 @@
 //! The steps of a declaration, and the last step that a run publishes.
 
-use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbounded};
+use super::super::Parameter::{
+    self, All, CenturyFrom, Date, End, Every, Start, Steps, Through, Time, TimeOfDay, Unbounded,
+};
 use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
 use crate::problem::{Problem, SentencePart, sentence};
@@ -36,6 +38,38 @@ impl Declaration {
             // An endless calendar ends where the layout of its rows ends.
             Some(row) if horizon == Horizon::Endless => calendar(Horizon::Until(calendar(horizon, row)?.end()), every),
             _ => calendar(horizon, every),
+        }
+    }
+
+    /// Checks how times are read, apart from single parameters.
+    pub(super) fn check_times(&self) -> Result<()> {
+        if self.date.is_some() && self.time.is_some() {
+            return Err(not_both(&[Date, Time]));
+        }
+        if self.date.is_some() && self.date == self.time_of_day {
+            let one = sentence![SentencePart::All(&[Date, TimeOfDay]), " name the same column"];
+            return Err(Problem::new(one).remedy(sentence!["name a column with both as ", Time]));
+        }
+        if self.time_of_day.is_some() && matches!(self.time_format, Some(TimeFormat::Epoch(_))) {
+            let why = " do not go together: numbers since 1970 have a time of day";
+            return Err(Problem::new(sentence![SentencePart::All(&[TimeOfDay, Parameter::TimeFormat]), why]));
+        }
+        Ok(())
+    }
+
+    /// The first of the hundred years that years of two digits mean.
+    pub(super) fn century(&self) -> Result<Option<i16>> {
+        let Some(first) = self.century_from else { return Ok(None) };
+        if !matches!(&self.time_format, Some(TimeFormat::Pattern(pattern)) if pattern.has_short_year()) {
+            let needs = sentence![CenturyFrom, " needs a ", Parameter::TimeFormat, " with a year of two digits (%y)"];
+            return Err(Problem::for_parameter(CenturyFrom, needs));
+        }
+        match i16::try_from(first) {
+            Ok(year @ 1..=9900) => Ok(Some(year)),
+            _ => {
+                let range = sentence![CenturyFrom, format!(" {first} is not a year from 1 to 9900")];
+                Err(Problem::for_parameter(CenturyFrom, range))
+            }
         }
     }
 
@@ -109,7 +143,10 @@ impl Declaration {
 /// If the text is not a time.
 pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
     let says = |problem: crate::steps::TimeError| {
-        Problem::for_parameter(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
+        Problem::for_parameter(
+            parameter,
+            sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence_of_declared(text.trim())),
+        )
     };
     parser.parse_text(text).map_err(says)
 }

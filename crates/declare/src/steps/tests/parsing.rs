@@ -3,7 +3,7 @@ use jiff::civil::DateTime;
 use proptest::prelude::*;
 
 use crate::event::Field;
-use crate::steps::{Instant, TimeError, TimeFormat, TimeParser, Zone};
+use crate::steps::{Instant, Precision, TimeError, TimeFormat, TimeParser, Zone};
 
 fn parser(format: TimeFormat, zone: &str) -> TimeParser {
     TimeParser::new(format, zone.parse().unwrap())
@@ -29,6 +29,22 @@ fn auto_reads_the_usual_shapes() {
         ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.5Z"),
         ("0001-01-01", "0001-01-01T00:00:00Z"),
         (" 2024-02-29 ", "2024-02-29T00:00:00Z"),
+        // Less usual shapes with one reading.
+        ("2024-05-01T12:30:15 Z", "2024-05-01T12:30:15Z"),
+        ("2024-05-01 12:30:15 UTC", "2024-05-01T12:30:15Z"),
+        ("2024-05-01 12:30:15 +0200", "2024-05-01T10:30:15Z"),
+        ("2024-05-01T12:30:15 GMT+02:00", "2024-05-01T10:30:15Z"),
+        ("2024-05-01 12:30:15 America/New_York", "2024-05-01T16:30:15Z"),
+        ("2024-05-01 12:30:15,250", "2024-05-01T12:30:15.25Z"),
+        ("2024-05-01 9:05", "2024-05-01T09:05:00Z"),
+        ("2024-05-01 9:05 PM", "2024-05-01T21:05:00Z"),
+        ("2024-05-01 12:05:00.5 am", "2024-05-01T00:05:00.5Z"),
+        ("2024/05/01", "2024-05-01T00:00:00Z"),
+        ("2024/5/1 12:30", "2024-05-01T12:30:00Z"),
+        ("2024.05.01", "2024-05-01T00:00:00Z"),
+        ("2024-5-1", "2024-05-01T00:00:00Z"),
+        ("2024-05", "2024-05-01T00:00:00Z"),
+        ("2024/05", "2024-05-01T00:00:00Z"),
     ] {
         assert_eq!(auto(text).as_deref(), Ok(expected), "{text}");
     }
@@ -42,15 +58,20 @@ fn auto_refuses_the_rest_and_says_why() {
         "",
         "abc",
         "2024",
-        "2024-5-1",
         "05/01/2024",
+        "05/01/24",
+        "2024.05",
+        "2024-5",
+        "2024/05-01",
         "2024-05-01T",
         "2024-05-01T12",
         "2024-05-01T12:3",
         "24-05-01",
         "2024-05-01T12:30:15.",
         "2024-05-01T12:30:15+2",
-        "2024-05-01T12:30:15 Z",
+        "2024-05-01T12:30:15 +2",
+        "2024-05-01Z",
+        "2024-05-01 12:30:15 Z Z",
         "2024-05-01X12:30",
         "2024-05-01T12:30:15.1234567890",
         "２024-05-01",
@@ -58,7 +79,9 @@ fn auto_refuses_the_rest_and_says_why() {
     ] {
         let expected = match text {
             "2024" => TimeError::BareNumber,
+            "2024.05" => TimeError::BareNumber,
             "05/01/2024" => TimeError::OrderOpen,
+            "05/01/24" | "24-05-01" => TimeError::ShortYear,
             _ => TimeError::Unrecognised,
         };
         assert_eq!(auto(text), Err(expected), "{text:?}");
@@ -80,7 +103,7 @@ fn auto_refuses_the_rest_and_says_why() {
     for text in ["1700000000", "-5", "1.7e9", "1700000000.25"] {
         let error = auto(text).unwrap_err();
         assert_eq!(error, TimeError::BareNumber, "{text}");
-        assert!(error.to_string().contains("--time-format epoch-seconds or epoch-millis"), "{error}");
+        assert!(error.to_string().contains("--time-format epoch-seconds, epoch-millis"), "{error}");
     }
 }
 
@@ -93,7 +116,7 @@ fn declared_formats_hold() {
     let mut date = parser(TimeFormat::Date, "UTC");
     assert!(date.parse_text("2024-05-01").is_ok());
     assert_eq!(date.parse_text("2024-05-01T00:00"), Err(TimeError::NotADate));
-    let mut seconds = parser(TimeFormat::EpochSeconds, "UTC");
+    let mut seconds = parser("epoch-seconds".parse().unwrap(), "UTC");
     assert_eq!(seconds.parse_text("1700000000.0000019"), Ok(Instant::from_micros(1_700_000_000_000_001)));
     assert_eq!(seconds.parse_text("-0.5"), Ok(Instant::from_micros(-500_000)));
     assert_eq!(seconds.parse(Field::Float(0.1)), Ok(Instant::from_micros(100_000)));
@@ -103,9 +126,21 @@ fn declared_formats_hold() {
     assert_eq!(seconds.parse(Field::Float(f64::NAN)), Err(TimeError::NotEpoch));
     assert_eq!(seconds.parse_text("1e30"), Err(TimeError::TooFar));
     assert_eq!(seconds.parse(Field::Integer(i64::MAX)), Err(TimeError::TooFar));
-    let mut millis = parser(TimeFormat::EpochMillis, "UTC");
+    let mut millis = parser("epoch-millis".parse().unwrap(), "UTC");
     assert_eq!(millis.parse_text("1700000000123"), Ok(Instant::from_micros(1_700_000_000_123_000)));
     assert_eq!(millis.parse(Field::Integer(-1)), Ok(Instant::from_micros(-1000)));
+    let mut micros = parser("epoch-micros".parse().unwrap(), "UTC");
+    assert_eq!(micros.parse_text("1700000000123456.7"), Ok(Instant::from_micros(1_700_000_000_123_456)));
+    assert_eq!(micros.parse(Field::Integer(i64::MIN)), Ok(Instant::from_micros(i64::MIN)));
+    let mut nanos = parser("epoch-nanos".parse().unwrap(), "UTC");
+    assert_eq!(nanos.parse_text("1700000000123456789"), Ok(Instant::from_micros(1_700_000_000_123_456)));
+    assert_eq!(nanos.parse(Field::Integer(-1)), Ok(Instant::from_micros(-1)));
+    assert_eq!(nanos.parse(Field::Float(-0.5)), Ok(Instant::from_micros(-1)));
+    assert!(date.parse_text("2024/05/01").is_ok());
+    for text in ["2024-05", "2024/05/01 12:30"] {
+        assert_eq!(date.parse_text(text), Err(TimeError::NotADate), "{text}");
+    }
+    assert_eq!(rfc.parse_text("2024-05-01 12:30:15 UTC"), Err(TimeError::Unrecognised));
 }
 
 #[test]
@@ -186,9 +221,8 @@ proptest! {
 
     #[test]
     fn never_panics(text in "[-+0-9TZtz:. ]{0,32}", other in ".{0,12}") {
-        use TimeFormat::{Auto, Date, EpochMillis, EpochSeconds, Rfc3339};
-        for format in [Auto, Rfc3339, Date, EpochSeconds, EpochMillis] {
-            let mut parser = parser(format, "America/New_York");
+        for format in ["auto", "rfc3339", "date", "epoch-seconds", "epoch-nanos", "%Y-%m-%d %H:%M %Z", "%d%m%y"] {
+            let mut parser = parser(format.parse().unwrap(), "America/New_York");
             let _ = parser.parse_text(&text);
             let _ = parser.parse_text(&other);
         }
@@ -231,7 +265,8 @@ fn patterns_read_what_they_say() {
 
 #[test]
 fn formats_are_words_or_patterns() {
-    for text in ["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis", "%d/%m/%Y"] {
+    let words = ["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis", "epoch-micros", "epoch-nanos"];
+    for text in words.into_iter().chain(["%d/%m/%Y", "%Y-%m", "%m/%Y", "%Y", "%Y-%m-%dT%H:%M:%SZ"]) {
         let format: TimeFormat = text.parse().unwrap();
         assert_eq!(format.to_string(), text);
         assert_eq!(serde_json::to_value(&format).unwrap(), text);
@@ -241,7 +276,15 @@ fn formats_are_words_or_patterns() {
         ("dd/mm/yyyy", "%d/%m/%Y"),
         ("Auto", "auto"),
         ("%H:%M", "needs a year"),
-        ("%m/%Y", "needs a year"),
+        ("%d/%m", "needs a year"),
+        ("%m-%d %H:%M", "needs a year"),
+        ("%Y-%m %H", "needs a year"),
+        ("%Y %U", "needs a year"),
+        ("%d/%m/%Y %I:%M", "needs %p"),
+        ("%d/%m/%Y %-", "incomplete conversion"),
+        ("%Y-%m-%d %H:%M:%S EST", "America/New_York"),
+        ("%Y-%m-%d %H:%M:%S WIB", "write %Z in its place"),
+        ("%Y-%m-%d %H:%M:%S UTC+00:00 +01:00", "contradict each other"),
         ("%d/%m/%Y %J", "is not a time pattern"),
         ("%", "is not a time pattern"),
     ] {
@@ -258,10 +301,133 @@ fn other_shapes_are_recognised_and_not_guessed() {
         ("01/02/2024 12:00", TimeError::OrderOpen),
         ("1.2.2024", TimeError::OrderOpen),
         ("31-12-2024T10:00", TimeError::OrderOpen),
-        ("2024/12/31", TimeError::Unrecognised),
+        ("2024/13/31", TimeError::NoSuch("month", 13)),
+        ("2024-05-01 13:30 PM", TimeError::NoSuch("hour of twelve", 13)),
+        ("2024-05-01 12:30 Mars/Base", TimeError::UnknownZone),
+        ("2024-05-01 12:30 EST", TimeError::Abbreviation("America/New_York")),
+        ("1/2/24", TimeError::ShortYear),
     ] {
         assert_eq!(auto(text), Err(expected), "{text}");
     }
     let typed = parser(TimeFormat::Auto, "UTC").parse(Field::Integer(19_970_101));
     assert_eq!(typed, Err(TimeError::CompactDate));
+}
+
+#[test]
+fn zones_in_a_cell_are_used() {
+    let read = |pattern: &str, text: &str| {
+        let mut parser = parser(pattern.parse().unwrap(), "America/New_York");
+        parser.parse_text(text).map(|instant| instant.to_string())
+    };
+    for (pattern, text, expected) in [
+        ("%Y-%m-%d %H:%M:%S %Q", "2015-05-17 12:00:00 Europe/Berlin", "2015-05-17T10:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S %Q", "2015-05-17 12:00:00 +02:00", "2015-05-17T10:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S %:Q", "2015-05-17 12:00:00 UTC", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%dT%H:%M:%SZ", "2015-05-17T12:00:00Z", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%dT%H:00:00Z", "2015-05-17T12:00:00Z", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%dT%H:%M:%S%.fZ", "2015-05-17T12:00:00.25Z", "2015-05-17T12:00:00.25Z"),
+        ("%d/%m/%Y %H:%M UTC", "17/05/2015 12:00 UTC", "2015-05-17T12:00:00Z"),
+        ("%d/%m/%Y %H:%M (GMT)", "17/05/2015 12:00 (GMT)", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%dT%H:%M:%S+00:00", "2015-05-17T12:00:00+00:00", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S-0500", "2015-05-17 12:00:00-0500", "2015-05-17T17:00:00Z"),
+        ("%Y-%m-%d %H:%M [Asia/Tokyo]", "2015-05-17 12:00 [Asia/Tokyo]", "2015-05-17T03:00:00Z"),
+        ("%a %b %d %H:%M:%S UTC %Y", "Sun May 17 12:00:00 UTC 2015", "2015-05-17T12:00:00Z"),
+        ("%a %b %d %H:%M:%S %Z %Y", "Sun May 17 12:00:00 EDT 2015", "2015-05-17T16:00:00Z"),
+        ("%a %b %d %H:%M:%S %z %Y", "Sun May 17 12:00:00 +0000 2015", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S%z", "2015-05-17 12:00:00Z", "2015-05-17T12:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S%z", "2015-05-17 12:00:00 +01:00", "2015-05-17T11:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S GMT%z", "2015-05-17 12:00:00 GMT+0100", "2015-05-17T11:00:00Z"),
+        ("%Y-%m-%d %H:%M:%S %z %Z", "2015-05-17 12:00:00 -0400 EDT", "2015-05-17T16:00:00Z"),
+        ("%Y-%m-%dT%H:%M%z[%Q]", "2015-05-17T12:00+02:00[Europe/Berlin]", "2015-05-17T10:00:00Z"),
+        ("%Y-%m-%d %H:%M %Z", "2015-05-17 12:00 GMT", "2015-05-17T12:00:00Z"),
+        // Without a zone in the cell, the declared one.
+        ("%Y-%m-%dT%H:%M:%S", "2015-05-17T12:00:00", "2015-05-17T16:00:00Z"),
+    ] {
+        assert_eq!(read(pattern, text).as_deref(), Ok(expected), "{pattern}: {text}");
+    }
+    for (pattern, text, problem) in [
+        ("%Y-%m-%d %H:%M %Q", "2015-05-17 12:00 Mars/Base", TimeError::UnknownZone),
+        ("%Y-%m-%d %H:%M %Z", "2015-05-17 12:00 PST", TimeError::Abbreviation("America/Los_Angeles")),
+        ("%Y-%m-%d %H:%M %Z", "2015-05-17 12:00 EST", TimeError::Abbreviation("America/New_York")),
+        ("%Y-%m-%dT%H:%M%z[%Q]", "2015-05-17T12:00+01:00[Europe/Berlin]", TimeError::TwoZones),
+        ("%Y-%m-%d %H:%M %z", "2015-05-17 12:00", TimeError::NotAsDeclared),
+        ("%Y-%m-%d %H:%M %z", "2015-05-17 12:00 +1", TimeError::NotAsDeclared),
+        ("%Y-%m-%d %H:%M UTC", "2015-05-17 12:00 +01", TimeError::NotAsDeclared),
+    ] {
+        assert_eq!(read(pattern, text), Err(problem), "{pattern}: {text}");
+    }
+    // The first of the hours that occur twice, unless the abbreviation tells them apart.
+    assert_eq!(read("%Y-%m-%d %H:%M %Q", "2015-11-01 01:30 America/New_York").unwrap(), "2015-11-01T05:30:00Z");
+    assert_eq!(read("%Y-%m-%d %H:%M %Z", "2015-11-01 01:30 EST").unwrap(), "2015-11-01T06:30:00Z");
+}
+
+#[test]
+fn numbers_without_separators_have_all_their_digits() {
+    let read = |pattern: &str, text: &str| parser(pattern.parse().unwrap(), "UTC").parse_text(text).is_ok();
+    for (pattern, right, wrong) in [
+        ("%Y%m%d", "20150517", "2015517"),
+        ("%m%d%Y", "01012015", "1012015"),
+        ("%Y-%m-%d %H%M", "2015-05-17 0130", "2015-05-17 130"),
+        ("%d/%m/%Y %H%M%S%.f", "1/5/2015 093000.5", "1/5/2015 93000.5"),
+        ("20%y%m%d", "20150517", "2015517"),
+    ] {
+        assert!(read(pattern, right), "{pattern}: {right}");
+        assert!(!read(pattern, wrong), "{pattern}: {wrong}");
+    }
+}
+
+#[test]
+fn hours_with_am_or_pm_are_of_twelve() {
+    let read = |pattern: &str, text: &str| {
+        parser(pattern.parse().unwrap(), "UTC").parse_text(text).map(|instant| instant.to_string())
+    };
+    for pattern in ["%d/%m/%Y %I:%M %p", "%d/%m/%Y %H:%M %p"] {
+        assert_eq!(read(pattern, "17/05/2015 10:30 PM").as_deref(), Ok("2015-05-17T22:30:00Z"), "{pattern}");
+        assert_eq!(read(pattern, "17/05/2015 12:30 am").as_deref(), Ok("2015-05-17T00:30:00Z"), "{pattern}");
+        assert_eq!(read(pattern, "17/05/2015 13:30 AM"), Err(TimeError::NotAsDeclared), "{pattern}");
+    }
+}
+
+#[test]
+fn years_of_two_digits_are_of_the_declared_century() {
+    let read = |first: Option<i16>, text: &str| {
+        let mut parser = parser("%d/%m/%y".parse().unwrap(), "UTC").with_century(first);
+        parser.parse_text(text).unwrap().to_string()[..4].to_owned()
+    };
+    for (first, text, year) in [
+        (None, "17/05/68", "2068"),
+        (None, "17/05/69", "1969"),
+        (Some(1950), "17/05/49", "2049"),
+        (Some(1950), "17/05/50", "1950"),
+        (Some(1900), "17/05/15", "1915"),
+        (Some(2000), "17/05/99", "2099"),
+    ] {
+        assert_eq!(read(first, text), year, "{first:?} {text}");
+    }
+    let full = parser("%d/%m/%Y".parse().unwrap(), "UTC").parse_text("17/05/15");
+    assert_eq!(full, Err(TimeError::ShortYear));
+}
+
+#[test]
+fn times_state_their_precision() {
+    let last = |format: &str, zone: &str, field: Field<'_>| {
+        let mut parser = parser(format.parse().unwrap(), zone);
+        let time = parser.read(field).unwrap();
+        (time.precision, parser.last_instant(&time).to_string())
+    };
+    let text = Field::Text;
+    for (format, zone, field, precision, expected) in [
+        ("auto", "UTC", text("2024-05-01"), Precision::Day, "2024-05-01T23:59:59.999999Z"),
+        ("auto", "Europe/Berlin", text("2024-03-31"), Precision::Day, "2024-03-31T21:59:59.999999Z"),
+        ("auto", "UTC", text("2024-12"), Precision::Month, "2024-12-31T23:59:59.999999Z"),
+        ("%m/%Y", "UTC", text("02/2024"), Precision::Month, "2024-02-29T23:59:59.999999Z"),
+        ("%Y", "UTC", Field::Integer(2024), Precision::Year, "2024-12-31T23:59:59.999999Z"),
+        ("%d/%m/%Y", "UTC", text("01/05/2024"), Precision::Day, "2024-05-01T23:59:59.999999Z"),
+        ("auto", "UTC", Field::Date(0), Precision::Day, "1970-01-01T23:59:59.999999Z"),
+        ("auto", "UTC", text("2024-05-01 00:00"), Precision::Time, "2024-05-01T00:00:00Z"),
+        ("auto", "UTC", Field::Civil(0), Precision::Time, "1970-01-01T00:00:00Z"),
+        ("%Y-%m-%d%z", "America/New_York", text("2024-05-01Z"), Precision::Day, "2024-05-01T23:59:59.999999Z"),
+    ] {
+        assert_eq!(last(format, zone, field), (precision, expected.to_owned()), "{format} {zone} {field:?}");
+    }
 }

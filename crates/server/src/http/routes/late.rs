@@ -57,8 +57,7 @@ pub(in super::super) async fn late(
         let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
         let (rows, behind) = app.service.late(&info, behind, MAX_EVENTS)?;
         let columns = &info.stream.columns;
-        let own = std::iter::once(&columns.time).chain(&columns.labels).chain(&columns.person).chain(&columns.value);
-        let names: Vec<&String> = own.collect();
+        let names: Vec<&String> = columns.in_order().collect();
         let row = |texts: Vec<String>| {
             LateRow(names.iter().map(|name| (*name).clone()).zip(texts.into_iter().map(Value::String)).collect())
         };

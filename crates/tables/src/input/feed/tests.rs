@@ -14,7 +14,7 @@ use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_declare::stream::{Late, OutOfBounds, Refusable, SortLimit, Stream};
+use evertally_declare::stream::{Late, OutOfBounds, Outside, Refusable, SortLimit, Stream};
 use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::RunningSums;
 
@@ -28,7 +28,13 @@ const STEPS: u64 = 48;
 
 fn columns() -> Columns {
     let named = |name: &str| Some(name.to_owned());
-    Columns { time: "time".into(), labels: vec!["group".into()], person: named("person"), value: named("value") }
+    Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: vec!["group".into()],
+        person: named("person"),
+        value: named("value"),
+    }
 }
 
 /// Hourly steps from 2024 on; at most three events per person, at most two of them in one hour, with values from -5 to
@@ -46,6 +52,8 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         columns: columns(),
         ids: Default::default(),
         time_format: TimeFormat::Auto,
+        century_from: None,
+        date_only: Default::default(),
         calendar,
         published: None,
         kept: unit,
@@ -54,7 +62,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         values,
         out_of_bounds: OutOfBounds::Clamp,
         missing: refusable,
-        outside: refusable,
+        outside: if refusable == Refusable::Skip { Outside::Skip } else { Outside::Refuse },
         unknown_group: refusable,
         sort_buffer: SortLimit::Events(sort_buffer),
         missing_text: Vec::new(),

@@ -3,9 +3,9 @@
 //! The Parquet library allocates memory for the sizes in a header, and for any output of a decompressor. These readers
 //! allocate only what the limits allow, and refuse everything else.
 
+use super::super::batches::MAX_FIXED_BYTES;
 use super::delta;
 use super::excess::TooLarge;
-use super::super::batches::MAX_FIXED_BYTES;
 use super::inflate::Inflate;
 use super::thrift::{PageHeader, PageKind};
 use bytes::Bytes;

@@ -146,7 +146,13 @@ fn ten_million_rows_pass_through_one_buffer() {
         return;
     }
     let rows = 10_000_000;
-    let columns = Columns { time: "time".into(), labels: vec!["g".into()], person: None, value: Some("v".into()) };
+    let columns = Columns {
+        time: "time".into(),
+        time_of_day: None,
+        labels: vec!["g".into()],
+        person: None,
+        value: Some("v".into()),
+    };
     let (layout, options, cancelled) = (ColumnLayout::new(&columns), ReadOptions::default(), AtomicBool::new(false));
     let mut sum = 0;
     let mut visit = |event: &Event<'_>| -> Result<()> {

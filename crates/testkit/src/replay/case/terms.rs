@@ -5,8 +5,8 @@ use crate::replay::rows::{LABELS, Row};
 use evertally::privacy::Neighbours;
 use evertally_declare::declaration::{Declaration, DeclaredGroups};
 use evertally_declare::format::Format;
-use evertally_declare::steps::{Instant, Period, StepCalendar, TimeFormat};
-use evertally_declare::stream::{OutOfBounds, Refusable, SortLimit};
+use evertally_declare::steps::{EpochUnit, Instant, Period, StepCalendar, TimeFormat};
+use evertally_declare::stream::{OutOfBounds, Outside, Refusable, SortLimit};
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -120,7 +120,7 @@ impl Terms {
             rest: (self.columns > 0 && self.rest).then(|| "others".into()),
             sort_buffer: self.unsorted.then_some(SortLimit::Events(64)),
             missing: skip(self.skip_missing),
-            outside: skip(self.skip_outside),
+            outside: self.skip_outside.then_some(Outside::SkipAny),
             value: values.map(|_| "amount".into()),
             bounds: values.map(|(bounds, _)| bounds.iter().map(|bound| bound.parse().expect("a number")).collect()),
             grid: values.map(|(_, grid)| grid.parse().expect("a grid")),
@@ -209,8 +209,8 @@ fn decimal(quarters: i32) -> String {
 fn written(format: &TimeFormat, calendar: &StepCalendar, instant: Instant) -> String {
     let time = instant.timestamp().expect("in our time");
     match format {
-        TimeFormat::EpochSeconds => format!("{}.{:06}", time.as_second(), time.subsec_nanosecond() / 1000),
-        TimeFormat::EpochMillis => time.as_millisecond().to_string(),
+        TimeFormat::Epoch(EpochUnit::Seconds) => format!("{}.{:06}", time.as_second(), time.subsec_nanosecond() / 1000),
+        TimeFormat::Epoch(EpochUnit::Millis) => time.as_millisecond().to_string(),
         TimeFormat::Date => calendar.zone().time_zone().to_datetime(time).date().to_string(),
         _ => time.to_string(),
     }
@@ -239,7 +239,12 @@ pub(super) fn terms() -> impl Strategy<Value = Terms> {
     ];
     let values = [(["0", "10"], "1"), (["-3", "8"], "0.25"), (["-2.5", "-0.5"], "0.5"), (["2", "5"], "0.01")];
     let formats = [Format::Csv, Format::JsonLines, Format::Parquet];
-    let times = [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
+    let times = [
+        TimeFormat::Auto,
+        TimeFormat::Rfc3339,
+        TimeFormat::Epoch(EpochUnit::Seconds),
+        TimeFormat::Epoch(EpochUnit::Millis),
+    ];
     let reset = prop_oneof![2 => (1..6u64).prop_map(Reset::Steps), 1 => Just(Reset::Calendar)];
     let rarely = |bound: Range<u64>| prop::option::weighted(0.3, bound);
     let more = (rarely(1..3), rarely(1..3), rarely(2..4), prop::option::weighted(0.35, reset));
