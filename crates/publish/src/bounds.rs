@@ -26,9 +26,9 @@
 //! is assumed to continue at the same rate. Within a cell, persons are assumed to be spread evenly over its numbers.
 //!
 //! **Interval.** A few persons with very many events are hidden by the noise, and may have most of the events. So the
-//! histograms extend far beyond the candidate bounds, at no cost: a person is in one cell. The interval of a share takes
-//! each cell at the smallest or largest number of its persons, with the noise of all cells, and holds if nobody has more
-//! events than declared.
+//! histograms extend far beyond the candidate bounds, at no cost: a person is in one cell. The interval of a share
+//! takes each cell at the smallest or largest number of its persons, with the noise of all cells, and holds if nobody
+//! has more events than declared.
 
 mod choice;
 mod estimate;

@@ -336,8 +336,8 @@ impl<T: Accumulator> Session<T> {
     ///
     /// # Errors
     /// If events were read and none is inside the horizon, unless any may be
-    /// [skipped](evertally_declare::policy::Outside::SkipAny). If the ledger cannot be written, a longer release cannot be
-    /// compared with this one, the stream has been released differently since this session began, or the session is
+    /// [skipped](evertally_declare::policy::Outside::SkipAny). If the ledger cannot be written, a longer release cannot
+    /// be compared with this one, the stream has been released differently since this session began, or the session is
     /// over.
     ///
     /// # Panics

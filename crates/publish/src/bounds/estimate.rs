@@ -130,7 +130,7 @@ impl ContributionEstimate {
     /// Let a person have n events in the stretch, k = min(n, bound) and d = n − k, and let the bound per step drop l of
     /// them. Both bounds together drop between max(d, l) and d + l. With sums over persons in capitals, the share is
     /// between (K − L)/(K + D) and the smaller of K/(K + D) and 1 − L/(K + D). Each sum is replaced by the end of a
-    /// one-sided interval; six of them share what is missing to [`CONFIDENCE`].
+    /// one-sided interval; each of the six misses with a sixth of the probability that [`CONFIDENCE`] allows.
     pub fn share_interval(&self, per_step: usize, in_all: f64, looks: f64) -> NumberInterval {
         let all = self.counts.len() - 1;
         let level = (1.0 - CONFIDENCE) / 6.0;

@@ -262,7 +262,8 @@ impl<'r> Sentences<'r> {
                     )
                 }
                 None => format!(
-                    "a change of one input by 1 shifts the noise by at most {} (L2, from the covariance of the releases)",
+                    "a change of one input by 1 shifts the noise by at most {} (L2, from the covariance of the \
+                     releases)",
                     at_most(report.noise.s2)
                 ),
             };
