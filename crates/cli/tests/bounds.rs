@@ -149,7 +149,7 @@ fn intervals_allow_for_rare_heavy_users() {
     };
     let many: String = (0..500).map(|person| visits(&format!("p{person}"), 2)).collect();
     bench.write("events.csv", format!("time,group,who\n{many}{}", visits("robot", 2000)));
-    let flags = &["--look-rho", "0.05"][..];
+    let flags = &["--look-rho", "5"][..];
     let answer = |name: &str, more: &[&str]| answer(&bench, &[flags, &["--look-name", name], more].concat());
     let first = answer("first", &[]);
     // 1000 of 3000 events are those of people with two.
@@ -159,7 +159,7 @@ fn intervals_allow_for_rare_heavy_users() {
     assert!(number(&best["share_lower"]) < 0.5 && number(&best["share_upper"]) > 0.5, "{best}");
     assert_eq!(first["histograms"]["largest_events"], 65536);
     let narrow = answer("second", &["--largest-events", "100"]);
-    assert!(number(&narrow["best"]["share_lower"]) > 0.5, "{narrow}");
+    assert!(number(&best["share_lower"]) < 0.02 && number(&narrow["best"]["share_lower"]) > 0.1, "{best} {narrow}");
     let table = bench.run(&[&LOOK[..], flags, &["--look-name", "first"]].concat()).stdout;
     assert!(table.contains("if no who has more than 65536 events") && table.contains("from"), "{table}");
     let below = bench.run(&[&LOOK[..], flags, &["--largest-events", "63"]].concat());

@@ -211,6 +211,7 @@ fn argument(parameter: Parameter) -> Arg {
         Parameter::Input => argument.num_args(1..),
         Parameter::Out => argument.long(name).short('o'),
         Parameter::Quiet => argument.long(name).short('q'),
+        Parameter::TimeZone => argument.long(name).allow_hyphen_values(true), // -05:00
         _ => argument.long(name),
     };
     match kind {

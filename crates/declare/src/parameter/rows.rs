@@ -120,8 +120,8 @@ macro_rules! parameter_rows {
                 Extend extend: bool, Continuing "" RELEASE_FILES
             }
             declaration {
-                /// Sort events by time while reading, with a buffer of this many events; `all` sorts them all, in any
-                /// order and number, in a temporary file if memory does not suffice.
+                /// Sort events by time while reading, with a buffer of this many events, or of all events: in any order
+                /// and number, in a temporary file if memory does not suffice.
                 SortBuffer sort_buffer: SortLimit, Events "EVENTS" EVENT_READERS,
                     example "10000", default "0" "which refuses unsorted events"
             }

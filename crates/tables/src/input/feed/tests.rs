@@ -298,8 +298,8 @@ fn a_refusal_does_not_wait_for_a_silent_pipe() {
     let writing = std::thread::spawn(move || {
         let mut file = std::fs::OpenOptions::new().write(true).open(writer).unwrap();
         // Detection of the format needs this many bytes.
-        let more = "2024-01-01,a,b,1\n".repeat(500);
-        file.write_all(format!("time,group,person,value\n2024-01-01,a,b,x\n{more}").as_bytes()).unwrap();
+        let more = "2024-01-01T00:30,a,b,1\n".repeat(500);
+        file.write_all(format!("time,group,person,value\n2024-01-01T00:30,a,b,x\n{more}").as_bytes()).unwrap();
         let _ = held.recv();
     });
     let options = ReadOptions { threads: NonZero::new(2), format: Some(Format::Csv), ..ReadOptions::default() };
