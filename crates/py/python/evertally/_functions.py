@@ -679,8 +679,8 @@ def release(
         ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
             Skip the event; stop if it is decades away, or if no event is inside. "skip-any": Skip the event, however
             far away.
-        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events; all sorts them all, in
-            any order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
+        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events, or of all events: in any
+            order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
             events.
 
     Groups:

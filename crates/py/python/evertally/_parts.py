@@ -240,8 +240,8 @@ class Columns(Frozen):
             compared byte by byte.
         ``missing``: Policy for events with a missing cell in the time, person, value or key column. "refuse": Stop with
             an error that names the event. "skip": Skip the event.
-        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events; all sorts them all, in
-            any order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
+        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events, or of all events: in any
+            order and number, in a temporary file if memory does not suffice. By default 0, which refuses unsorted
             events.
 
     >>> import evertally as et
