@@ -401,8 +401,8 @@ def test_groups_that_nobody_declared(key: et.SecretKey) -> None:
 
 
 def test_date_and_time_of_day_in_two_columns(key: et.SecretKey) -> None:
-    hours = {"start": "2024-01-01", "steps": 24, "every": "1h", "rho": 1e6, "allow_weak_budget": True}
-    columns = {"date": "day", "time_of_day": "clock"}
+    hours: dict[str, Any] = {"start": "2024-01-01", "steps": 24, "every": "1h", "rho": 1e6, "allow_weak_budget": True}
+    columns: dict[str, Any] = {"date": "day", "time_of_day": "clock"}
     for number, (days, clocks) in enumerate(
         [
             (pa.array(["2024-01-01"] * 2), pa.array(["9:05", "9:30 PM"])),
