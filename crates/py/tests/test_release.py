@@ -418,7 +418,7 @@ def test_date_and_time_of_day_in_two_columns(key: et.SecretKey) -> None:
 
 
 def test_rows_without_a_time_are_skipped_if_declared(key: et.SecretKey) -> None:
-    days = {"start": "2024-01-01", "steps": 2, "every": "1d", "rho": 1e6, "allow_weak_budget": True}
+    days: dict[str, Any] = {"start": "2024-01-01", "steps": 2, "every": "1d", "rho": 1e6, "allow_weak_budget": True}
     table = pa.table({"time": pa.array([dt.date(2024, 1, 1), None], pa.date32())})
     with pytest.raises(et.TableError, match='missing="skip"'):
         et.release(table, key=key, name="refused", **days)
