@@ -82,6 +82,7 @@ pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> R
     let clock = Arc::new(FastClock::new(Instant::from_micros(START), SPEED));
     let running = Running::by(&Config::read(&file)?, Arc::clone(&clock) as Arc<dyn Clock>).await?;
     let (_, token) = running.app.tokens.make(&crate::tokens::Role::Operate, "demonstration")?;
+    let shutdown = shutdown_signal()?;
     started(&running, &token);
     clock.go();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -89,7 +90,7 @@ pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> R
         let (service, is_over) = (Arc::clone(&running.service), Arc::clone(&is_over));
         std::thread::spawn(move || feed(&service, &*clock, &is_over))
     };
-    shutdown_signal().await?;
+    shutdown.await?;
     is_over.store(true, Ordering::Relaxed);
     running.stop().await;
     feeding.join().map_err(|_| failure("the demonstration ended early"))?

@@ -318,10 +318,11 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
 pub async fn serve_until_shutdown(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
     let supervisor = Supervisor::from_env();
     let running = Running::start(config).await?;
+    let shutdown = shutdown_signal()?;
     started(&running);
     supervisor.is_ready(&running.service);
     let signal = tokio::select! {
-        signal = shutdown_signal() => signal,
+        signal = shutdown => signal,
         lost = lost(&running.service) => lost,
     };
     supervisor.is_stopping();
@@ -340,21 +341,29 @@ async fn lost(service: &Service) -> Result<()> {
     ))
 }
 
-/// Waits for Ctrl-C, or for a signal of the service manager.
+/// Handles Ctrl-C and the signal of a service manager from now on. The future waits for one of them. Call this before
+/// anything tells people that the service runs.
 ///
 /// # Errors
 /// If signal handlers cannot be installed.
-pub async fn shutdown_signal() -> Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+#[cfg(unix)]
+pub fn shutdown_signal() -> Result<impl Future<Output = Result<()>>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
         tokio::select! {
             _ = end.recv() => {}
             _ = interrupt.recv() => {}
         }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+        Ok(())
+    })
+}
+
+/// Waits for Ctrl-C.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn shutdown_signal() -> Result<impl Future<Output = Result<()>>> {
+    Ok(async { Ok(tokio::signal::ctrl_c().await?) })
 }
