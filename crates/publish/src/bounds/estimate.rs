@@ -104,18 +104,12 @@ impl ContributionEstimate {
 
     /// An interval for the number of persons.
     pub fn persons_interval(&self) -> NumberInterval {
-        let all = self.counts.len() - 1;
-        let one = |_: u64| 1.0;
-        let level = 0.5 * (1.0 - CONFIDENCE);
-        NumberInterval { lower: self.lower(all, level, one), upper: self.upper(all, level, one) }
+        self.interval(self.counts.len() - 1, 0.5 * (1.0 - CONFIDENCE), |_| 1.0)
     }
 
     /// An interval for the number of events; it holds if nobody has more than [`Candidates::largest`].
     pub fn events_interval(&self) -> NumberInterval {
-        let all = self.counts.len() - 1;
-        let number = |events: u64| events as f64;
-        let level = 0.5 * (1.0 - CONFIDENCE);
-        NumberInterval { lower: self.lower(all, level, number), upper: self.upper(all, level, number) }
+        self.interval(self.counts.len() - 1, 0.5 * (1.0 - CONFIDENCE), |events| events as f64)
     }
 
     /// Whether more people than the noise explains have more events than [`Candidates::largest`]. Then no lower end of
@@ -134,23 +128,25 @@ impl ContributionEstimate {
     pub fn share_interval(&self, per_step: usize, in_all: f64, looks: f64) -> NumberInterval {
         let all = self.counts.len() - 1;
         let level = (1.0 - CONFIDENCE) / 6.0;
-        let kept = |events: u64| (looks * events as f64).min(in_all);
-        let dropped = |events: u64| (looks * events as f64 - in_all).max(0.0);
-        let lost = |events: u64| looks * events as f64;
-        let (kept_lower, kept_upper) = (self.lower(all, level, kept), self.upper(all, level, kept));
-        let (dropped_lower, dropped_upper) = (self.lower(all, level, dropped), self.upper(all, level, dropped));
-        let (lost_lower, lost_upper) = if per_step == all {
-            (0.0, 0.0)
-        } else {
-            (self.lower(per_step, level, lost), self.upper(per_step, level, lost))
+        let kept = self.interval(all, level, |events| (looks * events as f64).min(in_all));
+        let dropped = self.interval(all, level, |events| (looks * events as f64 - in_all).max(0.0));
+        let lost = match per_step == all {
+            true => NumberInterval { lower: 0.0, upper: 0.0 },
+            false => self.interval(per_step, level, |events| looks * events as f64),
         };
         let share = |part: f64, whole: f64| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 1.0 };
-        let is_open = kept_lower == 0.0 || self.is_largest_exceeded();
-        let lower = if is_open { 0.0 } else { share(kept_lower - lost_upper, kept_lower + dropped_upper) };
-        let without_steps = share(kept_upper, kept_upper + dropped_lower);
-        let in_steps = if lost_lower > 0.0 { share(lost_lower, kept_upper + dropped_upper) } else { 0.0 };
+        let is_open = kept.lower == 0.0 || self.is_largest_exceeded();
+        let lower = if is_open { 0.0 } else { share(kept.lower - lost.upper, kept.lower + dropped.upper) };
+        let without_steps = share(kept.upper, kept.upper + dropped.lower);
+        let in_steps = if lost.lower > 0.0 { share(lost.lower, kept.upper + dropped.upper) } else { 0.0 };
         let upper = without_steps.min(1.0 - in_steps);
         NumberInterval { lower: lower.min(upper), upper }
+    }
+
+    /// An interval for the sum of `of`, which increases, over all persons of a histogram. Each of its ends misses with
+    /// probability `level`.
+    fn interval(&self, histogram: usize, level: f64, of: impl Fn(u64) -> f64) -> NumberInterval {
+        NumberInterval { lower: self.lower(histogram, level, &of), upper: self.upper(histogram, level, &of) }
     }
 
     /// The upper end of a one-sided interval for the sum of `of`, which increases, over all persons of a histogram. It
