@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{PipelineError, Result, refuse_if};
+use evertally_declare::error::{Cancelled, PipelineError, Result, refuse_if};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 
@@ -37,6 +37,7 @@ use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
 use csv::RecordBuffers;
+pub use feed::EventSink;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use options::ReadOptions;
@@ -170,7 +171,19 @@ impl<'o> Events<'o> {
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        refuse_if(self.cancelled).map_err(PipelineError::from)?;
+        let mut own = None;
+        let more = self.next_rows(&mut |event| {
+            visit(event).map_err(|error| {
+                own = Some(error);
+                Cancelled.into() // ends the reading, and is not returned
+            })
+        });
+        own.map_or(more.map_err(E::from), Err)
+    }
+
+    /// The same for the errors of the pipeline: the readers of all formats are compiled for this only.
+    fn next_rows(&mut self, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Result<bool> {
+        refuse_if(self.cancelled)?;
         let Self { layout, cancelled, pieces, piece, cut, findings, read } = self;
         if !pieces.next(piece)? {
             pieces.progress.finish();

@@ -34,7 +34,8 @@ use evertally_declare::error::refuse_if;
 use evertally_declare::records::Records;
 use evertally_declare::words::short;
 use evertally_ledger::ledger::OpenKey;
-use evertally_publish::session::{Accumulator, ItemCounts, KeyCounts, Session};
+use evertally_publish::session::{ItemCounts, KeyCounts, Session};
+use evertally_tables::input::EventSink;
 use evertally_tables::output::RunOutputs;
 use heavy::HeavyKeys;
 use querier::{Querier, QueryResults};
@@ -71,7 +72,7 @@ pub(super) fn run(args: SketchFlags) -> Result<()> {
 }
 
 /// Reads the events, answers, and publishes.
-fn answer<T: Accumulator>(
+fn answer<T: EventSink>(
     setup: &SketchSetup,
     mut open: OpenKey,
     counts: impl FnOnce(&GuardedKey) -> evertally_declare::error::Result<T>,

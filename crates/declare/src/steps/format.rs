@@ -41,10 +41,10 @@ const WORDS: [(&str, TimeFormat); 7] = [
     ("auto", TimeFormat::Auto),
     ("rfc3339", TimeFormat::Rfc3339),
     ("date", TimeFormat::Date),
-    ("epoch-seconds", TimeFormat::Epoch(EpochUnit::Seconds)),
-    ("epoch-millis", TimeFormat::Epoch(EpochUnit::Millis)),
-    ("epoch-micros", TimeFormat::Epoch(EpochUnit::Micros)),
-    ("epoch-nanos", TimeFormat::Epoch(EpochUnit::Nanos)),
+    (EpochUnit::Seconds.format_word(), TimeFormat::Epoch(EpochUnit::Seconds)),
+    (EpochUnit::Millis.format_word(), TimeFormat::Epoch(EpochUnit::Millis)),
+    (EpochUnit::Micros.format_word(), TimeFormat::Epoch(EpochUnit::Micros)),
+    (EpochUnit::Nanos.format_word(), TimeFormat::Epoch(EpochUnit::Nanos)),
 ];
 
 impl EpochUnit {
@@ -52,7 +52,7 @@ impl EpochUnit {
     pub const ALL: [Self; 4] = [Self::Seconds, Self::Millis, Self::Micros, Self::Nanos];
 
     /// The format of times in this unit, as flags write it.
-    pub fn format_word(self) -> &'static str {
+    pub const fn format_word(self) -> &'static str {
         match self {
             Self::Seconds => "epoch-seconds",
             Self::Millis => "epoch-millis",
@@ -82,10 +82,12 @@ impl EpochUnit {
     }
 
     /// The grid on which decimal numbers of this unit are read, and the number of its multiples in a microsecond.
+    #[inline]
     fn grid(self) -> (Grid, i64) {
+        let finer = |digits| Grid::ONE.finer(digits).expect("few digits");
         match self {
-            Self::Seconds => ("0.000001".parse().expect("a grid"), 1),
-            Self::Millis => ("0.001".parse().expect("a grid"), 1),
+            Self::Seconds => (finer(6), 1),
+            Self::Millis => (finer(3), 1),
             Self::Micros => (Grid::ONE, 1),
             Self::Nanos => (Grid::ONE, 1000),
         }

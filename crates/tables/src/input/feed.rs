@@ -17,9 +17,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evertally_declare::error::{PipelineError, Result, failure, refuse_if};
+use evertally_declare::error::{Cancelled, PipelineError, Result, failure, refuse_if};
 use evertally_declare::event::{ColumnLayout, Event};
-use evertally_publish::session::{Accumulator, Batch, LabelAssigner, Placer, PushResult, Session};
+use evertally_publish::session::{
+    Accumulator, Batch, ItemCounts, KeyCounts, LabelAssigner, Placer, PushResult, RunningSums, Session,
+};
 
 use super::csv::RecordBuffers;
 use super::json::Findings;
@@ -58,17 +60,58 @@ impl<L> WorkItem<L> {
     }
 }
 
+/// What a session adds events to. The loops over events are compiled here for each kind, once for all front ends.
+pub trait EventSink: Accumulator + Sized {
+    #[doc(hidden)]
+    fn take_all(
+        events: Events<'_>,
+        session: &mut Session<Self>,
+        due: &mut dyn FnMut(&mut Session<Self>) -> Result<()>,
+    ) -> Result<Summary>;
+}
+
+macro_rules! event_sinks {
+    ($($kind:ty),*) => {$(
+        impl EventSink for $kind {
+            fn take_all(
+                events: Events<'_>,
+                session: &mut Session<Self>,
+                due: &mut dyn FnMut(&mut Session<Self>) -> Result<()>,
+            ) -> Result<Summary> {
+                events.feed_each(session, due)
+            }
+        }
+    )*};
+}
+
+event_sinks!(RunningSums, ItemCounts, KeyCounts);
+
 impl Events<'_> {
     /// Pushes all events into a session, and calls `due` whenever steps are due; `due` has to take them. Cells are read
     /// by [`ReadOptions::threads`](super::ReadOptions::threads) threads, whose number affects only the time.
     ///
     /// # Errors
     /// The first error of reading, [`Session::push`] or `due` in the order of the events; or the cancellation.
-    pub fn feed<T: Accumulator, E: From<PipelineError>>(
+    pub fn feed<T: EventSink, E: From<PipelineError>>(
         self,
         session: &mut Session<T>,
         due: &mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
     ) -> Result<Summary, E> {
+        let mut own = None;
+        let fed = T::take_all(self, session, &mut |session| {
+            due(session).map_err(|error| {
+                own = Some(error);
+                Cancelled.into() // ends the run, and is not returned
+            })
+        });
+        own.map_or(fed.map_err(E::from), Err)
+    }
+
+    fn feed_each<T: Accumulator>(
+        self,
+        session: &mut Session<T>,
+        due: &mut dyn FnMut(&mut Session<T>) -> Result<()>,
+    ) -> Result<Summary> {
         let Events { layout, cancelled, mut pieces, .. } = self;
         let (missing, progress) = (&pieces.options.missing[..], pieces.progress);
         let stopped = AtomicBool::new(false);
@@ -97,14 +140,14 @@ impl Events<'_> {
 }
 
 /// Distributes the pieces to worker threads, and collects the results in order.
-fn in_threads<'w, S: LabelAssigner + 'w, E: From<PipelineError>>(
+fn in_threads<'w, S: LabelAssigner + 'w>(
     pieces: InputPieces<'_>,
     workers: impl Iterator<Item = PlacingWorker<'w, S>>,
     stopped: &AtomicBool,
     room: &MemoryLimit,
-    take: &mut dyn FnMut(&mut WorkItem<S::Label>) -> Result<(), E>,
+    take: &mut dyn FnMut(&mut WorkItem<S::Label>) -> Result<()>,
     cancelled: &AtomicBool,
-) -> Result<(), E> {
+) -> Result<()> {
     std::thread::scope(|scope| {
         let (give_back, used) = mpsc::channel();
         let (mut to_workers, mut from_workers) = (Vec::new(), Vec::new());
@@ -232,11 +275,7 @@ struct RowsOf<'r> {
 
 impl RowsOf<'_> {
     /// Calls `visit` for every row, and counts them.
-    fn visit<E: From<PipelineError>>(
-        &mut self,
-        piece: &Piece,
-        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
-    ) -> (Result<Findings, E>, u64) {
+    fn visit(&mut self, piece: &Piece, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>) -> (Result<Findings>, u64) {
         let Self { layout, missing, stopped, cut } = self;
         let mut pass = Pass { layout, missing, cancelled: stopped, visit, rows: 0 };
         (piece.visit(cut, &mut pass), pass.rows)
@@ -275,16 +314,16 @@ impl<S: LabelAssigner> PlacingWorker<'_, S> {
 }
 
 /// Feeds parcels into a session, in order.
-struct Collector<'t, T: Accumulator, E> {
+struct Collector<'t, T: Accumulator> {
     session: &'t mut Session<T>,
-    due: &'t mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
+    due: &'t mut dyn FnMut(&mut Session<T>) -> Result<()>,
     rows: RowsOf<'t>,
     findings: Findings,
     read: Summary,
 }
 
-impl<T: Accumulator, E: From<PipelineError>> Collector<'_, T, E> {
-    fn take(&mut self, parcel: &mut WorkItem<T::Label>) -> Result<(), E> {
+impl<T: Accumulator> Collector<'_, T> {
+    fn take(&mut self, parcel: &mut WorkItem<T::Label>) -> Result<()> {
         loop {
             match self.session.push_placed(&mut parcel.batch)? {
                 PushResult::All => break,
@@ -296,7 +335,7 @@ impl<T: Accumulator, E: From<PipelineError>> Collector<'_, T, E> {
             (self.due)(self.session)?;
         }
         if let Some(error) = parcel.error.take() {
-            return Err(error.into());
+            return Err(error);
         }
         self.read.rows += parcel.rows;
         let found = std::mem::take(&mut parcel.findings);
@@ -308,7 +347,7 @@ impl<T: Accumulator, E: From<PipelineError>> Collector<'_, T, E> {
 
     /// Pushes the events of a parcel one at a time, starting from this mark: the session decides about each by its
     /// cells.
-    fn push_rest(&mut self, parcel: &mut WorkItem<T::Label>, mark: u32) -> Result<(), E> {
+    fn push_rest(&mut self, parcel: &mut WorkItem<T::Label>, mark: u32) -> Result<()> {
         parcel.batch.clear();
         let (mut at, session, due) = (0, &mut *self.session, &mut *self.due);
         let (visited, _) = self.rows.visit(&parcel.piece, &mut |event| {
