@@ -449,7 +449,7 @@ impl<T: Accumulator> Session<T> {
     fn out_of_order(&self, event: &Event<'_>) -> PipelineError {
         let remedy = match self.stream.sort_buffer {
             SortLimit::Events(0) => {
-                sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"]
+                sentence!["sort the file by time, or let ", (SortBuffer, "all"), " sort its events while reading"]
             }
             SortLimit::Events(n) => {
                 let of = format!(" of {n} events; raise it, or sort all events with ");
