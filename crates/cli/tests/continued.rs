@@ -260,8 +260,12 @@ fn remedies_work_in_a_stream_that_has_begun() {
     continued_through(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     bench.write(
         "bad.csv",
-        "time,who,group\n2024-01-01T00:00:00Z,p1,a\n2024-01-03T01:00:00Z,p1,c\n2024-01-03T02:00:00Z,,a\n\
-         2031-01-01T00:00:00Z,p2,a\n",
+        "time,who,group,note\n2024-01-01T00:00:00Z,p1,a,\"x, y\"\n2024-01-03T01:00:00Z,p1,c,\n\
+         2024-01-03T02:00:00Z,,a,\n2031-01-01T00:00:00Z,p2,a,\n",
+    );
+    bench.write(
+        "more-late.jsonl",
+        "{\"group\": \"b\", \"who\": \"p2\", \"time\": \"2024-01-02\", \"tags\": [1, 2], \"note\": \"z\"}\n",
     );
     let late = refused(&bench, 3, &["bad.csv"]);
     assert!(late.contains("line 2") && late.contains("--late next-step"), "{late}");
@@ -269,14 +273,25 @@ fn remedies_work_in_a_stream_that_has_begun() {
     assert!(unknown.contains("line 3") && unknown.contains("--unknown-group skip"), "{unknown}");
     let person = refused(&bench, 3, &["bad.csv", "--late", "next-step", "--unknown-group", "skip"]);
     assert!(person.contains("line 4") && person.contains("--missing skip"), "{person}");
-    let policies =
-        ["bad.csv", "--late", "side-file", "--late-file", "late.csv", "--unknown-group", "skip", "--missing", "skip"];
+    let policies = [
+        "bad.csv",
+        "more-late.jsonl",
+        "--late",
+        "side-file",
+        "--late-file",
+        "late.csv",
+        "--unknown-group",
+        "skip",
+        "--missing",
+        "skip",
+    ];
     let horizon = refused(&bench, 3, &policies);
     assert!(horizon.contains("line 5") && horizon.contains("--outside skip"), "{horizon}");
     continued_through(&bench, 3, &[&policies[..], &["--outside", "skip"]].concat());
     let late: Vec<String> = bench.files().into_iter().filter(|name| name.starts_with("late.")).collect();
     assert_eq!(late, ["late.000002.csv"]);
-    assert_eq!(bench.read("late.000002.csv"), "time,group,who\n2024-01-01T00:00:00Z,a,p1\n");
+    let whole = "time,who,group,note,tags\n2024-01-01T00:00:00Z,p1,a,\"x, y\",\n2024-01-02,p2,b,z,\"[1, 2]\"\n";
+    assert_eq!(bench.read("late.000002.csv"), whole, "with columns that are not used");
     // Back to the old policies, and a group joins: rows of three groups from then on.
     bench.write("more.csv", "time,who,group\n2024-01-04T01:00:00Z,p1,c\n");
     let joined = bench.run(

@@ -118,6 +118,9 @@ impl ClusterJob {
         if self.cells.is_some() {
             return Err(usage("events of several measures are read one by one"));
         }
+        if self.stream.filter.is_some() {
+            return Err(usage("events that are filtered are read one by one"));
+        }
         let mut stream = (*self.stream).clone();
         stream.columns.value = None;
         Ok(self.reader_into(Arc::new(stream), Into::Sums(Sums::new()), wording))

@@ -130,6 +130,7 @@ fn show<R>(stream: &Stream, event: &Happened, show: impl FnOnce(&Event<'_>) -> R
         labels: stream.columns.labels.clone(),
         person: stream.columns.person.clone(),
         value: stream.columns.value.clone(),
+        filter: Vec::new(),
     };
     let layout = ColumnLayout::new(&columns);
     let places: Vec<usize> = layout

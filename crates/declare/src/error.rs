@@ -61,6 +61,11 @@ impl PipelineError {
         if let PipelineErrorKind::Input(error) = &self.0.kind { Some(error) } else { None }
     }
 
+    /// Whether a row cannot be read, while the rows around it can.
+    pub fn is_bad_row(&self) -> bool {
+        self.input().is_some_and(InputError::is_bad_row)
+    }
+
     /// The problem with the declaration, if this is such an error.
     pub fn problem(&self) -> Option<&Problem> {
         if let PipelineErrorKind::Problem(problem) = &self.0.kind { Some(problem) } else { None }

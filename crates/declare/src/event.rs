@@ -22,10 +22,12 @@ pub struct Columns {
     pub person: Option<String>,
     /// The value to sum.
     pub value: Option<String>,
+    /// The columns that decide whether a row is [counted](crate::filter::Filter).
+    pub filter: Vec<String>,
 }
 
 impl Columns {
-    /// The names of the columns in the order of a row: time, time of day, labels, person and value.
+    /// The names of the columns of an event in the order of a row: time, time of day, labels, person and value.
     pub fn in_order(&self) -> impl Iterator<Item = &String> {
         let times = std::iter::once(&self.time).chain(&self.time_of_day);
         times.chain(&self.labels).chain(&self.person).chain(&self.value)
@@ -46,6 +48,8 @@ pub enum ColumnRole {
     Person,
     /// The value to sum.
     Value,
+    /// One of the columns of the filter, by its place in [`Columns::filter`].
+    Filter(usize),
 }
 
 /// The distinct columns to read, and their roles.
@@ -58,6 +62,7 @@ pub struct ColumnLayout {
     labels: Vec<usize>,
     person: Option<usize>,
     value: Option<usize>,
+    filter: Vec<usize>,
 }
 
 impl ColumnLayout {
@@ -76,7 +81,8 @@ impl ColumnLayout {
         let labels = columns.labels.iter().map(&mut slot).collect();
         let person = columns.person.as_ref().map(&mut slot);
         let value = columns.value.as_ref().map(&mut slot);
-        ColumnLayout { names, time, time_of_day, labels, person, value }
+        let filter = columns.filter.iter().map(&mut slot).collect();
+        ColumnLayout { names, time, time_of_day, labels, person, value, filter }
     }
 
     /// The names of the columns, by slot.
@@ -91,6 +97,7 @@ impl ColumnLayout {
             ColumnRole::Label(i) => self.labels.get(i).copied(),
             ColumnRole::Person => self.person,
             ColumnRole::Value => self.value,
+            ColumnRole::Filter(i) => self.filter.get(i).copied(),
         }
     }
 }
@@ -114,6 +121,20 @@ impl fmt::Display for Position<'_> {
 pub trait Cells {
     /// The cell in a slot of the layout.
     fn cell(&self, slot: usize) -> Field<'_>;
+
+    /// The whole row; without cells where the format of the input has no other columns.
+    fn whole(&self) -> WholeRow {
+        WholeRow::default()
+    }
+}
+
+/// A row as its file has it, with the columns that a release does not use. **Not private.**
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WholeRow {
+    /// The names and texts of its columns, in the order of the file. Missing cells are empty.
+    pub cells: Vec<(String, String)>,
+    /// The row in one text: a CSV record, or a JSON object.
+    pub text: String,
 }
 
 /// One row of the input.
@@ -190,6 +211,25 @@ impl<'a> Event<'a> {
         self.layout.value.map_or(Field::Missing, |slot| self.cells.cell(slot))
     }
 
+    /// The cell of one column of the filter.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    pub fn filter_cell(&self, index: usize) -> Field<'a> {
+        self.cells.cell(self.layout.filter[index])
+    }
+
+    /// The cells of all columns of the filter.
+    pub fn filter_cells(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        let cells = self.cells;
+        self.layout.filter.iter().map(move |&slot| cells.cell(slot))
+    }
+
+    /// The whole row, with columns that are not used. **Not private.**
+    pub fn whole(&self) -> WholeRow {
+        self.cells.whole()
+    }
+
     /// Whether a person column was declared.
     pub fn has_person(&self) -> bool {
         self.layout.person.is_some()
@@ -220,7 +260,7 @@ impl<'a> Event<'a> {
         match self.time() {
             Field::Integer(step) => u64::try_from(step).ok(),
             Field::Float(step) if step.fract() == 0.0 && (0.0..1e15).contains(&step) => Some(step as u64),
-            Field::Text(step) | Field::Decimal(step) => {
+            Field::Text(step) | Field::Number(step) | Field::Decimal(step) => {
                 let mut scratch = String::new();
                 Identities::default().of(Field::Text(step.trim()), &mut scratch).ok()??.parse().ok()
             }
@@ -239,7 +279,7 @@ impl<'a> Event<'a> {
         };
         let is_one = match self.value() {
             Field::Float(value) | Field::Short { value, .. } => is_near(value),
-            Field::Text(text) | Field::Decimal(text) => {
+            Field::Text(text) | Field::Number(text) | Field::Decimal(text) => {
                 number::is_multiple(text, grid) || text.trim().parse().is_ok_and(is_near)
             }
             Field::Integer(value) => number::is_multiple(&value.to_string(), grid),

@@ -9,8 +9,11 @@ use std::fmt;
 pub enum Field<'a> {
     /// Empty, null, absent, or one of the declared missing texts.
     Missing,
-    /// Text; also a number that the file stores as text, so that its digits stay exact.
+    /// Text; also a number that the file stores as text.
     Text(&'a str),
+    /// A number of a format whose numbers are texts with a point as the decimal mark, such as JSON: its digits stay
+    /// exact, and no declared [number format](crate::numbers::NumberFormat) applies to it.
+    Number(&'a str),
     /// A whole number of a typed column.
     Integer(i64),
     /// A double of a typed column.
@@ -46,7 +49,7 @@ impl<'a> Field<'a> {
     {
         match self {
             Field::Missing => None,
-            Field::Text(text) | Field::Decimal(text) => Some(text),
+            Field::Text(text) | Field::Number(text) | Field::Decimal(text) => Some(text),
             other => {
                 use fmt::Write;
                 scratch.clear();
@@ -56,11 +59,13 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The cell as a multiple of `grid`; `Ok(None)` when missing.
+    /// The cell as a multiple of `grid`; `Ok(None)` when missing. Texts have a point as the decimal mark.
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, DecimalError> {
         match self {
             Field::Missing => Ok(None),
-            Field::Text(text) | Field::Decimal(text) => number::parse_scaled(text, grid).map(Some),
+            Field::Text(text) | Field::Number(text) | Field::Decimal(text) => {
+                number::parse_scaled(text, grid).map(Some)
+            }
             Field::Integer(value) => number::scale_integer(*value, grid).map(Some),
             Field::Float(value) | Field::Short { value, .. } => {
                 number::scale_float(*value, grid, Rounding::HalfEven).map(Some)
@@ -74,7 +79,7 @@ impl fmt::Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Field::Missing => Ok(()),
-            Field::Text(text) | Field::Decimal(text) => f.write_str(text),
+            Field::Text(text) | Field::Number(text) | Field::Decimal(text) => f.write_str(text),
             Field::Integer(value) => write!(f, "{value}"),
             Field::Float(value) | Field::Short { value, .. } => write!(f, "{value}"),
             Field::Instant(micros) | Field::Civil(micros) => {

@@ -361,7 +361,7 @@ impl GroupTable {
         // Comparing a few texts is faster than hashing one. A text equal to a declared one has the same identity.
         if self.tuples.len() <= MAX_LINEAR_SEARCH
             && event.label_count() == 1
-            && let Field::Text(text) = event.label(0)
+            && let Field::Text(text) | Field::Number(text) = event.label(0)
             && let Some(place) = self.tuples.iter().position(|tuple| tuple[0] == text)
             && Some(place) != self.rest
         {

@@ -26,7 +26,7 @@ use crate::civil::Time;
 use crate::field::Field;
 use crate::problem::Sentence;
 use crate::words::quoted;
-use number::DecimalText;
+pub(crate) use number::DecimalText;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -104,6 +104,7 @@ impl Identities {
     pub fn of<'s>(self, cell: Field<'s>, scratch: &'s mut String) -> Result<Option<&'s str>, InexactId> {
         match cell {
             Field::Missing => Ok(None),
+            Field::Number(text) => of_text(text, scratch),
             Field::Text(text) if self == Self::default() => of_text(text, scratch),
             Field::Text(text) => {
                 let normalised = self.normalised(text);

@@ -15,6 +15,7 @@
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
 //! | [`format`](mod@format) | the single table of all formats |
 //! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
+//! | [`filter`], [`numbers`] | which rows are counted, and how texts are read as numbers |
 //! | [`header_text`] | ids of batches and tokens: texts in headers of requests |
 //! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
@@ -31,12 +32,14 @@ pub mod declaration;
 pub mod error;
 pub mod event;
 pub mod field;
+pub mod filter;
 pub mod follows;
 pub mod format;
 pub mod groups;
 pub mod header_text;
 pub mod identity;
 pub mod measures;
+pub mod numbers;
 pub mod parameter;
 pub mod policy;
 pub mod problem;

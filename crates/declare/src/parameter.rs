@@ -143,7 +143,7 @@ impl Parameter {
             Self::GroupBy => "group".to_owned(),
             Self::Stream => "name".to_owned(),
             Self::Measure => "measures".to_owned(),
-            _ => self.row().field.to_owned(),
+            _ => self.row().field.trim_start_matches("r#").to_owned(),
         })
     }
 

@@ -27,6 +27,17 @@ pub enum Refusable {
     Skip,
 }
 
+/// What to do with a row that cannot be read, while the rows around it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BadRows {
+    /// Stop with an error that names the row.
+    #[default]
+    Refuse,
+    /// Write it to a separate file.
+    SideFile,
+}
+
 /// What to do with an event outside the horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,9 +1,11 @@
 //! A checked declaration: everything known about a stream before its plan.
 
 use crate::event::Columns;
+use crate::filter::Filter;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
+use crate::numbers::NumberFormat;
 use crate::parameter::Parameter::{Publish, Through};
 use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::problem::{Problem, sentence};
@@ -39,6 +41,10 @@ pub struct Settings {
     pub date_only: DateOnly,
     /// Texts that mark a missing cell.
     pub missing_text: Vec<String>,
+    /// How texts are read as numbers.
+    pub numbers: NumberFormat,
+    /// The rows that are counted, if not all are.
+    pub filter: Option<Filter>,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
     /// The published steps, if not all are.

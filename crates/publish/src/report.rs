@@ -46,6 +46,9 @@ pub struct Report {
     pub stream: String,
     /// The quantity that is counted or summed, in words.
     pub quantity: String,
+    /// The expression that is true for the counted rows, if not all are counted.
+    #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
     /// The steps.
     pub horizon: HorizonFacts,
     /// The declared groups, if there are any.
@@ -83,7 +86,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
     /// Policies other than to refuse an event, by their names in declarations: `missing`, `outside`, `unknown-group`,
-    /// `late` and `date-only`.
+    /// `late`, `date-only` and `bad-rows`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
     /// Public id of the key.
@@ -330,6 +333,7 @@ impl Report {
             title: stream.title.clone(),
             stream: stream.name.to_string(),
             quantity: stream.quantity(),
+            filter: stream.filter.as_ref().map(ToString::to_string),
             horizon: HorizonFacts {
                 start: calendar.format(calendar.start()),
                 end: (!plan.is_unbounded()).then(|| calendar.format(calendar.end())),
@@ -385,6 +389,13 @@ impl Report {
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             ledger: None,
         }
+    }
+
+    /// Adds a policy of the run that is not part of the stream.
+    #[must_use]
+    pub fn with_policy(mut self, name: &str, policy: &str) -> Self {
+        self.policies.insert(name.to_owned(), policy.to_owned());
+        self
     }
 
     /// Adds the place where the release is about to be recorded, or was recorded.

@@ -51,7 +51,7 @@ pub use sums::{ClosedStep, GroupAssigner, GroupNumbers, GroupRef, RunningSums};
 use crate::views::ViewValue;
 use evertally::noise::SecretKey;
 use evertally_declare::error::{PipelineError, Result, usage};
-use evertally_declare::event::{ColumnRole, Event};
+use evertally_declare::event::{ColumnRole, Event, WholeRow};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::parameter::Parameter::{Late as LatePolicy, SortBuffer};
 use evertally_declare::policy::{Late, SortLimit};
@@ -94,7 +94,7 @@ pub struct Session<T: Accumulator> {
     /// The last step closed before this run.
     closed: u64,
     /// Events of those steps, in order of arrival.
-    late: Vec<LateEvent>,
+    late: Vec<WholeRow>,
     /// The last final step: all further events belong to later ones.
     due: u64,
     /// Events of later steps are for a later session.
@@ -228,7 +228,7 @@ impl<T: Accumulator> Session<T> {
         match self.stream.late {
             Late::Refuse => Err(self.refused_as_late(event)),
             Late::SideFile => {
-                self.late.push(LateEvent::new(event));
+                self.late.push(event.whole());
                 Ok(())
             }
             Late::NextStep => {
@@ -245,8 +245,19 @@ impl<T: Accumulator> Session<T> {
     }
 
     /// Takes the late events that were set aside since the last call. They are **not private**.
-    pub fn drain_late(&mut self) -> Vec<LateEvent> {
+    pub fn drain_late(&mut self) -> Vec<WholeRow> {
         std::mem::take(&mut self.late)
+    }
+
+    /// Whether rows were read, and the stream's filter left out all of them. **Not private.**
+    pub fn is_all_left_out(&self) -> bool {
+        self.placer.is_all_left_out()
+    }
+
+    /// Records that a row of the input could not be read and was set aside. A session that can read none of the rows
+    /// cannot be [recorded](Self::record).
+    pub fn note_unreadable(&self) {
+        self.placer.note_unreadable();
     }
 
     /// Adds an event of a step that is not due.

@@ -87,6 +87,8 @@ struct DriverFacts {
     labels: Vec<String>,
     person: Option<String>,
     value: Option<String>,
+    /// The columns of the filter.
+    filter: Vec<String>,
     last_step: u64,
     groups: usize,
     /// A width in microseconds of time intervals; no step boundary lies inside one.
@@ -95,8 +97,8 @@ struct DriverFacts {
     bounds: Option<(i64, i64)>,
     missing_text: bool,
     counts: &'static str,
-    /// Whether several measures or workloads are released, which requires a look at each event.
-    measured: bool,
+    /// Whether each event must be read by itself: for several measures or workloads, or for a filter.
+    one_by_one: bool,
 }
 
 #[pymethods]
@@ -214,13 +216,14 @@ impl ClusterWork {
             labels: stream.columns.labels.clone(),
             person: stream.columns.person.clone(),
             value: stream.columns.value.clone(),
+            filter: stream.columns.filter.clone(),
             last_step: stream.last_step,
             groups: self.work.groups().map_or(1, |table| table.tuples().len()),
             width: stream.calendar.common_width(),
             bounds: are_whole.then(|| stream.values.bounds()),
             missing_text: !self.options.missing.is_empty(),
             counts: COUNTS,
-            measured: stream.measures.is_some(),
+            one_by_one: stream.measures.is_some() || stream.filter.is_some(),
         };
         serde_json::to_string(&facts).map_err(|problem| invalid(problem.to_string()))
     }

@@ -134,6 +134,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
         labels: vec!["origin".into()],
         person: Some("aircraft".into()),
         value: None,
+        filter: Vec::new(),
     };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let bytes = Box::new(Cursor::new(FLIGHTS));

@@ -5,6 +5,7 @@
 //! holds them: text stays text, so that numbers can be read exactly.
 
 mod arrow;
+mod bad_rows;
 mod batches;
 mod blocks;
 mod csv;
@@ -36,6 +37,7 @@ use evertally_declare::format::Format;
 use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
+pub use bad_rows::BadRow;
 use csv::RecordBuffers;
 pub use feed::EventSink;
 use json::Findings;
@@ -87,7 +89,12 @@ pub struct Events<'o> {
     cut: RecordBuffers,
     findings: Findings,
     read: Summary,
+    /// Takes the rows that cannot be read; without it they are errors.
+    bad_rows: Option<BadRowSink<'o>>,
 }
+
+/// Takes rows that cannot be read, in the order of the input.
+pub type BadRowSink<'o> = Box<dyn FnMut(BadRow) -> Result<()> + 'o>;
 
 impl<'o> Events<'o> {
     /// The events of files in order; `-` is standard input. A file that is named twice, even under different names, is
@@ -162,7 +169,17 @@ impl<'o> Events<'o> {
 
     fn new(layout: ColumnLayout, pieces: InputPieces<'o>) -> Self {
         let (piece, cut, findings) = (Piece::default(), RecordBuffers::default(), Findings::default());
-        Events { layout, cancelled: pieces.stopped, pieces, piece, cut, findings, read: Summary::default() }
+        let read = Summary::default();
+        Events { layout, cancelled: pieces.stopped, pieces, piece, cut, findings, read, bad_rows: None }
+    }
+
+    /// These events without the rows that cannot be read, which [`feed`](Self::feed) passes to `sink`: because of a
+    /// time, a value or a cell of the filter, a CSV record of the wrong length, or a line that is not a JSON object.
+    /// Other damage to a file is still an error.
+    #[must_use]
+    pub fn without_bad_rows(mut self, sink: Option<BadRowSink<'o>>) -> Self {
+        self.bad_rows = sink;
+        self
     }
 
     /// Calls `visit` for each of the next few thousand rows, in order; false if there are no more. An error from
@@ -184,12 +201,12 @@ impl<'o> Events<'o> {
     /// The same for the errors of the pipeline: the readers of all formats are compiled for this only.
     fn next_rows(&mut self, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Result<bool> {
         refuse_if(self.cancelled)?;
-        let Self { layout, cancelled, pieces, piece, cut, findings, read } = self;
+        let Self { layout, cancelled, pieces, piece, cut, findings, read, .. } = self;
         if !pieces.next(piece)? {
             pieces.progress.finish();
             return Ok(false);
         }
-        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, rows: 0 };
+        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, rows: 0, aside: None };
         let found = piece.visit(cut, &mut pass)?;
         read.rows += pass.rows;
         Self::ended(piece, found, findings, read)?;

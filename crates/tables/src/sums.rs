@@ -218,7 +218,8 @@ fn for_each_sum(
     mut visit: impl FnMut(&Event<'_>, &[String], u64, i64) -> Result<()>,
 ) -> Result<()> {
     let SumColumns { groups, step, sum } = columns.clone();
-    let wanted = Columns { time: step, time_of_day: None, labels: groups, person: None, value: Some(sum) };
+    let wanted =
+        Columns { time: step, time_of_day: None, labels: groups, person: None, value: Some(sum), filter: Vec::new() };
     let grid = stream.plan.request().grid();
     let options = ReadOptions::default();
     let mut rows = Events::from_table(table, &wanted, &options, cancelled)?;

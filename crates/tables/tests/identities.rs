@@ -255,6 +255,7 @@ impl Formats {
                 labels: vec![id()],
                 person: Some(id()),
                 value: None,
+                filter: Vec::new(),
             },
             options: ReadOptions::default(),
             running: AtomicBool::new(false),

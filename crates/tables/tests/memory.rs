@@ -29,6 +29,7 @@ fn read(path: &Path, format: &str) -> Result<u64> {
         labels: Vec::new(),
         person: Some("person".into()),
         value: None,
+        filter: Vec::new(),
     };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let mut bytes = 0;

@@ -96,6 +96,7 @@ fn columns() -> Columns {
         labels: vec!["origin".into()],
         person: named("tailnum"),
         value: named("dep_delay"),
+        filter: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ mod expected;
 mod facts;
 mod leaders;
 mod setup;
+mod side_files;
 mod views;
 
 use crate::failure::{RecordedNotWritten, usage};
@@ -28,9 +29,11 @@ use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Ledger, OpenKey};
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::session::{RunningSums, Session};
+use evertally_tables::input::BadRowSink;
 use evertally_tables::output::{RunOutputs, TableWriter};
 use facts::{Forecast, print_json};
 use setup::{ReleaseSetup, ValidatedDeclaration};
+use side_files::{BadRowsFile, report_bad_rows};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 
@@ -74,19 +77,32 @@ fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelle
     let mut publication = RunOutputs::new(&files.protected_paths(), true);
     let table = TableWriter::new(files.output_format, &setup.table, publication.add(&files.out)?)?;
     let mut emitter = RowEmitter::new(setup, files, table);
+    let bad_file = files.bad_file.as_ref().map(|path| publication.add_private(path)).transpose()?;
+    let mut bad_rows = bad_file.map(BadRowsFile::new).transpose()?;
+    let sink = bad_rows.as_mut().map(|bad_rows| Box::new(move |bad| bad_rows.push(&bad)) as BadRowSink<'_>);
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
-    events.feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;
+    events.without_bad_rows(sink).feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;
     session.close_through(stream.last_step)?;
     write_due(&mut session, &mut emitter, cancelled)?;
     emitter.finish(setup, files, open, &mut publication)?.finish()?;
+    let mut bad_count = 0;
+    if let Some(bad_rows) = bad_rows {
+        let (file, count) = bad_rows.finish()?;
+        file.finish()?;
+        bad_count = count;
+    }
     refuse_if(cancelled)?;
+    note_filter(&session);
     announce(stream, files, 0);
     // Commit, then publish: so far the releases are in files without a name. Once the ledger has the digest, a crash
     // before they appear loses nothing, because the same data give the same bytes again.
     session.record(&mut open.ledger)?;
     publication.commit().map_err(|cause| RecordedNotWritten::new("the release is", cause))?;
     report_new_key(open, files);
+    if let Some(path) = &files.bad_file {
+        report_bad_rows(bad_count, path);
+    }
     if !files.quiet {
         summary(setup, files, open.ledger.stream_count());
     }
@@ -102,6 +118,13 @@ fn refuse_if_continued(stream: &Stream, ledger: &Ledger) -> Result<()> {
     let name = &stream.name;
     let problem = format!("stream `{name}` continues from run to run; read only new files with ");
     Err(usage(sentence![problem, Parameter::Continue, ", or read all files again with ", Parameter::Rebuild]))
+}
+
+/// Warns the operator if the filter left out all rows, for example because of a misspelt text.
+fn note_filter(session: &Session<RunningSums>) {
+    if session.is_all_left_out() {
+        eprintln!("note: no row is counted, because the expression of --where is true for none");
+    }
 }
 
 /// Asks for confirmation on a terminal if the run will finish a stream that was published through `published`.

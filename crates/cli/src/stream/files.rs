@@ -5,6 +5,7 @@ use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
 use evertally_declare::declaration::{self, Delimiter, Parameter, needed};
 use evertally_declare::format::Format;
+use evertally_declare::policy::BadRows;
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 use evertally_ledger::ledger::ledger_path;
@@ -35,6 +36,8 @@ pub(crate) struct Files {
     pub(crate) leaders: bool,
     /// Files that were read in addition to the inputs.
     side_inputs: Vec<PathBuf>,
+    /// Where rows go that cannot be read; `None` if they are refused.
+    pub(crate) bad_file: Option<PathBuf>,
     pub(crate) plan_only: bool,
     pub(crate) quiet: bool,
     /// Do not ask for confirmation before finishing a stream.
@@ -112,6 +115,7 @@ impl Files {
             output_format,
             leaders: false,
             side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
+            bad_file: named.bad_file.filter(|_| named.bad_rows == Some(BadRows::SideFile)),
             plan_only,
             quiet: named.quiet == Some(true),
             yes: named.yes == Some(true),

@@ -91,6 +91,8 @@ const NOT_PLANNED: &[Parameter] = &[
     Parameter::Extend,
     Parameter::Late,
     Parameter::LateFile,
+    Parameter::BadRows,
+    Parameter::BadFile,
     Parameter::SortBuffer,
     Parameter::Through,
     Parameter::All,

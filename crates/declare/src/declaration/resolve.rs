@@ -1,5 +1,6 @@
 //! From a declaration to checked settings: one validation for all front ends.
 
+mod cells;
 mod columns;
 mod measures;
 mod needs;
@@ -109,6 +110,11 @@ impl Declaration {
         }
         let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
+        let filter = self.filter()?;
+        let request = match &filter {
+            Some(filter) => request.with_meaning("where", filter.to_string()),
+            None => request,
+        };
         let columns = self.columns(match &labels {
             Labels::None => &[],
             Labels::Groups(table) => table.columns(),
@@ -122,6 +128,8 @@ impl Declaration {
             time_format: self.time_format.clone().unwrap_or_default(),
             century_from: self.century()?,
             date_only: self.date_only.unwrap_or_default(),
+            numbers: self.numbers()?,
+            filter,
             missing_text: self.missing_text.clone().unwrap_or_default(),
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
             name,

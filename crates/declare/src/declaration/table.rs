@@ -1,11 +1,13 @@
 //! The parameters as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
 
 use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind};
+use crate::filter::Filter;
 use crate::format::Format;
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
+use crate::numbers::{DecimalMark, Thousands};
 use crate::parameter::{Parameter, parameter_rows};
-use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
+use crate::policy::{BadRows, Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;

@@ -1,9 +1,11 @@
 //! The types of parameters: how each is read from the texts of a flag, and how a schema describes it.
 
+use crate::filter::Filter;
 use crate::format::Format;
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
-use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
+use crate::numbers::{DecimalMark, Thousands};
+use crate::policy::{BadRows, Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;
@@ -143,6 +145,7 @@ from_one_text! {
     String: ValueKind::Text,
     Delimiter: ValueKind::Character,
     TimeFormat: ValueKind::Text,
+    Filter: ValueKind::Text,
     u32: ValueKind::Whole,
     u64: ValueKind::Whole,
     usize: ValueKind::Whole,
@@ -159,8 +162,12 @@ from_one_text! {
 
 /// Types whose values are words, read as in files.
 macro_rules! from_words {
-    ($($type:ty: [$($word:literal $help:literal),+ $(,)?]),+ $(,)?) => { $(impl Value for $type {
-        const KIND: ValueKind = ValueKind::Words(&[$(Word::new($word, $help)),+]);
+    (@alias $alias:literal) => { Some($alias) };
+    (@alias) => { None };
+    ($($type:ty: [$($word:literal $(or $alias:literal)? $help:literal),+ $(,)?]),+ $(,)?) => { $(impl Value for $type {
+        const KIND: ValueKind = ValueKind::Words(&[
+            $(Word { word: $word, alias: from_words!(@alias $($alias)?), help: $help }),+
+        ]);
 
         fn read(texts: &[&OsStr]) -> Result<Self, String> {
             let word = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(last(texts)?);
@@ -178,6 +185,17 @@ from_words! {
         "refuse" "Stop with an error that names the event",
         "skip" "Skip the event; stop if it is decades away, or if no event is inside",
         "skip-any" "Skip the event, however far away",
+    ],
+    BadRows: [
+        "refuse" "Stop with an error that names the row",
+        "side-file" "Write the row to a separate file",
+    ],
+    DecimalMark: ["." "Point", "," "Comma"],
+    Thousands: [
+        "," "Comma",
+        "." "Point",
+        "space" or " " "Blank, also a no-break or narrow no-break one",
+        "apostrophe" or "'" "Apostrophe, also a curved one",
     ],
     DateOnly: [
         "refuse" "Stop with an error that names the event",

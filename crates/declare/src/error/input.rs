@@ -39,6 +39,7 @@ pub struct InputError {
     remedy: Option<Sentence>,
     cause: Option<io::Error>,
     unreadable: Option<Unreadable>,
+    is_bad_row: bool,
 }
 
 /// Why an input cannot be read at all, independent of its rows.
@@ -63,6 +64,7 @@ impl InputError {
             remedy: None,
             cause: None,
             unreadable: None,
+            is_bad_row: false,
         }
     }
 
@@ -89,6 +91,18 @@ impl InputError {
     /// Why the file cannot be read at all, if that is the problem.
     pub fn unreadable(&self) -> Option<Unreadable> {
         self.unreadable
+    }
+
+    /// This error, marked as a row that cannot be read, while the rows around it can.
+    #[must_use]
+    pub fn as_bad_row(mut self) -> Self {
+        self.is_bad_row = true;
+        self
+    }
+
+    /// Whether a row cannot be read: a [policy](crate::policy::BadRows) can set it aside.
+    pub fn is_bad_row(&self) -> bool {
+        self.is_bad_row
     }
 
     /// This error at a place of the file.
@@ -124,6 +138,7 @@ impl InputError {
             remedy: self.remedy.clone(),
             cause: None,
             unreadable: self.unreadable,
+            is_bad_row: self.is_bad_row,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Decimal numbers as identities: exact, and one text for each.
 
 use super::inexact::InexactId;
+use std::cmp::Ordering;
 
 /// Doubles hold all integers below this one, 2^53, as digits.
 const MAX_EXACT_INTEGER: &[u8; 16] = b"9007199254740992";
@@ -16,7 +17,7 @@ const SCIENTIFIC_DECIMALS: usize = 2;
 
 /// A text that is a decimal number: `±`, digits, a point and digits, an exponent. Everything except one digit is
 /// optional.
-pub(super) struct DecimalText<'t> {
+pub(crate) struct DecimalText<'t> {
     is_negative: bool,
     /// Leading zeros that the number does not need.
     leading_zeros: usize,
@@ -43,7 +44,7 @@ pub(super) fn is_plain(text: &str) -> bool {
 
 impl<'t> DecimalText<'t> {
     /// Reads a whole text; `None` for anything else.
-    pub(super) fn parse(text: &'t str) -> Option<Self> {
+    pub(crate) fn parse(text: &'t str) -> Option<Self> {
         let (is_negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -123,8 +124,30 @@ impl<'t> DecimalText<'t> {
         }
     }
 
+    /// The exact order of two numbers.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        let (own, others) = (self.sign(), other.sign());
+        if own != others || own == 0 {
+            return own.cmp(&others);
+        }
+        // The place of the first significant digit decides, then the digits after it.
+        let most = self.count().max(other.count()) as usize; // fits: lengths of texts
+        let padded = |number: &Self| number.digits().chain(std::iter::repeat(b'0')).take(most).collect::<Vec<u8>>();
+        let first = (self.count() + self.power).cmp(&(other.count() + other.power));
+        let order = first.then_with(|| padded(self).cmp(&padded(other)));
+        if own < 0 { order.reverse() } else { order }
+    }
+
+    fn sign(&self) -> i8 {
+        match (self.significant, self.is_negative) {
+            (None, _) => 0,
+            (Some(_), true) => -1,
+            (Some(_), false) => 1,
+        }
+    }
+
     /// Writes the canonical form.
-    pub(super) fn write<'s>(&self, scratch: &'s mut String) -> &'s str {
+    pub(crate) fn write<'s>(&self, scratch: &'s mut String) -> &'s str {
         scratch.clear();
         if self.is_negative && self.significant.is_some() {
             scratch.push('-');

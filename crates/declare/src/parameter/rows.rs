@@ -70,6 +70,11 @@ macro_rules! parameter_rows {
                 MissingText missing_text: Vec<String>, Events "TEXT" EVENT_READERS, example "NA,-"
             }
             declaration {
+                /// Count only the rows for which this expression is true, such as status == "ok" and amount > 0. Other
+                /// rows are treated as if they were not in the file. A stream has it for life.
+                Where r#where: Filter, Events "EXPRESSION" ALL, example "amount > 0", default "" "all rows"
+            }
+            declaration {
                 /// Normalise the texts of persons, groups and items before comparing them: nfc (compose characters),
                 /// trim (remove blanks at both ends), casefold (ignore case), or several.
                 NormaliseIds normalise_ids: Vec<Normalisation>, Events "nfc,trim,casefold" ALL,
@@ -78,6 +83,16 @@ macro_rules! parameter_rows {
             declaration {
                 /// Policy for events with a missing cell in the time, person, value or key column.
                 Missing missing: Refusable, Events "" ALL, example "skip", default "refuse" ""
+            }
+            files {
+                /// Policy for rows that cannot be read: because of the time, the value or a cell of the `where`
+                /// expression, or because a CSV record has too few or too many cells.
+                BadRows bad_rows: BadRows, Events "" RELEASE_FILES, example "side-file", default "refuse" ""
+            }
+            files {
+                /// CSV file for the original rows that cannot be read, which are NOT PRIVATE. With `continue`, each run
+                /// that finds some writes a separate file, with a number before the extension.
+                BadFile bad_file: PathBuf, Events "FILE" RELEASE_FILES, example "bad.csv"
             }
             declaration {
                 /// Policy for events outside the horizon.
@@ -187,6 +202,19 @@ macro_rules! parameter_rows {
             declaration {
                 /// Distance between neighbouring values, such as 0.01; finer values are rounded.
                 Grid grid: Decimal<Grid>, Values "G" ALL, example "0.01", default "1" ""
+            }
+            declaration {
+                /// Decimal mark of numbers in texts.
+                DecimalMark decimal_mark: DecimalMark, Values "" EVENT_READERS, example ",", default "." ""
+            }
+            declaration {
+                /// Separator of thousands of numbers in texts.
+                Thousands thousands: Thousands, Values "" EVENT_READERS, example ",", default "" "none"
+            }
+            declaration {
+                /// Signs before or after a number in a text, which are ignored, such as $, EUR or %. A number with % is
+                /// counted in percent: 12.5 % is 12.5.
+                NumberAffixes number_affixes: Vec<String>, Values "SIGN" EVENT_READERS, example "$,EUR"
             }
             declaration {
                 /// Measure to release at the end of every step, under one budget with the others: count, sum, mean,

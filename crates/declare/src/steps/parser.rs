@@ -91,7 +91,7 @@ impl TimeParser {
         match read {
             Ok(time) => Ok(Some(time)),
             Err(TimeError::Missing) => Ok(None),
-            Err(problem) => Err(event.bad_cell(role, problem.sentence())),
+            Err(problem) => Err(event.bad_cell(role, problem.sentence()).as_bad_row()),
         }
     }
 
@@ -112,7 +112,7 @@ impl TimeParser {
     pub fn read(&mut self, field: Field<'_>) -> Result<ReadTime, TimeError> {
         match field {
             Field::Missing => Err(TimeError::Missing),
-            Field::Text(text) | Field::Decimal(text) => self.read_text(text),
+            Field::Text(text) | Field::Number(text) | Field::Decimal(text) => self.read_text(text),
             Field::Instant(micros) => Ok(ReadTime::exact(Instant::from_micros(micros))),
             Field::Civil(micros) => Ok(ReadTime::exact(self.clock.instant(micros))),
             Field::Date(days) => Ok(self.local(i64::from(days), Precision::Day)),
@@ -233,7 +233,7 @@ impl TimeParser {
     /// The instant in a cell if its number counts another unit; `None` for other cells.
     pub fn in_unit(&self, field: Field<'_>, unit: EpochUnit) -> Option<Instant> {
         let micros = match field {
-            Field::Text(text) | Field::Decimal(text) => unit.micros_of_text(text.trim_ascii()),
+            Field::Text(text) | Field::Number(text) | Field::Decimal(text) => unit.micros_of_text(text.trim_ascii()),
             Field::Integer(count) => unit.micros_of_count(count),
             Field::Float(count) | Field::Short { value: count, .. } => unit.micros_of_float(count),
             _ => return None,
@@ -258,7 +258,9 @@ impl TimeParser {
         }
         let day = self.day_of(date)?;
         *role = ColumnRole::TimeOfDay;
-        let (Field::Text(text) | Field::Decimal(text)) = clock else { return Err(TimeError::NotAClock) };
+        let (Field::Text(text) | Field::Number(text) | Field::Decimal(text)) = clock else {
+            return Err(TimeError::NotAClock);
+        };
         let clock = civil::parse_clock(text.trim_ascii()).map_err(|problem| match problem {
             TimeError::Unrecognised => TimeError::NotAClock,
             other => other,
@@ -286,7 +288,7 @@ impl TimeParser {
                 PatternTime::Civil(time, zones) if zones.is_empty() => at_midnight(civil_micros(time)),
                 _ => Err(TimeError::NotADateAlone),
             },
-            (Field::Text(text) | Field::Decimal(text), _) => {
+            (Field::Text(text) | Field::Number(text) | Field::Decimal(text), _) => {
                 let text = text.trim_ascii();
                 match civil::parse(text) {
                     Ok(civil) if civil.offset.is_none() => at_midnight(civil.micros()),

@@ -96,6 +96,9 @@ impl Report {
             Some(_) => writeln!(out, "| late events | written to a separate file, and not counted |")?,
             None => {}
         }
+        if policy("bad-rows").is_some() {
+            writeln!(out, "| rows that cannot be read | written to a separate file, and not counted |")?;
+        }
         if policy("date-only").is_some() {
             writeln!(out, "| dates without a time of day | counted at midnight |")?;
         }
@@ -110,6 +113,9 @@ impl Report {
         let of =
             h.steps.map_or_else(|| format!("{rows} of a stream without end"), |steps| format!("of {steps} {rows}"));
         writeln!(out, "| released | {}, {} {of} |", self.quantity, h.released_steps)?;
+        if let Some(filter) = &self.filter {
+            writeln!(out, "| counted | only rows where {} |", plain(filter))?;
+        }
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
             let all = if f.streams_of_a_unit == streams {

@@ -146,7 +146,17 @@ impl<S: LabelAssigner> Placer<S> {
         self.steps.seen().check(&self.stream)
     }
 
-    /// Reads an event; `None` for one that the stream skips.
+    /// Whether the filter left out every row that this placer and its clones have read.
+    pub(super) fn is_all_left_out(&self) -> bool {
+        self.steps.seen().is_all_left_out()
+    }
+
+    /// Records that a row of the input could not be read, and was set aside.
+    pub(super) fn note_unreadable(&self) {
+        self.steps.seen().note_unreadable();
+    }
+
+    /// Reads an event; `None` for one that the stream skips, or that its filter leaves out.
     ///
     /// # Errors
     /// If a cell cannot be read, or if the event fits no step, group or bounds and the stream refuses such events. The
@@ -159,6 +169,12 @@ impl<S: LabelAssigner> Placer<S> {
     /// Like [`place`](Self::place), with the time of the event.
     #[inline]
     pub fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
+        if let Some(filter) = &self.stream.filter
+            && !filter.keeps(event, self.stream.ids, &self.stream.numbers)?
+        {
+            self.steps.seen().note_left_out();
+            return Ok(None);
+        }
         let Some((instant, step)) = self.steps.find(&self.stream, event)? else { return Ok(None) };
         let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
         let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else {
@@ -213,16 +229,19 @@ fn value(stream: &Stream, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> 
     let (lower, upper) = stream.values.bounds();
     let clamps = stream.out_of_bounds == OutOfBounds::Clamp;
     let cell = event.value();
-    let value = match cell.multiple_of(grid) {
+    let value = match stream.numbers.multiple_of(cell, grid) {
         Ok(Some(value)) => value,
         Ok(None) => {
             return skip_or(stream.missing, || no_value(event));
         }
         Err(DecimalError::Overflow) if clamps => {
-            let negative = cell.to_string().trim_start().starts_with('-');
-            if negative { i64::MIN } else { i64::MAX }
+            if stream.numbers.is_negative(cell) {
+                i64::MIN
+            } else {
+                i64::MAX
+            }
         }
-        Err(problem) => return Err(event.bad_cell(ColumnRole::Value, problem.to_string()).into()),
+        Err(problem) => return Err(stream.numbers.refusal(event, ColumnRole::Value, cell, problem).into()),
     };
     if !clamps && !(lower..=upper).contains(&value) {
         let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));

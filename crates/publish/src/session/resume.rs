@@ -37,7 +37,7 @@ pub struct Leg {
     pub groups: Option<GroupTable>,
 }
 
-/// A late event, whose step was already closed, in its original form and **not private**.
+/// A late event, whose step was already closed, in the columns that the stream uses, and **not private**.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateEvent {
     /// Its texts in the [order of the columns](evertally_declare::event::Columns::in_order). Missing ones are empty.
@@ -45,7 +45,7 @@ pub struct LateEvent {
 }
 
 impl LateEvent {
-    /// The original form of an event.
+    /// The cells of an event.
     pub fn new(event: &Event<'_>) -> Self {
         let mut texts = vec![event.time().to_string()];
         texts.extend(event.time_of_day().map(|clock| clock.to_string()));

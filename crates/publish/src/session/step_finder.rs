@@ -33,6 +33,8 @@ pub(super) struct StepFinder {
 pub(super) struct TimesSeen {
     any_inside: AtomicBool,
     any_missing: AtomicBool,
+    any_unreadable: AtomicBool,
+    any_left_out: AtomicBool,
     /// The first and the last time outside the horizon, in microseconds; crossed without one.
     first: AtomicI64,
     last: AtomicI64,
@@ -40,8 +42,14 @@ pub(super) struct TimesSeen {
 
 impl Default for TimesSeen {
     fn default() -> Self {
-        let (any_inside, any_missing) = Default::default();
-        Self { any_inside, any_missing, first: AtomicI64::new(i64::MAX), last: AtomicI64::new(i64::MIN) }
+        Self {
+            any_inside: AtomicBool::new(false),
+            any_missing: AtomicBool::new(false),
+            any_unreadable: AtomicBool::new(false),
+            any_left_out: AtomicBool::new(false),
+            first: AtomicI64::new(i64::MAX),
+            last: AtomicI64::new(i64::MIN),
+        }
     }
 }
 
@@ -51,6 +59,24 @@ impl TimesSeen {
         if !flag.load(Ordering::Relaxed) {
             flag.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Records that a row could not be read.
+    pub(super) fn note_unreadable(&self) {
+        Self::note(&self.any_unreadable);
+    }
+
+    /// Records that the filter left out a row.
+    pub(super) fn note_left_out(&self) {
+        Self::note(&self.any_left_out);
+    }
+
+    /// Whether the filter left out every row.
+    pub(super) fn is_all_left_out(&self) -> bool {
+        let any = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let others = [&self.any_inside, &self.any_missing, &self.any_unreadable];
+        let is_any_outside = self.first.load(Ordering::Relaxed) <= self.last.load(Ordering::Relaxed);
+        any(&self.any_left_out) && !others.into_iter().any(any) && !is_any_outside
     }
 
     fn note_outside(&self, instant: Instant) {
@@ -73,10 +99,12 @@ impl TimesSeen {
         }
         let calendar = &stream.calendar;
         let (first, last) = (self.first.load(Ordering::Relaxed), self.last.load(Ordering::Relaxed));
-        let found = match (first <= last, self.any_missing.load(Ordering::Relaxed)) {
-            (false, false) => return Ok(()),
-            (false, true) => "none of them has a time".to_owned(),
-            (true, _) => {
+        let [missing, unreadable] = [&self.any_missing, &self.any_unreadable].map(|any| any.load(Ordering::Relaxed));
+        let found = match (first <= last, missing, unreadable) {
+            (false, false, false) => return Ok(()),
+            (false, false, true) => "none of them can be read".to_owned(),
+            (false, true, _) => "none of them has a time".to_owned(),
+            (true, ..) => {
                 let [first, last] = [first, last].map(|micros| as_read(calendar, Instant::from_micros(micros)));
                 if first == last { format!("all are at {first}") } else { format!("they are from {first} to {last}") }
             }

@@ -7,7 +7,7 @@ use evertally::plan::PlanRequest;
 use evertally::privacy::contribution::{EventOrder, Pseudonyms};
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
 use evertally_declare::error::Place;
-use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position};
+use evertally_declare::event::{Cells, ColumnLayout, Columns, Field, Position, WholeRow};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::policy::{Late, OutOfBounds, Outside, Refusable, SortLimit};
 use evertally_declare::records::Records;
@@ -35,6 +35,11 @@ impl Cells for RowCells {
     fn cell(&self, slot: usize) -> Field<'_> {
         self.0[slot]
     }
+
+    fn whole(&self) -> WholeRow {
+        let cells = columns().in_order().cloned().zip(self.0.iter().map(ToString::to_string)).collect();
+        WholeRow { cells, text: String::new() }
+    }
 }
 
 pub(super) fn columns() -> Columns {
@@ -45,6 +50,7 @@ pub(super) fn columns() -> Columns {
         labels: vec!["group".into()],
         person: named("person"),
         value: named("value"),
+        filter: Vec::new(),
     }
 }
 
@@ -82,6 +88,8 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         outside: Outside::Refuse,
         unknown_group: Refusable::Refuse,
         missing_text: Vec::new(),
+        numbers: Default::default(),
+        filter: None,
         closing: Closing::Through,
         labels: Labels::None,
         request: plan.request().clone(),

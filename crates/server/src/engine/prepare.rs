@@ -255,10 +255,11 @@ pub(super) fn each_event(
 /// About the number of bytes of an event's cells when written as text: a few bytes of a binary format can stand for any
 /// number.
 fn bytes_of(event: &Event<'_>) -> u64 {
-    let cells = event.labels().chain([event.time(), event.person(), event.value()]).chain(event.time_of_day());
+    let own = [event.time(), event.person(), event.value()];
+    let cells = event.labels().chain(event.filter_cells()).chain(own).chain(event.time_of_day());
     let bytes = |cell| match cell {
         Field::Missing => 1,
-        Field::Text(text) => text.len() as u64 + 1,
+        Field::Text(text) | Field::Number(text) => text.len() as u64 + 1,
         _ => 8,
     };
     cells.map(bytes).sum()

@@ -98,8 +98,14 @@ pub(super) fn prepare(
         return Err(usage(format!("step {last} has not ended: it ends at {end}, by the clock of the service")).into());
     }
     let labels = info.stream.columns.labels.clone();
-    let columns =
-        Columns { time: STEP.to_owned(), time_of_day: None, labels, person: None, value: Some(SUM.to_owned()) };
+    let columns = Columns {
+        time: STEP.to_owned(),
+        time_of_day: None,
+        labels,
+        person: None,
+        value: Some(SUM.to_owned()),
+        filter: Vec::new(),
+    };
     let bytes = Digested::new(bytes, &info.digest_key);
     let (groups, mut placer) = (info.groups(), info.placer());
     let (mut rows, mut problems, mut more) = (0, Vec::new(), 0);

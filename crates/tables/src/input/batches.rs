@@ -8,6 +8,7 @@ use arrow_array::{
     Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
     StringViewArray,
 };
+use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
 
@@ -15,7 +16,7 @@ use super::header;
 use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::pass::{BATCH_ROWS, Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable};
-use evertally_declare::event::{Cells, Field};
+use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::words::quoted;
 
 /// The name of a table in memory, in messages.
@@ -94,7 +95,7 @@ impl RowBatch {
         let columns = BatchColumns::new(&self.batch, pass.layout.names(), file).map_err(PipelineError::from)?;
         let has_long_cells = columns.0.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
-            let cells = BatchRow { columns: &columns.0, index, missing: pass.missing };
+            let cells = BatchRow { batch: &self.batch, columns: &columns.0, index, missing: pass.missing };
             let place = Place::Row(self.before + index as u64 + 1);
             if has_long_cells {
                 refuse_long_cells(file, place, pass.layout, &cells).map_err(PipelineError::from)?;
@@ -306,6 +307,7 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
 
 /// One row of a batch.
 struct BatchRow<'r> {
+    batch: &'r RecordBatch,
     columns: &'r [Column],
     index: usize,
     missing: &'r [String],
@@ -315,6 +317,25 @@ impl Cells for BatchRow<'_> {
     #[inline]
     fn cell(&self, slot: usize) -> Field<'_> {
         self.columns[slot].field(self.index, self.missing)
+    }
+
+    fn whole(&self) -> WholeRow {
+        let schema = self.batch.schema_ref();
+        let texts = self.batch.columns().iter().map(|column| shown_cell(column, self.index));
+        let cells: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).zip(texts).collect();
+        // Texts and strings are JSON, so that neither can fail.
+        let json = |text: &String| serde_json::to_string(text).unwrap_or_default();
+        let pairs: Vec<String> = cells.iter().map(|(name, text)| format!("{}: {}", json(name), json(text))).collect();
+        let text = format!("{{{}}}", pairs.join(", "));
+        WholeRow { cells, text }
+    }
+}
+
+/// A cell of any column as text; as its bytes or parts if it has no cell type.
+fn shown_cell(column: &ArrayRef, index: usize) -> String {
+    match Column::new(&column.slice(index, 1)) {
+        Ok(column) => column.field(0, &[]).to_string(),
+        Err(_) => array_value_to_string(column, index).unwrap_or_default(),
     }
 }
 

@@ -10,17 +10,17 @@ use super::header;
 use super::limits::{MAX_CELL_BYTES, MOST_COLUMNS, mebibytes, refuse_long_cells};
 use super::pass::{Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
-use evertally_declare::event::{Cells, Field};
+use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::problem::Sentence;
 
 /// The header of a file.
 pub(super) struct CsvFile {
     name: String,
     delimiter: u8,
+    /// The names of all columns.
+    columns: Vec<String>,
     /// The positions of the wanted columns.
     slots: Vec<usize>,
-    /// The number of columns in the header.
-    width: usize,
 }
 
 /// Buffers for one record.
@@ -76,7 +76,8 @@ impl CsvFile {
             return Err(InputError::in_file(name, problem).into());
         }
         let slots = header::locate(name, wanted, &names)?;
-        Ok(Some(CsvFile { name: name.to_owned(), delimiter, slots, width: names.len() }))
+        let columns = names.into_iter().map(str::to_owned).collect();
+        Ok(Some(CsvFile { name: name.to_owned(), delimiter, columns, slots }))
     }
 
     /// The error for a file without a header.
@@ -175,10 +176,10 @@ impl CsvFile {
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
         let fields = &cut.fields[..];
-        if fields.len() != self.width {
-            return Err(PipelineError::from(ragged(&self.name, line, cut.count(), self.width)).into());
+        let row = CsvRow { file: self, text, fields, missing: pass.missing };
+        if fields.len() != self.columns.len() {
+            return pass.refuse(ragged(&self.name, line, cut.count(), self.columns.len()), || row.record());
         }
-        let row = CsvRow { text, fields, slots: &self.slots, missing: pass.missing };
         if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES {
             refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(PipelineError::from)?;
         }
@@ -198,16 +199,42 @@ fn ragged(file: &str, line: u64, found: usize, width: usize) -> InputError {
 
 /// One row: ranges into a text.
 struct CsvRow<'r> {
+    file: &'r CsvFile,
     text: &'r str,
     fields: &'r [(u32, u32)],
-    slots: &'r [usize],
     missing: &'r [String],
+}
+
+impl CsvRow<'_> {
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|field| &self.text[range(field)])
+    }
+
+    /// The record, with quotes where they are needed.
+    fn record(&self) -> String {
+        let mut record = String::new();
+        for (place, text) in self.texts().enumerate() {
+            if place > 0 {
+                record.push(char::from(self.file.delimiter));
+            }
+            match text.bytes().any(|byte| byte == self.file.delimiter || b"\"\r\n".contains(&byte)) {
+                true => record.extend(["\"", &text.replace('"', "\"\""), "\""]),
+                false => record.push_str(text),
+            }
+        }
+        record
+    }
 }
 
 impl Cells for CsvRow<'_> {
     #[inline]
     fn cell(&self, slot: usize) -> Field<'_> {
-        text_field(&self.text[range(&self.fields[self.slots[slot]])], self.missing)
+        text_field(&self.text[range(&self.fields[self.file.slots[slot]])], self.missing)
+    }
+
+    fn whole(&self) -> WholeRow {
+        let cells = self.file.columns.iter().cloned().zip(self.texts().map(str::to_owned)).collect();
+        WholeRow { cells, text: self.record() }
     }
 }
 

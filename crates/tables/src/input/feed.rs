@@ -23,11 +23,12 @@ use evertally_publish::session::{
     Accumulator, Batch, ItemCounts, KeyCounts, LabelAssigner, Placer, PushResult, RunningSums, Session,
 };
 
+use super::bad_rows::{BadRow, SetAside};
 use super::csv::RecordBuffers;
 use super::json::Findings;
 use super::pass::Pass;
 use super::pieces::{InputPieces, Piece};
-use super::{Events, Summary};
+use super::{BadRowSink, Events, Summary};
 
 /// The interval at which the caller's thread checks the cancellation flag.
 const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -38,6 +39,8 @@ struct WorkItem<L> {
     batch: Batch<L>,
     findings: Findings,
     rows: u64,
+    /// The rows that cannot be read, if they are set aside.
+    bad_rows: Vec<BadRow>,
     /// An error after the rows of the batch.
     error: Option<PipelineError>,
     /// No parcels follow.
@@ -47,7 +50,7 @@ struct WorkItem<L> {
 impl<L> Default for WorkItem<L> {
     fn default() -> Self {
         let (piece, batch, findings) = (Piece::default(), Batch::new(), Findings::default());
-        WorkItem { piece, batch, findings, rows: 0, error: None, is_last: false }
+        WorkItem { piece, batch, findings, rows: 0, bad_rows: Vec::new(), error: None, is_last: false }
     }
 }
 
@@ -112,16 +115,17 @@ impl Events<'_> {
         session: &mut Session<T>,
         due: &mut dyn FnMut(&mut Session<T>) -> Result<()>,
     ) -> Result<Summary> {
-        let Events { layout, cancelled, mut pieces, .. } = self;
+        let Events { layout, cancelled, mut pieces, bad_rows, .. } = self;
         let (missing, progress) = (&pieces.options.missing[..], pieces.progress);
         let stopped = AtomicBool::new(false);
         let threads = pieces.options.thread_count();
         let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: RecordBuffers::default() };
         let placer = session.placer();
-        let mut taker =
-            Collector { session, due, rows: rows(cancelled), findings: Findings::default(), read: Summary::default() };
+        let sets_aside = bad_rows.is_some();
+        let (findings, read) = Default::default();
+        let mut taker = Collector { session, due, rows: rows(cancelled), findings, read, bad_rows };
         if threads == 1 {
-            let mut worker = PlacingWorker { placer, rows: rows(cancelled) };
+            let mut worker = PlacingWorker::new(placer, rows(cancelled), sets_aside);
             let mut parcel = WorkItem::default();
             while !parcel.is_last {
                 parcel.fill(&mut pieces);
@@ -130,7 +134,7 @@ impl Events<'_> {
             }
         } else {
             let pieces = InputPieces { stopped: &stopped, ..pieces };
-            let workers = (0..threads).map(|_| PlacingWorker { placer: placer.clone(), rows: rows(&stopped) });
+            let workers = (0..threads).map(|_| PlacingWorker::new(placer.clone(), rows(&stopped), sets_aside));
             let room = MemoryLimit::new(pieces.options.memory / 2);
             in_threads(pieces, workers, &stopped, &room, &mut |parcel| taker.take(parcel), cancelled)?;
         }
@@ -275,9 +279,14 @@ struct RowsOf<'r> {
 
 impl RowsOf<'_> {
     /// Calls `visit` for every row, and counts them.
-    fn visit(&mut self, piece: &Piece, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>) -> (Result<Findings>, u64) {
+    fn visit(
+        &mut self,
+        piece: &Piece,
+        aside: Option<&SetAside>,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
+    ) -> (Result<Findings>, u64) {
         let Self { layout, missing, stopped, cut } = self;
-        let mut pass = Pass { layout, missing, cancelled: stopped, visit, rows: 0 };
+        let mut pass = Pass { layout, missing, cancelled: stopped, visit, rows: 0, aside };
         (piece.visit(cut, &mut pass), pass.rows)
     }
 }
@@ -286,25 +295,35 @@ impl RowsOf<'_> {
 struct PlacingWorker<'w, S> {
     placer: Placer<S>,
     rows: RowsOf<'w>,
+    /// The rows of a piece that cannot be read; `None` if they are errors.
+    aside: Option<SetAside>,
 }
 
-impl<S: LabelAssigner> PlacingWorker<'_, S> {
+impl<'w, S: LabelAssigner> PlacingWorker<'w, S> {
+    fn new(placer: Placer<S>, rows: RowsOf<'w>, sets_aside: bool) -> Self {
+        Self { placer, rows, aside: sets_aside.then(SetAside::default) }
+    }
+
     /// Places the events of a parcel; the mark of each is its number in the piece, from 0.
     fn place(&mut self, parcel: &mut WorkItem<S::Label>) {
-        let WorkItem { piece, batch, findings, rows, error, is_last } = parcel;
+        let WorkItem { piece, batch, findings, rows, bad_rows, error, is_last } = parcel;
         batch.clear();
         (*findings, *rows) = (Findings::default(), 0);
         if *is_last {
             return;
         }
-        let (mut mark, placer) = (0, &mut self.placer);
-        let (found, visited) = self.rows.visit(piece, &mut |event| {
-            if let Some(placed) = placer.place(event)? {
-                batch.push(mark, placed);
+        let (mut mark, Self { placer, rows: reading, aside }) = (0, self);
+        let (found, visited) = reading.visit(piece, aside.as_ref(), &mut |event| {
+            match (placer.place(event), aside.as_ref()) {
+                (Ok(Some(placed)), _) => batch.push(mark, placed),
+                (Ok(None), _) => {}
+                (Err(error), Some(aside)) => aside.push_event(event, error)?,
+                (Err(error), None) => return Err(error),
             }
             mark += 1; // fits: a piece has fewer than 2³² bytes
             Ok(())
         });
+        *bad_rows = aside.as_ref().map_or(Vec::new(), SetAside::take);
         *rows = visited;
         match found {
             Ok(found) => *findings = found,
@@ -314,15 +333,17 @@ impl<S: LabelAssigner> PlacingWorker<'_, S> {
 }
 
 /// Feeds parcels into a session, in order.
-struct Collector<'t, T: Accumulator> {
+struct Collector<'t, 'b, T: Accumulator> {
     session: &'t mut Session<T>,
     due: &'t mut dyn FnMut(&mut Session<T>) -> Result<()>,
     rows: RowsOf<'t>,
     findings: Findings,
     read: Summary,
+    /// Takes the rows that cannot be read; `None` if they are errors.
+    bad_rows: Option<BadRowSink<'b>>,
 }
 
-impl<T: Accumulator> Collector<'_, T> {
+impl<T: Accumulator> Collector<'_, '_, T> {
     fn take(&mut self, parcel: &mut WorkItem<T::Label>) -> Result<()> {
         loop {
             match self.session.push_placed(&mut parcel.batch)? {
@@ -337,6 +358,11 @@ impl<T: Accumulator> Collector<'_, T> {
         if let Some(error) = parcel.error.take() {
             return Err(error);
         }
+        for bad in parcel.bad_rows.drain(..) {
+            self.session.note_unreadable();
+            let sink = self.bad_rows.as_mut().expect("rows are set aside only for a sink");
+            sink(bad)?;
+        }
         self.read.rows += parcel.rows;
         let found = std::mem::take(&mut parcel.findings);
         if !parcel.is_last {
@@ -350,9 +376,14 @@ impl<T: Accumulator> Collector<'_, T> {
     fn push_rest(&mut self, parcel: &mut WorkItem<T::Label>, mark: u32) -> Result<()> {
         parcel.batch.clear();
         let (mut at, session, due) = (0, &mut *self.session, &mut *self.due);
-        let (visited, _) = self.rows.visit(&parcel.piece, &mut |event| {
+        // A worker has set these rows aside already.
+        let again = self.bad_rows.is_some().then(SetAside::default);
+        let (visited, _) = self.rows.visit(&parcel.piece, again.as_ref(), &mut |event| {
             if at >= mark {
-                session.push(event)?;
+                match session.push(event) {
+                    Err(error) if again.is_some() && error.is_bad_row() => {}
+                    pushed => pushed?,
+                }
                 if session.is_due() {
                     due(session)?;
                 }

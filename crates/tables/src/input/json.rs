@@ -1,5 +1,7 @@
 //! JSON lines: one object per line. Only the wanted keys are parsed.
 
+mod whole;
+
 use std::fmt;
 use std::ops::Range;
 
@@ -11,7 +13,7 @@ use super::header;
 use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
 use super::pass::{Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
-use evertally_declare::event::{Cells, Field};
+use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::format::Format;
 use evertally_declare::words::quoted;
 
@@ -78,7 +80,12 @@ impl JsonFile {
             if !line.trim_ascii().is_empty() {
                 let line = std::str::from_utf8(line)
                     .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                object.parse(line).map_err(|fault| PipelineError::from(fault.into_error(&self.name, number)))?;
+                if let Err(fault) = object.parse(line) {
+                    pass.refuse(fault.into_error(&self.name, number), || line.to_owned())?;
+                    rest = &rest[len..];
+                    number += 1;
+                    continue;
+                }
                 let row = JsonRow { line, object: &object, missing: pass.missing };
                 if line.len() > MAX_CELL_BYTES {
                     refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row)
@@ -122,8 +129,17 @@ impl Cells for JsonRow<'_> {
         match &self.object.slots[slot] {
             ValueLocation::Absent | ValueLocation::Null => Field::Missing,
             ValueLocation::Text(range) => text_field(&self.line[range.clone()], self.missing),
+            ValueLocation::Number(range) => match text_field(&self.line[range.clone()], self.missing) {
+                Field::Text(number) => Field::Number(number),
+                other => other,
+            },
             ValueLocation::Unescaped => text_field(&self.object.unescaped[slot], self.missing),
         }
+    }
+
+    fn whole(&self) -> WholeRow {
+        let cells = whole::cells_of(self.line);
+        WholeRow { cells, text: self.line.to_owned() }
     }
 }
 
@@ -132,8 +148,10 @@ impl Cells for JsonRow<'_> {
 enum ValueLocation {
     Absent,
     Null,
-    /// A range of the line: a string without escapes, or a number, true or false as written.
+    /// A range of the line: a string without escapes, or true or false.
     Text(Range<usize>),
+    /// A range of the line: a number as written.
+    Number(Range<usize>),
     /// In [`Object::unescaped`].
     Unescaped,
 }
@@ -209,7 +227,8 @@ impl<'n> Object<'n> {
                 ValueLocation::Unescaped
             }
             b'"' => ValueLocation::Text(start + 1..start + text.len() - 1),
-            _ => ValueLocation::Text(start..start + text.len()),
+            b't' | b'f' => ValueLocation::Text(start..start + text.len()),
+            _ => ValueLocation::Number(start..start + text.len()),
         };
         Ok(())
     }

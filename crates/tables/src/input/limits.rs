@@ -30,7 +30,7 @@ pub(super) fn refuse_long_cells(
     cells: &dyn Cells,
 ) -> Result<(), InputError> {
     for (slot, name) in layout.names().iter().enumerate() {
-        if let Field::Text(text) = cells.cell(slot)
+        if let Field::Text(text) | Field::Number(text) = cells.cell(slot)
             && text.len() > MAX_CELL_BYTES
         {
             let problem = format!(

@@ -20,6 +20,8 @@ pub struct ReadOptions {
     pub delimiter: u8,
     /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.
     pub missing: Vec<String>,
+    /// Whether rows are read with the columns that are not used, so that they can be written to a side file.
+    pub whole_rows: bool,
     /// The number of threads that read cells. If `None`, the number of cores, at most 16. Changes no result.
     pub threads: Option<NonZero<usize>>,
     /// The approximate memory for reading, in bytes: input that needs more is refused before it is expanded. The
@@ -36,6 +38,7 @@ impl Default for ReadOptions {
             format: None,
             delimiter: b',',
             missing: Vec::new(),
+            whole_rows: false,
             threads: None,
             memory: DEFAULT_MEMORY,
             block_bytes: BLOCK_BYTES,

@@ -27,6 +27,7 @@ use parquet::column::page::PageIterator;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
+use parquet::schema::types::Type;
 
 use super::batches::{EXTENSION, MAX_FIXED_BYTES, RowBatch, UUID, is_text, unreadable_type};
 use super::options::ReadOptions;
@@ -72,7 +73,12 @@ impl ParquetRows {
         let opened = guarded(file, || read_footer(source.file, options.memory))?;
         let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;
         let present: Vec<&str> = schema.iter().map(|f| f.name().as_str()).collect();
-        let columns: BTreeSet<usize> = header::locate(file, wanted, &present)?.into_iter().collect();
+        let mut columns: BTreeSet<usize> = header::locate(file, wanted, &present)?.into_iter().collect();
+        if options.whole_rows {
+            let roots = source.metadata.file_metadata().schema_descr().root_schema().get_fields().iter();
+            let plain = schema.iter().zip(roots).map(|(field, root)| is_plain(root) && is_readable(kind_of(field)));
+            columns.extend(plain.enumerate().filter_map(|(place, is_plain)| is_plain.then_some(place)));
+        }
         let views = views(file, &source.metadata, &schema, &columns)?;
         let descriptor = source.metadata.file_metadata().schema_descr();
         let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
@@ -322,13 +328,8 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
     let mut unchecked = Vec::new();
     for (index, place) in columns.iter().enumerate() {
         let (field, root) = (&schema[*place], &descriptor.root_schema().get_fields()[*place]);
-        let mut kind = field.data_type();
-        while let DataType::Dictionary(_, values) = kind {
-            kind = values;
-        }
-        let info = root.get_basic_info();
-        let is_nested = !root.is_primitive() || info.has_repetition() && info.repetition() == Repetition::REPEATED;
-        if is_nested || !is_readable(kind) {
+        let (kind, info) = (kind_of(field), root.get_basic_info());
+        if !is_plain(root) || !is_readable(kind) {
             return Err(InputError::in_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
         }
         let kind = match is_text(kind) {
@@ -354,6 +355,21 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
     let is_wanted = |leaf: &usize| columns.contains(&descriptor.get_column_root_idx(*leaf));
     let leaves = (0..descriptor.num_columns()).filter(is_wanted).collect();
     Ok(ColumnViews { fields: fields.into(), leaves, unchecked })
+}
+
+/// The type of a column's values.
+fn kind_of(field: &Field) -> &DataType {
+    let mut kind = field.data_type();
+    while let DataType::Dictionary(_, values) = kind {
+        kind = values;
+    }
+    kind
+}
+
+/// Whether a column has one value in each row.
+fn is_plain(root: &Type) -> bool {
+    let info = root.get_basic_info();
+    root.is_primitive() && !(info.has_repetition() && info.repetition() == Repetition::REPEATED)
 }
 
 /// Whether a type can be read as cells.

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use evertally_declare::error::{PipelineError, Place, Result, refuse_if};
+use super::bad_rows::SetAside;
+use evertally_declare::error::{InputError, PipelineError, Place, Result, refuse_if};
 use evertally_declare::event::{Cells, ColumnLayout, Event, Field, Position};
 
 /// Rows passed on at once.
@@ -18,9 +19,21 @@ pub(super) struct Pass<'p, E> {
     pub(super) cancelled: &'p AtomicBool,
     pub(super) visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     pub(super) rows: u64,
+    /// Where rows go that cannot be read; `None` if they are errors.
+    pub(super) aside: Option<&'p SetAside>,
 }
 
 impl<E: From<PipelineError>> Pass<'_, E> {
+    /// A row that cannot be read, while the rows around it can: an error, unless such rows are set aside.
+    #[cold]
+    pub(super) fn refuse(&self, error: InputError, row: impl FnOnce() -> String) -> Result<(), E> {
+        match self.aside {
+            Some(aside) => aside.push(&error, row()),
+            None => return Err(PipelineError::from(error).into()),
+        }
+        Ok(())
+    }
+
     #[inline]
     pub(super) fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> Result<(), E> {
         if self.rows.is_multiple_of(ROWS_PER_CHECK) {

@@ -24,6 +24,7 @@ impl Fixture {
             labels: vec!["airport".into(), "carrier".into()],
             person: Some("tail".into()),
             value: Some("delay".into()),
+            filter: Vec::new(),
         };
         Fixture { folder: tempfile::tempdir().unwrap(), columns, options: ReadOptions::default() }
     }
@@ -35,6 +36,7 @@ impl Fixture {
             labels: labels.iter().map(|s| s.to_string()).collect(),
             person: person.map(String::from),
             value: value.map(String::from),
+            filter: Vec::new(),
         };
         self
     }

@@ -93,9 +93,9 @@ pub(super) fn look_request(
     let may_move =
         settings.request.neighbours() == Neighbours::ReplaceOne || (settings.periods.longest().is_some() && !is_within);
     let meaning = settings.request.meaning();
-    let same =
-        ["every", "time-zone", "missing", "unknown-group", "person", "normalise-ids", "group-by", "groups", "rest"];
-    let same = same.into_iter().filter_map(|name| Some((name.to_owned(), meaning.get(name)?.clone())));
+    let who = ["person", "normalise-ids", "group-by", "groups", "rest", "where"];
+    let same = ["every", "time-zone", "missing", "unknown-group"].into_iter().chain(who);
+    let same = same.filter_map(|name| Some((name.to_owned(), meaning.get(name)?.clone())));
     let request = candidates.request(budget, may_move);
     let own = request.meaning().clone();
     request

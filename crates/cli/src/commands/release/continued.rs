@@ -11,7 +11,8 @@ use super::emit::RowEmitter;
 use super::expected::{FilePattern, Missing, full};
 use super::facts::print_json;
 use super::setup::ReleaseSetup;
-use super::{announce, confirm, summary, views, write_due};
+use super::side_files::{BadRowsFile, csv_of_rows, report_bad_rows};
+use super::{announce, confirm, note_filter, summary, views, write_due};
 use crate::failure::usage;
 use crate::stream::{Files, report_new_key};
 use anyhow::{Result, anyhow};
@@ -19,16 +20,17 @@ use evertally::noise::SecretKey;
 use evertally_declare::declaration::Parameter::Rebuild;
 use evertally_declare::declaration::Present;
 use evertally_declare::error::refuse_if;
+use evertally_declare::event::WholeRow;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::disk::RealDisk;
-use evertally_ledger::ledger::{Joined, Ledger, OpenKey, OutputBytes, Run, SeenFile, TableMark};
+use evertally_ledger::ledger::{Joined, Ledger, OpenKey, OutputBytes, Rewind, Run, SeenFile, TableMark};
 use evertally_ledger::protected::check_output;
 use evertally_publish::report::ErrorFacts;
-use evertally_publish::session::{LateEvent, Leg, RunRecord, RunningSums, Session};
-use evertally_tables::input::{Events, Fingerprints, NewFile, Sorted};
+use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
+use evertally_tables::input::{BadRowSink, Events, Fingerprints, NewFile, Sorted};
 use evertally_tables::output::{AppendTarget, RunOutputs, TableWriter, deliver, files_of};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -42,6 +44,14 @@ struct RunSegment {
     files: Vec<PathBuf>,
     /// Whether an earlier run did it already.
     is_known: bool,
+}
+
+/// The original rows that a run does not count. They are **not private**.
+struct RowsAside {
+    late: Vec<WholeRow>,
+    /// A CSV table of the rows that cannot be read.
+    bad_rows: File,
+    bad_count: u64,
 }
 
 /// Runs `evertally release --continue`.
@@ -93,7 +103,7 @@ fn unwritten(cause: impl std::fmt::Display) -> anyhow::Error {
 
 fn check(setup: &ReleaseSetup, files: &Files) -> Result<()> {
     views::check(setup)?;
-    let outputs = std::iter::once(&files.out).chain(&files.going_on.late_file);
+    let outputs = std::iter::once(&files.out).chain(&files.going_on.late_file).chain(&files.bad_file);
     Ok(outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))?)
 }
 
@@ -169,21 +179,26 @@ impl ContinuedRun<'_> {
         if target.is_behind() || !is_whole {
             emitter.recall(setup, &files_of(&RealDisk, &files.out)?)?;
         }
-        let late = self.read(&mut session, &mut emitter, &open.key, stretches)?;
+        let aside = self.read(&mut session, &mut emitter, &open.key, stretches)?;
+        let (late_count, bad_count) = (aside.late.len(), aside.bad_count);
         let rows = emitter.finish(setup, files, open, &mut publication)?;
         let mut rows = rows.into_inner().map_err(|e| e.into_error())?;
         sorted.new.iter().try_for_each(NewFile::check_unchanged)?;
         refuse_if(self.cancelled)?;
+        note_filter(&session);
         announce_files(files, &sorted, self.missing.as_ref());
         if setup.stream.last_step > self.before {
             announce(&setup.stream, files, self.before);
         }
         let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
-        self.record(open, session, &target, mark, &mut rows, &late, read)?;
+        self.record(open, session, &target, mark, &mut rows, aside, read)?;
         deliver(&RealDisk, &mut open.ledger, name).map_err(unwritten)?;
-        if let (false, Some(path)) = (late.is_empty(), &files.going_on.late_file) {
+        if let (1.., Some(path)) = (late_count, &files.going_on.late_file) {
             let path = numbered(path, open.ledger.counter());
             eprintln!("wrote late events to {}, which is NOT PRIVATE", path.display());
+        }
+        if let Some(path) = &files.bad_file {
+            report_bad_rows(bad_count, &numbered(path, open.ledger.counter()));
         }
         publication.commit().map_err(unwritten)
     }
@@ -250,15 +265,16 @@ impl ContinuedRun<'_> {
         Ok((session.that_goes_on(), stretches))
     }
 
-    /// Reads all files, segment by segment. Returns the late events of the last segment.
+    /// Reads all files, segment by segment. Returns the rows of the last segment that are set aside.
     fn read(
         &self,
         session: &mut Session<RunningSums>,
         emitter: &mut RowEmitter<BufWriter<File>>,
         key: &SecretKey,
         stretches: Vec<RunSegment>,
-    ) -> Result<Vec<LateEvent>> {
+    ) -> Result<RowsAside> {
         let mut late = Vec::new();
+        let mut bad_rows = BadRowsFile::new(BufWriter::new(tempfile::tempfile()?))?;
         for (number, RunSegment { leg, files, is_known }) in stretches.into_iter().enumerate() {
             let last_step = leg.last_step;
             let columns = leg.stream.columns.clone();
@@ -267,6 +283,12 @@ impl ContinuedRun<'_> {
             }
             let progress = self.files.progress();
             let events = Events::from_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
+            let sink: Option<BadRowSink<'_>> = match self.files.bad_file {
+                Some(_) if is_known => Some(Box::new(|_| Ok(()))),
+                Some(_) => Some(Box::new(|bad| bad_rows.push(&bad))),
+                None => None,
+            };
+            let events = events.without_bad_rows(sink);
             events.feed(session, &mut |session| write_due(session, emitter, self.cancelled))?;
             session.close_through(last_step)?;
             write_due(session, emitter, self.cancelled)?;
@@ -275,7 +297,8 @@ impl ContinuedRun<'_> {
                 late = aside;
             }
         }
-        Ok(late)
+        let (bad_rows, bad_count) = bad_rows.finish()?;
+        Ok(RowsAside { late, bad_rows: bad_rows.into_inner().map_err(|e| e.into_error())?, bad_count })
     }
 
     #[expect(clippy::too_many_arguments, reason = "everything that a run records")]
@@ -286,7 +309,7 @@ impl ContinuedRun<'_> {
         target: &AppendTarget,
         mark: Option<TableMark>,
         rows: &mut File,
-        late: &[LateEvent],
+        mut aside: RowsAside,
         files: Vec<SeenFile>,
     ) -> Result<()> {
         let (first, last) = (self.before + 1, session.step());
@@ -294,18 +317,14 @@ impl ContinuedRun<'_> {
         if let (Some(groups), Some(present)) = (&self.setup.groups, self.setup.present) {
             leaving.joined = groups.joining(present.present, open.ledger.last_published(&self.setup.stream.name));
         }
+        let counter = open.ledger.counter() + 1;
         let mut late_csv;
-        if !late.is_empty() {
-            late_csv = Cursor::new(csv_of(&self.setup.stream, late)?);
-            let path = numbered(self.files.going_on.late_file.as_deref().expect("checked"), open.ledger.counter() + 1);
-            if path.exists() {
-                return Err(usage(format!(
-                    "{}: this is the file for late events, but it already exists",
-                    path.display()
-                )));
-            }
-            let target = utf8(&std::path::absolute(path)?)?;
-            leaving.outputs.push(OutputBytes { target, behind: None, private: true, contents: &mut late_csv });
+        if let (false, Some(path)) = (aside.late.is_empty(), &self.files.going_on.late_file) {
+            late_csv = Cursor::new(csv_of_rows(&aside.late)?);
+            leaving.outputs.push(side_output(path, counter, "late events", &mut late_csv)?);
+        }
+        if let (1.., Some(path)) = (aside.bad_count, &self.files.bad_file) {
+            leaving.outputs.push(side_output(path, counter, "rows that cannot be read", &mut aside.bad_rows)?);
         }
         leaving.table = mark;
         let is_idle = first > last && leaving.files.is_empty() && leaving.joined.is_none();
@@ -370,6 +389,16 @@ fn length_and_tail(rows: &mut File) -> Result<(u64, Vec<u8>)> {
     Ok((bytes, tail))
 }
 
+/// A file of original rows that a run sets aside.
+fn side_output<'a>(path: &Path, counter: u64, what: &str, contents: &'a mut dyn Rewind) -> Result<OutputBytes<'a>> {
+    let path = numbered(path, counter);
+    if path.exists() {
+        return Err(usage(format!("{}: this is the file for {what}, but it already exists", path.display())));
+    }
+    let target = utf8(&std::path::absolute(path)?)?;
+    Ok(OutputBytes { target, behind: None, private: true, contents })
+}
+
 /// `late.csv` as `late.000012.csv`.
 fn numbered(path: &Path, number: u64) -> PathBuf {
     let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
@@ -378,12 +407,4 @@ fn numbered(path: &Path, number: u64) -> PathBuf {
 
 fn utf8(path: &Path) -> Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(|| usage(format!("{} is not UTF-8 text", path.display())))
-}
-
-fn csv_of(stream: &Stream, late: &[LateEvent]) -> Result<Vec<u8>> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(stream.columns.in_order())?;
-    late.iter().try_for_each(|event| writer.write_record(&event.texts))?;
-    writer.flush()?;
-    Ok(writer.into_inner().map_err(|e| e.into_error())?)
 }

@@ -139,7 +139,10 @@ impl<W: Write + Send> RowEmitter<W> {
             (None, None) => ReleaseKind::Sum,
         };
         let place = open.ledger.place_of(&setup.stream.name, setup.stream.last_step);
-        let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
+        let mut report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
+        if files.bad_file.is_some() {
+            report = report.with_policy("bad-rows", "side-file");
+        }
         let mut side_files = SideFiles { stream: &setup.stream, files, publication };
         side_files.write_report(&report)?;
         if let Some(leaders) = &self.leaders {

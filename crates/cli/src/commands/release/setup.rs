@@ -8,6 +8,7 @@ use evertally::noise::StreamName;
 use evertally_declare::closing;
 use evertally_declare::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_declare::groups::GroupTable;
+use evertally_declare::policy::Late;
 use evertally_declare::records::Records;
 use evertally_declare::steps::{Instant, StepCalendar};
 use evertally_declare::stream::Stream;
@@ -67,6 +68,7 @@ impl ValidatedDeclaration {
         let top = written.questions.top;
         let mut files = Files::new(written.files, settings.missing_text.clone())?;
         files.leaders = top.is_some();
+        files.reading.whole_rows = files.bad_file.is_some() || settings.late == Late::SideFile;
         let labels = settings.columns.labels.clone();
         if let Some(column) = settings.measures.column() {
             TableSpec::from_measures(labels, column)

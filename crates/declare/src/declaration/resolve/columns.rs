@@ -33,6 +33,7 @@ impl Declaration {
             labels: labels.to_vec(),
             person: self.person.clone(),
             value: self.value.clone(),
+            filter: self.r#where.as_ref().map_or(Vec::new(), |filter| filter.columns().to_vec()),
         })
     }
 }

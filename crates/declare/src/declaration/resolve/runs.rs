@@ -2,13 +2,13 @@
 //! what is declared, and on no file.
 
 use super::super::Parameter::{
-    self, All, At, AtColumn, Bounds, Candidates, Continue, DiscoverGroups, EveryQuery, Expect, Extend, Groups,
-    GroupsFile, KeyBits, KeyColumns, LateFile, Measure, Publish, Queries, Rebuild, ScaleColumn, Scales, Top, Unbounded,
-    UnsafeShowTruth, View as ViewOf, Workload,
+    self, All, At, AtColumn, BadFile, BadRows as BadRowsOf, Bounds, Candidates, Continue, DiscoverGroups, EveryQuery,
+    Expect, Extend, Groups, GroupsFile, KeyBits, KeyColumns, LateFile, Measure, Publish, Queries, Rebuild, ScaleColumn,
+    Scales, Top, Unbounded, UnsafeShowTruth, View as ViewOf, Workload,
 };
 use super::super::table::{Declaration, Written};
 use super::{Result, groups_need_columns, not_both};
-use crate::policy::Late;
+use crate::policy::{BadRows, Late};
 use crate::problem::{Problem, Sentence, SentencePart, sentence};
 use crate::view::View;
 
@@ -28,6 +28,7 @@ impl Written {
         self.check_groups_file()?;
         self.check_extended()?;
         self.check_figures()?;
+        self.check_bad_rows()?;
         let truth = self.shows_truth();
         together(&[truth, self.discovers()], ": the true counts of earlier steps are not kept")?;
         if self.questions.top.is_some_and(|top| top == 0 || self.declaration.group_by.is_none()) {
@@ -72,6 +73,24 @@ impl Written {
             (Some(_), _) if declared.group_by.is_none() => Err(Problem::new(groups_need_columns())),
             (Some(_), Some(_)) if declared.scales.is_some() => Err(not_both(&[Scales, ScaleColumn])),
             (Some(_), _) => Ok(()),
+        }
+    }
+
+    /// The file for rows that cannot be read is named if and only if it is needed, and differs from the other outputs.
+    fn check_bad_rows(&self) -> Result<()> {
+        let files = &self.files;
+        match (files.bad_rows, &files.bad_file) {
+            (Some(BadRows::SideFile), None) => {
+                Err(Problem::new(sentence![BadFile, " is needed: the file for rows that cannot be read"]))
+            }
+            (None | Some(BadRows::Refuse), Some(_)) => {
+                Err(Problem::new(sentence![BadFile, " needs ", (BadRowsOf, "side-file")]))
+            }
+            (_, Some(bad)) if files.late_file.as_ref() == Some(bad) => {
+                let one = sentence![BadFile, " and ", LateFile, " name one file; give each a name"];
+                Err(Problem::for_parameter(BadFile, one))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::session::tests::{
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
+use evertally_declare::event::WholeRow;
 use evertally_declare::policy::SortLimit;
 use evertally_declare::publication::Publication;
 use evertally_declare::records::Records;
@@ -32,7 +33,7 @@ struct Runs {
     store: MemoryStore,
     rows: Vec<String>,
     sums: Vec<Vec<i64>>,
-    late: Vec<LateEvent>,
+    late: Vec<WholeRow>,
 }
 
 impl Runs {
@@ -165,7 +166,8 @@ fn late_events_follow_the_declared_policy_which_may_change() {
     stream.late = Late::SideFile;
     runs.run(&stream, groups(), 4, &[row(2, 1, 2), row(4, 1, 0)]).unwrap();
     assert_eq!(runs.late.len(), 1);
-    assert_eq!(runs.late[0].texts[1..], ["b", "r", "1"]);
+    let texts: Vec<&str> = runs.late[0].cells.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts[1..], ["b", "r", "1"]);
     stream.late = Late::NextStep;
     // Person p has had two events; the late one and one in its own step fall into the first open step, and one is kept.
     runs.run(&stream, groups(), 6, &[row(2, 1, 0), row(5, 1, 0), row(6, 0, 0), row(6, 0, 1)]).unwrap();

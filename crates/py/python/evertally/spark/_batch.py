@@ -162,7 +162,7 @@ def _column(name: str) -> Any:
 
 def _narrowed(df: DataFrame, facts: dict[str, Any]) -> DataFrame:
     """The columns that the release uses, each once."""
-    named = [facts["time"], facts["time_of_day"], *facts["labels"], facts["person"], facts["value"]]
+    named = [facts["time"], facts["time_of_day"], *facts["labels"], facts["person"], facts["value"], *facts["filter"]]
     wanted = list(dict.fromkeys(name for name in named if name is not None))
     _tables._check_columns(wanted, df.columns)
     for name in wanted:
@@ -193,7 +193,7 @@ def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
     roles = [time, *facts["labels"], *([] if value is None else [value])]
     plain = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
     texts = [T.StringType()]
-    if facts["measured"] or len(set(roles)) < len(roles) or facts["missing_text"] or facts["time_of_day"]:
+    if facts["one_by_one"] or len(set(roles)) < len(roles) or facts["missing_text"] or facts["time_of_day"]:
         return None
     if any(name.startswith("evertally ") for name in roles):
         return None

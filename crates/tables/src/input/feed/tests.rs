@@ -10,6 +10,7 @@ use evertally::noise::{GuardedKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
+use evertally_declare::error::Place;
 use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::{Closing, Labels, Settings};
@@ -34,6 +35,7 @@ fn columns() -> Columns {
         labels: vec!["group".into()],
         person: named("person"),
         value: named("value"),
+        filter: Vec::new(),
     }
 }
 
@@ -66,6 +68,8 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         unknown_group: refusable,
         sort_buffer: SortLimit::Events(sort_buffer),
         missing_text: Vec::new(),
+        numbers: Default::default(),
+        filter: None,
         closing: Closing::Through,
         labels: Labels::None,
         request: plan.request().clone(),
@@ -83,6 +87,24 @@ type Outcome = Result<(Vec<Vec<i64>>, Summary), String>;
 
 /// Runs over files, by `feed` with these options or, without `feeds`, by pushing one event at a time.
 fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool) -> Outcome {
+    match feeds {
+        true => run_aside(stream, sources, options, None),
+        false => run_of(stream, sources, options, None),
+    }
+}
+
+/// A run in which rows that cannot be read go to a sink.
+fn run_aside(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, sink: Option<BadRowSink<'_>>) -> Outcome {
+    run_of(stream, sources, options, Some(sink))
+}
+
+/// Feeds all events in threads if there may be a sink, and pushes them one by one otherwise.
+fn run_of(
+    stream: &Stream,
+    sources: &[PathBuf],
+    options: &ReadOptions,
+    feeds: Option<Option<BadRowSink<'_>>>,
+) -> Outcome {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     let groups =
         GroupTable::from_names(vec!["group".into()], ["a", "b"].map(str::to_owned).to_vec(), None, Default::default())
@@ -96,11 +118,11 @@ fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool)
         Ok(())
     };
     let cancelled = AtomicBool::new(false);
-    let mut read = || -> Result<Summary> {
+    let read = || -> Result<Summary> {
         let mut events = Events::from_files(sources, &stream.columns, options, &(), &cancelled)?;
         let summary = match feeds {
-            true => events.feed(&mut session, &mut due)?,
-            false => {
+            Some(sink) => events.without_bad_rows(sink).feed(&mut session, &mut due)?,
+            None => {
                 while events.next_batch::<PipelineError>(&mut |event| {
                     session.push(event)?;
                     due(&mut session)
@@ -253,6 +275,49 @@ fn threads_and_blocks_change_nothing() {
         }
     }
     assert!(good > 40 && bad > 40, "{good} good and {bad} bad runs");
+}
+
+/// Rows that cannot be read are set aside in the order of the files, whatever the number of threads, and the sums are
+/// those of the other rows.
+#[test]
+fn rows_that_cannot_be_read_are_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let mut rows: Vec<[String; 4]> = rows().into_iter().filter(|row| row[0].as_str() < "2024-01-03").collect();
+    let good = rows.clone();
+    let spoilt = [40, 41, 700, 1100];
+    for at in spoilt {
+        match at {
+            40 => rows[at][3] = "x".into(),
+            700 => rows[at][0] = "never".into(),
+            _ => rows[at][2] = "\"a, b\",c".into(),
+        }
+    }
+    let kept: Vec<[String; 4]> =
+        good.iter().enumerate().filter(|(at, _)| !spoilt.contains(at)).map(|(_, row)| row.clone()).collect();
+    let (bad, clean) = (path("bad", &csv(&rows, "\n")), path("clean", &csv(&kept, "\n")));
+    let stream = stream(0, Refusable::Refuse);
+    let (wanted, _) = run(&stream, &[clean], &ReadOptions::default(), true).unwrap();
+    for (threads, block_bytes) in [(1, 100), (2, 100), (7, 1 << 18)] {
+        let options = ReadOptions { threads: NonZero::new(threads), block_bytes, ..ReadOptions::default() };
+        let mut aside = Vec::new();
+        let sink: BadRowSink<'_> = Box::new(|row| {
+            aside.push(row);
+            Ok(())
+        });
+        let (sums, _) = run_aside(&stream, std::slice::from_ref(&bad), &options, Some(sink)).unwrap();
+        assert_eq!(sums, wanted, "{threads} threads");
+        let shown: Vec<_> = aside.iter().map(|row| (row.place.unwrap(), row.column.as_deref(), &row.row)).collect();
+        let line = |at: usize| Place::Line(at as u64 + 2);
+        let text = |at: usize| rows[at].join(",");
+        let texts = spoilt.map(text);
+        let columns = [Some("value"), None, Some("time"), None];
+        assert_eq!(shown, [0, 1, 2, 3].map(|n| (line(spoilt[n]), columns[n], &texts[n])));
+    }
 }
 
 /// The first error in the order of the files is reported, and several files form one input.

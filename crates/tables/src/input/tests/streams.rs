@@ -152,6 +152,7 @@ fn ten_million_rows_pass_through_one_buffer() {
         labels: vec!["g".into()],
         person: None,
         value: Some("v".into()),
+        filter: Vec::new(),
     };
     let (layout, options, cancelled) = (ColumnLayout::new(&columns), ReadOptions::default(), AtomicBool::new(false));
     let mut sum = 0;
