@@ -38,7 +38,7 @@ pub fn last_step(
         if last == 0 {
             let end = calendar.format(calendar.end_of(1));
             return Err(Problem::new(format!("no step has ended yet: the first ends at {end}"))
-                .remedy(sentence!["run again then, or publish future steps with ", Through]));
+                .remedy("run again then"));
         }
         if last == calendar.steps() {
             let (steps, end) = (calendar.steps(), calendar.format(calendar.end()));

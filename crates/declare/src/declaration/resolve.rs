@@ -124,6 +124,7 @@ impl Declaration {
             date_only: self.date_only.unwrap_or_default(),
             missing_text: self.missing_text.clone().unwrap_or_default(),
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
+            unit_name: self.unit_name()?,
             name,
             calendar,
             published,
