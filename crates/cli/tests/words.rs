@@ -39,7 +39,7 @@ fn groups_that_joined_count_from_their_own_day() {
     }
     let run = |days: &[&str], groups: &str, through: &str, more: &[&str]| {
         let own = ["--continue", "--group-by", "hall", "--groups", groups, "--through", through, "--out", "o.csv"];
-        let run = ok(bench.run(&year(&[&own, &["--steps", "4"], days, more].concat())));
+        let run = ok(bench.run(&year(&[&own[..], &["--steps", "4"], days, more].concat())));
         (run.stderr, bench.read("o.report.md"), texts(&bench.read("o.svg")))
     };
     let (_, report, picture) = run(&["1.csv", "2.csv"], "North", "2024-01-03", &[]);
@@ -51,7 +51,10 @@ fn groups_that_joined_count_from_their_own_day() {
     run(&["4.csv"], "North,Park", "2024-01-05", &[]);
     let (_, report, picture) = run(&["5.csv"], "North,Park,South", "2024-01-06", &["--extend"]);
     assert!(report.contains("Park: counted from 3 January 2024 |"), "{report}");
-    assert!(report.contains("South: counted from 5 January 2024 |") && picture.contains("South (from 5 Jan"), "{report}");
+    assert!(
+        report.contains("South: counted from 5 January 2024 |") && picture.contains("South (from 5 Jan"),
+        "{report}"
+    );
     let facts: Value = serde_json::from_str(&bench.read("o.report.json")).unwrap();
     let joined = serde_json::json!([{"since": "3 January 2024", "groups": [["Park"]]},
                                     {"since": "5 January 2024", "groups": [["South"]]}]);
@@ -66,8 +69,21 @@ fn budgets_of_consecutive_streams_add_up_for_those_who_are_in_several() {
         for day in 1..=9 {
             bench.write(&format!("{day}.csv"), format!("time,who\n2024-01-0{day}T10:00:00Z,p\n"));
         }
-        assert_eq!(ok(bench.run(&["budget", "new", "b.json", "--name", "n", "--unit",
-            if unit.is_empty() { "event" } else { "person" }, "--rho", "5"])).code, 0);
+        assert_eq!(
+            ok(bench.run(&[
+                "budget",
+                "new",
+                "b.json",
+                "--name",
+                "n",
+                "--unit",
+                if unit.is_empty() { "event" } else { "person" },
+                "--rho",
+                "5"
+            ]))
+            .code,
+            0
+        );
         let budget = if unit.contains(&"--per") { &[][..] } else { &["--budget-file", "b.json"] };
         let mut opened = Vec::new();
         for (days, through) in [([1, 2, 3], "2024-01-04"), ([4, 5, 6], "2024-01-07"), ([7, 8, 9], "2024-01-10")] {
@@ -89,14 +105,26 @@ fn budgets_of_consecutive_streams_add_up_for_those_who_are_in_several() {
             assert_eq!(source["spent"]["rho"].as_f64(), Some(rho), "{unit:?}: {source}");
         }
         assert_eq!(report["follows"]["streams"], 3);
-        let times = format!("guarantee: {}ρ = 0.5", match rho / 0.5 { 1.0 => String::new(), n => format!("{n} × ") });
+        let times = format!(
+            "guarantee: {}ρ = 0.5",
+            match rho / 0.5 {
+                1.0 => String::new(),
+                n => format!("{n} × "),
+            }
+        );
         assert!(opened[2].contains(&times), "{times}: {}", opened[2]);
         (rho, opened.swap_remove(1), bench.read("t.report.md"))
     };
     let (rho, opened, report) = promised(&[]);
     assert_eq!(rho, 0.5);
-    assert!(opened.contains("opens stream `main #2`, under the same ρ = 0.5 (zCDP): one event is in one of"), "{opened}");
-    assert!(report.contains("errors are stated for all 3 streams together; the guarantee is that of a single"), "{report}");
+    assert!(
+        opened.contains("opens stream `main #2`, under the same ρ = 0.5 (zCDP): one event is in one of"),
+        "{opened}"
+    );
+    assert!(
+        report.contains("errors are stated for all 3 streams together; the guarantee is that of a single"),
+        "{report}"
+    );
     let (rho, opened, report) = promised(&["--person", "who", "--max-events", "1"]);
     assert_eq!(rho, 1.5);
     assert!(opened.contains("opens stream `main #2`, which spends ρ = 0.5 (zCDP) in addition"), "{opened}");
@@ -149,7 +177,10 @@ fn lines_have_words_for_names() {
     // Values of single days stand in their days, above zero.
     let (_, report, picture, _) = run("daily", &["--workload", "increments"]);
     assert!(report.contains("| released | count of events per day, 9 of 9 steps |"), "{report}");
-    assert!(picture.contains("count of events per day") && picture.contains("in the middle of their step"), "{picture}");
+    assert!(
+        picture.contains("count of events per day") && picture.contains("in the middle of their step"),
+        "{picture}"
+    );
     assert!(!picture.contains("since"), "{picture}");
 }
 
@@ -252,7 +283,7 @@ fn a_missing_file_has_one_rule() {
     };
     let run = |through: &str| {
         let own = ["--expect", "daily/%Y-%m-%d.csv", "--continue", "--steps", "9", "--through", through];
-        bench.run(&year(&[&own[..], &["--out", "t.csv", "--unbounded=false"]].concat()))
+        bench.run(&year(&[&own[..], &["--out", "t.csv"]].concat()))
     };
     // Neither without any file, nor with that of a later step.
     assert!(refusal(run("2024-01-05")).contains("2024-01-01.csv of step 1, which ends at 2024-01-02, was not read"));
@@ -281,9 +312,11 @@ fn a_missing_file_has_one_rule() {
 fn empty_steps_are_named_for_the_operator() {
     let bench = Bench::new();
     bench.write("1.csv", "time\n2024-01-01T10:00:00Z\n2024-01-04T10:00:00Z\n");
-    let run = |more: &[&str]| ok(bench.run(&year(&[&["--continue", "--steps", "30", "--out", "t.csv"], more].concat())));
+    let run =
+        |more: &[&str]| ok(bench.run(&year(&[&["--continue", "--steps", "30", "--out", "t.csv"], more].concat())));
     let message = run(&["1.csv", "--through", "2024-01-05"]).stderr;
-    let note = "nothing was counted in 2 of the closed steps (2024-01-02, 2024-01-03), and they are final; with --expect";
+    let note =
+        "nothing was counted in 2 of the closed steps (2024-01-02, 2024-01-03), and they are final; with --expect";
     assert!(message.contains("NOT PRIVATE") && message.contains(note), "{message}");
     let message = run(&["--through", "2024-01-31"]).stderr;
     assert!(message.contains("26 of the closed steps (2024-01-05, ") && message.contains(" and 19 more)"), "{message}");
@@ -305,7 +338,10 @@ fn a_group_joins_a_stream_of_full_runs_as_the_message_says() {
     ok(run(&["1.csv"], "North", "2024-01-03", &[]));
     for how in [&[][..], &["--rebuild"]] {
         let message = refusal(run(&["1.csv", "2.csv"], "North,Park", "2024-01-04", how));
-        assert!(message.contains("without the group `Park`, which can join it only in a run that reads new"), "{message}");
+        assert!(
+            message.contains("without the group `Park`, which can join it only in a run that reads new"),
+            "{message}"
+        );
         assert!(message.contains("--continue") && message.contains("--rebuild"), "{message}");
     }
     ok(run(&["1.csv"], "North", "2024-01-03", &["--rebuild"]));
@@ -328,7 +364,9 @@ fn folders_and_patterns_are_inputs() {
     };
     ok(run("files", "t.csv", &["daily/2024-01-01.csv", "daily/2024-01-02.csv", "daily/2024-01-03.csv"]));
     bench.write("c.toml", "input = \"daily/*.csv\"\n");
-    for (stream, input) in [("folder", &["daily"][..]), ("pattern", &["daily/*.csv"]), ("file", &["--config", "c.toml"])] {
+    for (stream, input) in
+        [("folder", &["daily"][..]), ("pattern", &["daily/*.csv"]), ("file", &["--config", "c.toml"])]
+    {
         ok(run("files", "u.csv", input));
         assert_eq!(bench.read("u.csv"), bench.read("t.csv"), "{stream}");
     }

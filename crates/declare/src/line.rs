@@ -92,8 +92,7 @@ fn each(every: Every) -> String {
 
 /// A number of steps as a time.
 fn span(steps: u64, every: Every) -> String {
-    let time =
-        u32::try_from(steps).ok().and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
+    let time = u32::try_from(steps).ok().and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
     time.map_or_else(|| format!("{steps} steps"), Every::in_words)
 }
 

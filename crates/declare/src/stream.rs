@@ -4,8 +4,8 @@ use crate::chain::{ChainPeriod, ChainUnit};
 use crate::error::{Result, failure, usage};
 use crate::follows::Follows;
 use crate::line::{measure_in_words, workload_in_words};
-use crate::measures::{Bundle, Wanted};
 use crate::measures::parts::Part;
+use crate::measures::{Bundle, Wanted};
 use crate::parameter::Parameter;
 pub use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::problem::sentence;
@@ -223,8 +223,16 @@ impl Stream {
         let has_no_start = matches!(self.plan.request().workload(), Workload::Window(_) | Workload::Increments);
         match self.measures.as_ref().map(|bundle| (bundle.contains_workloads(), bundle.wanted().len())) {
             // Each line has its own beginning.
-            Some((true, _)) => if of.is_empty() { "count of events".to_owned() } else { format!("sum{of}") },
-            Some((false, several @ 2..)) if has_no_start => format!("{several} measures{of} {}", self.reading_in_words()),
+            Some((true, _)) => {
+                if of.is_empty() {
+                    "count of events".to_owned()
+                } else {
+                    format!("sum{of}")
+                }
+            }
+            Some((false, several @ 2..)) if has_no_start => {
+                format!("{several} measures{of} {}", self.reading_in_words())
+            }
             Some((false, several @ 2..)) => format!("{several} measures{of} {}", since()),
             _ if has_no_start => self.quantity(),
             _ => format!("{} {}", self.quantity(), since()),

@@ -23,7 +23,8 @@ mod setup;
 
 use crate::failure::RecordedNotWritten;
 use crate::stream::{
-    Published, SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, report_new_key,
+    Published, SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
+    report_new_key,
 };
 use answers::CollectedAnswers;
 use anyhow::Result;

@@ -89,7 +89,10 @@ fn guarantee_in_words(stream: &Stream) -> String {
     let plan = &stream.plan;
     format!(
         "{}{}{} for {}",
-        match stream.streams_of_a_unit() { 1 => String::new(), several => format!("{several} × ") },
+        match stream.streams_of_a_unit() {
+            1 => String::new(),
+            several => format!("{several} × "),
+        },
         plan.request().budget(),
         plan.guarantee()
             .selection

@@ -105,7 +105,10 @@ impl<'r> Sentences<'r> {
                 "Adjacent data sets differ in one event, which is replaced by another.".into()
             }
             (false, Neighbours::AddRemove) => {
-                format!("Adjacent data sets differ in one privacy unit, {}: its events are added or removed.", unit.unit)
+                format!(
+                    "Adjacent data sets differ in one privacy unit, {}: its events are added or removed.",
+                    unit.unit
+                )
             }
             (false, Neighbours::ReplaceOne) => {
                 let change = "its events are replaced by as many others, in any step and group";
@@ -278,7 +281,9 @@ impl<'r> Sentences<'r> {
         }
         if let Some(follows) = &report.follows {
             items.push(match follows.streams_of_a_unit {
-                1 => "One unit has data in one of the consecutive streams, so their guarantees are not composed.".into(),
+                1 => {
+                    "One unit has data in one of the consecutive streams, so their guarantees are not composed.".into()
+                }
                 streams => format!("The guarantees of the {streams} streams that can contain one unit are composed."),
             });
         }

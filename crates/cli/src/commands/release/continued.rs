@@ -72,7 +72,8 @@ pub(super) fn run(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cance
     // One rule: a run that closes no step because a file is missing fails, whatever else it could read.
     if let Some(Missing { step, file }) = missing.as_ref().filter(|_| last_step == before) {
         let (end, file) = (stream.calendar.format(stream.calendar.end_of(*step)), file.display());
-        let problem = format!("the file {file} of step {step}, which ends at {end}, was not read, so no step can be closed");
+        let problem =
+            format!("the file {file} of step {step}, which ends at {end}, was not read, so no step can be closed");
         let remedy = "run again once it is there; for a step without events, write a file with only the column names";
         return Err(usage(format!("{problem}; {remedy}")));
     }
@@ -318,7 +319,11 @@ impl ContinuedRun<'_> {
             let progress = self.files.progress();
             let events = Events::from_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
             let (empty, cancelled, calendar) = (&mut self.empty, self.cancelled, &self.setup.stream.calendar);
-            let mut visit = |closed: &ClosedStep<'_>| if !is_known { empty.visit(closed, calendar) };
+            let mut visit = |closed: &ClosedStep<'_>| {
+                if !is_known {
+                    empty.visit(closed, calendar)
+                }
+            };
             let mut take = |session: &mut Session<RunningSums>| write_due(session, emitter, cancelled, &mut visit);
             events.feed(session, &mut take)?;
             session.close_through(last_step)?;

@@ -130,9 +130,7 @@ impl<W: Write + Send> RowEmitter<W> {
             return Ok(table);
         }
         let released = match (&setup.groups, setup.stream.plan.threshold()) {
-            (Some(groups), _) => {
-                ReleaseKind::Groups(GroupFacts { joined: setup.later.clone(), ..groups.facts() })
-            }
+            (Some(groups), _) => ReleaseKind::Groups(GroupFacts { joined: setup.later.clone(), ..groups.facts() }),
             (None, Some(_)) => ReleaseKind::Discovered,
             (None, None) => ReleaseKind::Sum,
         };
