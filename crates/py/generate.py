@@ -140,7 +140,7 @@ def kind_of(of: dict[str, Any]) -> str:
     """What its values are converted to."""
     if of.get("type") == ["string", "number"]:
         return "decimal"
-    if of.get("type") == "array":
+    if "array" in of.get("type", []):
         return "texts" if of["items"]["type"] == "string" else "decimals"
     return "groups" if "anyOf" in of and {"type": "string"} not in of["anyOf"] else "plain"
 
@@ -153,7 +153,7 @@ def type_of(of: dict[str, Any]) -> str:
         return "str | Sequence[str]"
     if "anyOf" in of:
         return "Iterable[str] | Iterable[Sequence[object]]"
-    if of.get("type") == "array":
+    if "array" in of.get("type", []):
         if of["items"]["type"] == ["string", "number"]:
             return "tuple[Number, Number]" if of.get("maxItems") == 2 else "Sequence[Number]"
         return "str | Sequence[str]"

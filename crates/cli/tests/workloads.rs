@@ -64,7 +64,7 @@ fn what_is_released_is_what_was_asked_for() {
         let says = match workload {
             "window(7)" | "window(1w)" => "count of events in the last 7 days",
             "decay(4)" => "each counting half after every 4 days",
-            "increments" => "count of events in the step",
+            "increments" => "count of events per day",
             "sum" => "running count of events",
             _ => "count of events",
         };
@@ -219,7 +219,7 @@ fn several_are_read_from_one_release() {
         assert!((steps[place] - exact(day)).abs() < 0.1, "day {day}");
     }
     let report = bench.read("all.report.md");
-    assert!(report.contains("so far, in the last 7 days, in the step"), "{report}");
+    assert!(report.contains("total so far, last 7 days, per day"), "{report}");
     assert!(report.contains("read from the same release"), "{report}");
 
     let noisy = ["--stream", "noisy", "--rho", "0.5", "--out", "noisy.csv"];
@@ -325,7 +325,7 @@ fn several_are_published_by_weeks_and_without_an_end() {
     };
     let two = ["--workload", "sum", "--workload", "window(2w)"];
     run(&[&["--steps", "42", "--publish", "1w", "--out", "weeks.csv"][..], &two].concat());
-    assert!(bench.read("weeks.report.md").contains("so far, in the last 2 weeks"), "{}", bench.read("weeks.report.md"));
+    assert!(bench.read("weeks.report.md").contains("total so far, last 2 weeks"), "{}", bench.read("weeks.report.md"));
     assert_eq!(by_workload(&bench.read("weeks.csv"), "sum").len(), 3);
     // The reported shares add up to the whole budget.
     run(&[&["--unbounded", "--stream", "endless", "--out", "endless.csv"][..], &two].concat());

@@ -37,8 +37,9 @@ pub fn last_step(
     if closing == Closing::Clock && published == 0 {
         if last == 0 {
             let end = calendar.format(calendar.end_of(1));
-            return Err(Problem::new(format!("no step has ended yet: the first ends at {end}"))
-                .remedy(sentence!["run again then, or publish future steps with ", Through]));
+            return Err(
+                Problem::new(format!("no step has ended yet: the first ends at {end}")).remedy("run again then")
+            );
         }
         if last == calendar.steps() {
             let (steps, end) = (calendar.steps(), calendar.format(calendar.end()));

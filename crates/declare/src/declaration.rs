@@ -10,6 +10,7 @@
 //! names in error messages ([`crate::problem`]) all come from it.
 
 mod begun;
+mod listed;
 mod read;
 mod reference;
 mod resolve;

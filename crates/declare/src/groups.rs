@@ -350,6 +350,7 @@ impl GroupTable {
             declared: self.tuples.len() - usize::from(self.rest.is_some()),
             rest: self.rest_name().map(str::to_owned),
             scales: Some(Scales::new(&self.scales, Grid::ONE)).filter(Scales::are_declared),
+            joined: Vec::new(),
         }
     }
 
@@ -428,6 +429,18 @@ pub struct GroupFacts {
     /// The factors that multiply the bounds of values of each group, and so its noise, if not all are 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scales: Option<Scales>,
+    /// The groups that joined after the first step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<LaterGroups>,
+}
+
+/// Groups whose counts begin after the first step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaterGroups {
+    /// The beginning of their counts, in words.
+    pub since: String,
+    /// Their names, one text for each group column.
+    pub groups: Vec<Vec<String>>,
 }
 
 /// Groups that joined a stream.

@@ -13,6 +13,7 @@
 //! | [`problem`], [`error`] | errors as data, worded by every front end |
 //! | [`steps`], [`publication`], [`closing`] | times, the steps of the horizon, the published steps, and the last one |
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
+//! | [`line`] | the lines of a release, in words for readers |
 //! | [`format`](mod@format) | the single table of all formats |
 //! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
 //! | [`filter`], [`numbers`] | which rows are counted, and how texts are read as numbers |
@@ -21,11 +22,13 @@
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
 //! | [`records`], [`follows`] | a ledger's record of the streams that have begun |
+//! | [`chain`] | consecutive streams, and in how many of them one privacy unit can have data |
 //! | [`words`] | texts in messages |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+pub mod chain;
 mod civil;
 pub mod closing;
 pub mod declaration;
@@ -38,6 +41,7 @@ pub mod format;
 pub mod groups;
 pub mod header_text;
 pub mod identity;
+pub mod line;
 pub mod measures;
 pub mod numbers;
 pub mod parameter;

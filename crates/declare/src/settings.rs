@@ -29,6 +29,8 @@ pub struct Settings {
     pub name: StreamName,
     /// The title of the picture and the report.
     pub title: String,
+    /// The word for a person in texts for readers, if declared.
+    pub unit_name: Option<String>,
     /// The columns of the events that are used.
     pub columns: Columns,
     /// The rules by which cells become persons, groups and items.

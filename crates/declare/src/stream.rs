@@ -1,9 +1,11 @@
 //! A stream before any event is read: its settings and its plan.
 
+use crate::chain::{ChainPeriod, ChainUnit};
 use crate::error::{Result, failure, usage};
 use crate::follows::Follows;
-use crate::measures::Bundle;
+use crate::line::{measure_in_words, workload_in_words};
 use crate::measures::parts::Part;
+use crate::measures::{Bundle, Wanted};
 use crate::parameter::Parameter;
 pub use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
 use crate::problem::sentence;
@@ -14,6 +16,7 @@ use crate::steps::{Every, Period, StepCalendar};
 use evertally::hex;
 use evertally::mechanism::Workload;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
+use evertally::privacy::{Neighbours, Unit};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -122,13 +125,15 @@ impl Stream {
             let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
             let every = self.rows().every();
             let words = bundle.parts().iter().filter_map(|planned| match planned.part {
-                Part::Reading(workload) => Some(reading_in_words(workload, every)),
+                Part::Reading(workload) => Some(workload_in_words(workload, every)),
                 _ => None,
             });
-            return format!("{what} {}", words.collect::<Vec<_>>().join(", "));
+            return format!("{what}: {}", words.collect::<Vec<_>>().join(", "));
         }
         if let Some(bundle) = &self.measures {
-            let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
+            let (step, row) = (self.calendar.every(), self.rows().every());
+            let words = |wanted: &Wanted| measure_in_words(&wanted.measure, step, row);
+            let measures: Vec<String> = bundle.wanted().iter().map(words).collect();
             let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
             let reading = match self.plan.request().workload() {
                 Workload::Sum => String::new(),
@@ -213,14 +218,24 @@ impl Stream {
     /// A short form of [`quantity`](Self::quantity) for pictures whose lines have names, with the start of the count if
     /// that is fixed.
     pub fn quantity_since(&self) -> String {
-        let quantity = match (&self.measures, &self.columns.value) {
-            (Some(bundle), Some(column)) => format!("{} measures of {column}", bundle.wanted().len()),
-            (Some(bundle), None) if bundle.wanted().len() > 1 => format!("{} measures", bundle.wanted().len()),
-            _ => self.quantity(),
-        };
-        match self.plan.request().workload() {
-            Workload::Window(_) | Workload::Increments => quantity,
-            _ => format!("{quantity} since {}", self.start_in_words()),
+        let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
+        let since = || format!("since {}", self.start_in_words());
+        let has_no_start = matches!(self.plan.request().workload(), Workload::Window(_) | Workload::Increments);
+        match self.measures.as_ref().map(|bundle| (bundle.contains_workloads(), bundle.wanted().len())) {
+            // Each line has its own beginning.
+            Some((true, _)) => {
+                if of.is_empty() {
+                    "count of events".to_owned()
+                } else {
+                    format!("sum{of}")
+                }
+            }
+            Some((false, several @ 2..)) if has_no_start => {
+                format!("{several} measures{of} {}", self.reading_in_words())
+            }
+            Some((false, several @ 2..)) => format!("{several} measures{of} {}", since()),
+            _ if has_no_start => self.quantity(),
+            _ => format!("{} {}", self.quantity(), since()),
         }
     }
 
@@ -287,8 +302,8 @@ impl Stream {
 
     /// The privacy unit in words.
     pub fn unit(&self) -> String {
-        let column = self.columns.person.as_deref().unwrap_or("person");
-        unit_in_words(&self.plan.request().clone().with_unit(self.kept), column, self.period())
+        let who = self.unit_name.as_deref().or(self.columns.person.as_deref()).unwrap_or("person");
+        unit_in_words(&self.plan.request().clone().with_unit(self.kept), who, self.period())
     }
 
     /// The period in which the bounds on a person hold, where one is declared.
@@ -350,24 +365,40 @@ impl Stream {
         1 + before.unwrap_or(0)
     }
 
-    /// The start of the count, as a date alone if it is at midnight, or if steps begin with dates.
+    /// The number of these streams in which one privacy unit can have data: the guarantees of as many are composed.
+    pub fn streams_of_a_unit(&self) -> u32 {
+        let period = self.period().map(|period| ChainPeriod {
+            is_divided: !self.begins_with_a_period(period),
+            fits: self.periods.longest().is_some_and(|longest| longest <= self.calendar.steps()),
+        });
+        let request = self.plan.request();
+        let (persons, replaced) = (request.unit() != Unit::Event, request.neighbours() == Neighbours::ReplaceOne);
+        ChainUnit { persons, replaced, period }.max_streams().min(self.streams())
+    }
+
+    /// Whether this stream and all that it follows, except the first, begin with a new period.
+    fn begins_with_a_period(&self, period: Period) -> bool {
+        let calendars = std::iter::successors(Some(self.calendar.clone()), StepCalendar::preceding);
+        let begins = |calendar: &StepCalendar| period.begins_at(calendar.start(), calendar.zone());
+        // Where an earlier calendar is not known, there are fewer of them.
+        let later = self.streams() as usize - 1;
+        calendars.take(later).filter(begins).count() == later
+    }
+
+    /// The start of the count in words.
     pub fn start_in_words(&self) -> String {
         if let Some(follows) = &self.follows {
             return follows.since.clone();
         }
-        let start = self.calendar.start();
-        let civil = start.timestamp().map(|time| self.calendar.zone().time_zone().to_datetime(time));
-        match civil {
-            Some(civil) if civil.time() == jiff::civil::Time::midnight() || self.calendar.is_date_only() => {
-                civil.strftime("%-d %B %Y").to_string()
-            }
-            _ => self.calendar.format(start),
-        }
+        self.calendar.in_words(self.calendar.start())
     }
 }
 
-/// A workload in words, to follow the counted quantity: `in the last 7 days`.
+/// A workload in words, to follow the counted quantity: `in the last 7 days`, `per day`.
 pub fn reading_in_words(workload: Workload, every: Every) -> String {
+    if matches!(workload, Workload::Increments | Workload::Window(1)) {
+        return workload_in_words(workload, every);
+    }
     let steps = match workload {
         Workload::Window(steps) | Workload::Decay(steps) => u32::try_from(steps).ok(),
         _ => None,

@@ -165,9 +165,9 @@ impl Ledger {
         Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
     }
 
-    /// The number of streams published with this key.
+    /// The number of streams published with this key; consecutive streams of one declaration count as one.
     pub fn stream_count(&self) -> usize {
-        self.contents.streams.len()
+        self.contents.streams.values().filter(|entry| entry.follows.is_none()).count()
     }
 
     /// Every published stream: its name, the budget of its plan, and its number of published steps.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ledger`] | what a key has published, so that one key and stream name never serve two data sets |
 //! | [`source`] | the budget of a data source, which publications under all keys spend |
+//! | `counted` | which of several streams count towards a total |
 //! | [`noise_log`] | for which data each step of noise was issued, so that it is never used for other data |
 //! | [`planner`] | plans; factorizations whose search takes minutes are kept on disk |
 //! | [`keyfile`], [`disk`], [`lock`] | key files, the few operations on files that must survive a crash, and locks |
@@ -13,6 +14,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+mod counted;
 pub mod disk;
 pub mod keyfile;
 pub mod ledger;

@@ -139,7 +139,7 @@ impl SourceBudget {
         if let Some(cost) = contents.find(claim) {
             let taken_up = cost.key_id.is_empty() && !claim.key_id.is_empty();
             if taken_up {
-                cost.key_id.clone_from(&claim.key_id);
+                cost.take_up(claim);
             }
             return Ok(taken_up | cost.approve(approval));
         }
@@ -153,6 +153,10 @@ impl SourceBudget {
             )));
         }
         let filter = contents.filter()?;
+        contents.costs.push(Costs::reserved(claim, approval));
+        if !contents.counts_last() {
+            return Ok(true); // the streams that it continues count for it
+        }
         let fits = filter.would_admit(claim.cost).map_err(|error| {
             usage(format!("stream `{stream}` cannot be counted by the budget {shown} of `{name}`: {error}"))
         })?;
@@ -170,7 +174,6 @@ impl SourceBudget {
             ];
             return Err(usage(remedies));
         }
-        contents.costs.push(Costs::reserved(claim, approval));
         Ok(true)
     }
 

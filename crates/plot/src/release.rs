@@ -63,6 +63,10 @@ pub struct Curve {
     pub name: String,
     /// Its releases.
     pub points: Vec<Point>,
+    /// Whether each value is that of a single period, in whose middle the point is.
+    pub is_per_period: bool,
+    /// Whether its axis always shows zero.
+    pub is_from_zero: bool,
 }
 
 /// The content of a picture.

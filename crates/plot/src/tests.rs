@@ -15,7 +15,7 @@ fn climbing(name: &str, steps: usize, rate: f64) -> Curve {
         let at = 1_356_998_400.0 + 3_600.0 * step as f64;
         Point { at, value, lower: value - 20.0, upper: value + 20.0, truth: Some(value + 0.5) }
     };
-    Curve { name: name.into(), points: (1..=steps).map(point).collect() }
+    Curve { name: name.into(), points: (1..=steps).map(point).collect(), ..Curve::default() }
 }
 
 fn plot(curves: Vec<Curve>) -> ReleasePlot {
@@ -46,7 +46,7 @@ fn drawn(plot: &ReleasePlot) -> String {
 
 fn single(value: f64, half: f64) -> Curve {
     let point = Point { at: 1.0, value, lower: value - half, upper: value + half, truth: None };
-    Curve { name: "one".into(), points: vec![point] }
+    Curve { name: "one".into(), points: vec![point], ..Curve::default() }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The privacy report: the guarantee, the people it protects, and a reader's conclusions. This module holds the data;
 //! `report/wording.rs` holds the sentences.
 
+mod joined;
 mod measures;
 mod periods;
 mod selection;
 mod wording;
 
+pub use joined::later_groups;
 pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
 pub use selection::SelectionFacts;
@@ -67,8 +69,8 @@ pub struct Report {
     pub unit: UnitFacts,
     /// The budget; per stream, if the released values continue from earlier streams.
     pub budget: Budget,
-    /// The earlier streams that the released values continue, if any: guarantee and errors are then those of all these
-    /// streams together.
+    /// The earlier streams that the released values continue, if any: errors are then those of all these streams
+    /// together, and the guarantee that of as many as can contain data of one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follows: Option<ContinuationFacts>,
     /// The mechanism.
@@ -109,8 +111,8 @@ pub struct ContinuationFacts {
     pub steps: u64,
     /// The number of streams, including this one.
     pub streams: u32,
-    /// The number of streams that can contain data of one unit, for which the guarantee holds: all, or two if the unit
-    /// is one period.
+    /// The number of streams that can contain data of one unit, for which the guarantee holds: all for a person, one or
+    /// two for an event or a period.
     pub streams_of_a_unit: u32,
 }
 
@@ -232,7 +234,7 @@ pub struct NoiseFacts {
     pub std: f64,
     /// Whether the covariance of the releases was used for accounting, instead of column norms.
     pub exact_accounting: bool,
-    /// Largest column norms of the factorization: how far one unit of change moves the protected sums. Under exact
+    /// Largest column norms of the factorization: how far a change of one input by 1 moves the protected sums. Under exact
     /// accounting `s2` is how far it moves the noise, and `s1` does not matter.
     pub s1: Option<f64>,
     /// See `s1`.
@@ -357,7 +359,7 @@ impl Report {
                 max_groups: bounds.and_then(|bounds| bounds.max_groups),
                 min_gap: bounds.and_then(|bounds| bounds.min_gap),
                 period: stream.period().map(|period| period.in_words()),
-                late_counts: fall_behind(request, &natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
+                late_counts: fall_behind(request, natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid().to_string(),
@@ -368,7 +370,7 @@ impl Report {
                 since: follows.since.clone(),
                 steps: follows.steps,
                 streams: stream.streams(),
-                streams_of_a_unit: streams_of_a_unit(stream),
+                streams_of_a_unit: stream.streams_of_a_unit(),
             }),
             mechanism: plan.mechanism().name(),
             noise: NoiseFacts {
@@ -433,16 +435,9 @@ impl BandFacts {
     }
 }
 
-/// The number of consecutive streams that can contain data of one unit: all of them for a person, and at most two for a
-/// person in one period that is no longer than any horizon.
-fn streams_of_a_unit(stream: &Stream) -> u32 {
-    let is_shorter = stream.periods.longest().is_some_and(|longest| longest <= stream.calendar.steps());
-    if is_shorter { stream.streams().min(2) } else { stream.streams() }
-}
-
 /// The guarantee over all streams whose noise is in the released values and that can contain data of one unit.
 fn guarantee(stream: &Stream) -> GuaranteeFacts {
-    let (guarantee, streams) = (stream.guarantee(), streams_of_a_unit(stream));
+    let (guarantee, streams) = (stream.guarantee(), stream.streams_of_a_unit());
     let mut all = Odometer::default();
     (0..streams).for_each(|_| all.record(guarantee.expense()));
     let is_one = streams == 1;

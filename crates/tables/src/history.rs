@@ -250,6 +250,13 @@ fn ask(rows: &HistoryVisitor<'_>, plan: &Plan, question: &HistoryQuery) -> Resul
 
 fn notes(plan: &Plan, groups: usize) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some(bounds) = plan.request().unit().bounds() {
+        let period = if bounds.period.is_some() { " of a period" } else { "" };
+        notes.push(format!(
+            "values are those of the kept events: at most {} of each person{period}, and all others are dropped",
+            bounds.max_events
+        ));
+    }
     if groups > 1 {
         notes.push(format!("each interval holds on its own; with {groups} groups, some may miss"));
     }

@@ -86,7 +86,7 @@ impl PlanArgs {
                 let declared = request.clone().with_unit(self.unit.unit()?);
                 writeln!(out, "protected: {}", unit_in_words(&declared, "person", None))?;
             }
-            if let Some(says) = fall_behind(&request, "STEPS") {
+            if let Some(says) = fall_behind(&request, Some("STEPS")) {
                 writeln!(out, "note: {}", says.worded(Wording::Flags))?;
             }
         }

@@ -16,7 +16,7 @@ mod views;
 
 use crate::failure::{RecordedNotWritten, usage};
 use crate::stream::{
-    Files, ReleaseFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
+    Files, Published, ReleaseFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
     report_new_key,
 };
 use anyhow::Result;
@@ -26,9 +26,10 @@ use evertally_declare::error::refuse_if;
 use evertally_declare::problem::{SentencePart, sentence};
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
+use evertally_declare::words::quoted;
 use evertally_ledger::ledger::{Ledger, OpenKey};
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
-use evertally_publish::session::{RunningSums, Session};
+use evertally_publish::session::{ClosedStep, RunningSums, Session};
 use evertally_tables::input::BadRowSink;
 use evertally_tables::output::{RunOutputs, TableWriter};
 use facts::{Forecast, print_json};
@@ -71,6 +72,7 @@ pub(super) fn run(args: ReleaseFlags) -> Result<()> {
 fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
     let stream = &setup.stream;
     refuse_if_continued(stream, &open.ledger)?;
+    refuse_joining(setup)?;
     let mut session = Session::new_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
     confirm(stream, files, open.ledger.last_published(&stream.name))?;
 
@@ -82,9 +84,10 @@ fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelle
     let sink = bad_rows.as_mut().map(|bad_rows| Box::new(move |bad| bad_rows.push(&bad)) as BadRowSink<'_>);
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
-    events.without_bad_rows(sink).feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;
+    let mut take = |session: &mut Session<RunningSums>| write_due(session, &mut emitter, cancelled, &mut |_| ());
+    events.without_bad_rows(sink).feed(&mut session, &mut take)?;
     session.close_through(stream.last_step)?;
-    write_due(&mut session, &mut emitter, cancelled)?;
+    write_due(&mut session, &mut emitter, cancelled, &mut |_| ())?;
     emitter.finish(setup, files, open, &mut publication)?.finish()?;
     let mut bad_count = 0;
     if let Some(bad_rows) = bad_rows {
@@ -104,7 +107,7 @@ fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelle
         report_bad_rows(bad_count, path);
     }
     if !files.quiet {
-        summary(setup, files, open.ledger.stream_count());
+        summary(setup, files, open.ledger.stream_count(), true);
     }
     if files.json { print_json(setup, files, &ErrorFacts::for_releases(stream), true) } else { Ok(()) }
 }
@@ -125,6 +128,21 @@ fn note_filter(session: &Session<RunningSums>) {
     if session.is_all_left_out() {
         eprintln!("note: no row is counted, because the expression of --where is true for none");
     }
+}
+
+/// Refuses groups that join a stream in a run that reads all events from the first one: their earlier events would count
+/// from the first step on, as in no earlier run.
+fn refuse_joining(setup: &ReleaseSetup) -> Result<()> {
+    let joining = setup.groups.as_ref().zip(setup.present).map(|(groups, present)| &groups.tuples()[present.present..]);
+    let Some([first, ..]) = joining else { return Ok(()) };
+    let name = &setup.stream.name;
+    let problem = format!(
+        "stream `{name}` has been published without the group {}, which can join it only in a run that reads new \
+         files, with ",
+        quoted(&first.join(", "))
+    );
+    let remedy = "; before that, save the state of the stream by a run over all files so far, without the group, with ";
+    Err(usage(sentence![problem, Parameter::Continue, remedy, Parameter::Rebuild]))
 }
 
 /// Asks for confirmation on a terminal if the run will finish a stream that was published through `published`.
@@ -169,23 +187,25 @@ fn rows_in_words(stream: &Stream) -> &'static str {
     if stream.publishes_all() { "steps" } else { "publications" }
 }
 
-/// Writes the releases of all steps that are due.
+/// Writes the releases of all steps that are due, and shows the steps to `visit`.
 fn write_due<W: Write + Send>(
     session: &mut Session<RunningSums>,
     emitter: &mut RowEmitter<W>,
     cancelled: &AtomicBool,
+    visit: &mut dyn FnMut(&ClosedStep<'_>),
 ) -> Result<()> {
     while let Some(mut step) = session.next_step()? {
         if step.step().is_multiple_of(STEPS_PER_CHECK) {
             refuse_if(cancelled)?;
         }
+        visit(&step);
         emitter.write(&mut step)?;
     }
     Ok(())
 }
 
 /// Prints a summary on standard error.
-fn summary(setup: &ReleaseSetup, files: &Files, streams: usize) {
+fn summary(setup: &ReleaseSetup, files: &Files, streams: usize, is_first: bool) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let of = if stream.plan.is_unbounded() { String::new() } else { format!("of {} ", stream.rows().steps()) };
@@ -202,7 +222,8 @@ fn summary(setup: &ReleaseSetup, files: &Files, streams: usize) {
             facts.threshold, facts.shown_half
         );
     }
-    print_summary(stream, files, &done, ErrorFacts::for_releases(stream).max_std_error, stream.last_step, streams);
+    let (max_std_error, last_step) = (ErrorFacts::for_releases(stream).max_std_error, stream.last_step);
+    print_summary(stream, files, &Published { done: &done, max_std_error, last_step, streams, is_first });
     if files.plot && setup.show_truth {
         let unsafe_svg = files.sibling("NOT-PRIVATE.svg");
         eprintln!("WARNING: {} and .png show exact counts and are not private", unsafe_svg.display());

@@ -23,7 +23,8 @@ mod setup;
 
 use crate::failure::RecordedNotWritten;
 use crate::stream::{
-    SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, report_new_key,
+    Published, SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
+    report_new_key,
 };
 use answers::CollectedAnswers;
 use anyhow::Result;
@@ -119,7 +120,8 @@ fn print_summary_lines(setup: &SketchSetup, found: &QueryResults, streams: usize
             format!("answered {count} queries from a count sketch of {rows} rows of {width} cells,")
         }
     };
-    print_summary(stream, files, &done, noise, stream.last_step, streams);
+    let last_step = stream.last_step;
+    print_summary(stream, files, &Published { done: &done, max_std_error: noise, last_step, streams, is_first: true });
     if let Some(surely) = found.surely {
         eprintln!(
             "a key with a count of {} or more is listed with a probability of at least {confidence} %",

@@ -114,7 +114,11 @@ impl MechanismsArgs {
                 out,
                 "{}, {}. s1, s2: how far that moves the protected sums (L1, L2).",
                 self.horizon.map_or_else(|| "No end".to_owned(), |horizon| format!("T = {horizon} steps")),
-                if self.unit.is_given() { "the worst change of one unit" } else { "one unit of change in one step" }
+                if self.unit.is_given() {
+                    "the worst change of one privacy unit"
+                } else {
+                    "a change of one input by 1"
+                }
             )?;
             let says = match grows {
                 true => "zCDP, pure: variance of the release of a step, times 2ρ and times ε²",

@@ -38,13 +38,14 @@ fn read(path: &Path, user: Use) -> Result<Written> {
         pattern.insert_str(0, &folder);
     }
     let inputs = files.input.iter_mut().flat_map(|paths| &mut paths.0);
-    paths.into_iter().flatten().chain(inputs).for_each(|path| resolve(path, folder));
+    inputs.for_each(|path| resolve(path, folder, super::inputs::inside));
+    paths.into_iter().flatten().for_each(|path| resolve(path, folder, |folder, path| folder.join(path)));
     Ok(written)
 }
 
 /// Makes a path of a configuration file relative to the file's folder, unless it is standard input or output.
-fn resolve(path: &mut PathBuf, folder: &Path) {
+fn resolve(path: &mut PathBuf, folder: &Path, join: impl Fn(&Path, &Path) -> PathBuf) {
     if path.as_os_str() != "-" {
-        *path = folder.join(&path);
+        *path = join(folder, path.as_path());
     }
 }

@@ -84,6 +84,7 @@ impl Files {
         };
         let output_format = named.output_format.map_or_else(|| format_of(&out), Ok)?;
         let inputs = named.input.unwrap_or_default().0;
+        let inputs = if plan_only { inputs } else { super::inputs::files(inputs)? };
         if inputs.is_empty() && !plan_only && !going_on.is_wanted {
             return Err(usage("no input file was given"));
         }

@@ -13,9 +13,10 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     let plan = &stream.plan;
     let mut out = std::io::stdout().lock();
     use std::io::Write;
+    let guarantee = guarantee_in_words(stream);
     if let Some(facts) = MeasureFacts::new(stream) {
         write!(out, "{}", stream.plan_text()?)?;
-        writeln!(out)?;
+        writeln!(out, "\n# guarantee: {guarantee}")?;
         for words in facts.in_words() {
             writeln!(out, "# {words}")?;
         }
@@ -27,8 +28,8 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     write!(out, "{}", toml::to_string_pretty(plan)?)?;
     writeln!(
         out,
-        "\n# standard error: at most {}, {} in root mean square",
-        short(error.max_std_error),
+        "\n# guarantee: {guarantee}\n# standard error: at most {}, {} in root mean square",
+        at_most(error.max_std_error),
         short(error.mean_std_error)
     )?;
     writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
@@ -58,7 +59,7 @@ fn notes(stream: &Stream) -> Vec<String> {
         let error = short(stream.plan.max_std_error());
         notes.push(format!("with a standard error of {error} the release is useless; is the budget a typo?"));
     }
-    let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
+    let behind = fall_behind(stream.plan.request(), natural_period(&stream.calendar));
     notes.extend(behind.map(|says| says.worded(Wording::Flags)));
     if let Some(period) = stream.period() {
         let several = period.several_in_words(2).replacen('2', "several", 1);
@@ -83,46 +84,63 @@ fn clock_note(stream: &Stream) -> Option<String> {
     (zone != "UTC").then(|| format!("times without an offset are read on the clock of {zone}; {note}"))
 }
 
-/// Prints a summary on standard error: a first line `done`, then the guarantee, the written files and notes.
-pub(crate) fn print_summary(
-    stream: &Stream,
-    files: &Files,
-    done: &str,
-    max_std_error: f64,
-    last_step: u64,
-    streams: usize,
-) {
-    if let Some(facts) = MeasureFacts::new(stream) {
-        eprintln!("{done}: {}", facts.measures.join(", "));
-        eprintln!("guarantee: {} for {}", stream.plan.request().budget(), stream.unit());
-        facts.in_words().for_each(|words| eprintln!("  {words}"));
-        return written(stream, files, last_step, streams);
-    }
+/// The budget and the privacy unit; of consecutive streams, of as many as can have data of one unit.
+fn guarantee_in_words(stream: &Stream) -> String {
     let plan = &stream.plan;
-    eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
-    eprintln!(
-        "guarantee: {}{}{} for {}; standard error at most {}",
-        if stream.streams() > 1 { format!("{} × ", stream.streams()) } else { String::new() },
+    format!(
+        "{}{}{} for {}",
+        match stream.streams_of_a_unit() {
+            1 => String::new(),
+            several => format!("{several} × "),
+        },
         plan.request().budget(),
         plan.guarantee()
             .selection
             .map_or(String::new(), |delta| format!(", and δ = {:e} for selecting groups", delta.get())),
-        stream.unit(),
-        at_most(max_std_error)
-    );
-    written(stream, files, last_step, streams);
+        stream.unit()
+    )
+}
+
+/// What a run has published, for its summary.
+pub(crate) struct Published<'a> {
+    /// The rows in words.
+    pub(crate) done: &'a str,
+    pub(crate) max_std_error: f64,
+    pub(crate) last_step: u64,
+    /// The number of streams of the key.
+    pub(crate) streams: usize,
+    /// Whether the stream begins with this run, so that notes on its declaration are new.
+    pub(crate) is_first: bool,
+}
+
+/// Prints a summary on standard error: what was published, then the guarantee, the written files and notes.
+pub(crate) fn print_summary(stream: &Stream, files: &Files, published: &Published<'_>) {
+    let guarantee = guarantee_in_words(stream);
+    if let Some(facts) = MeasureFacts::new(stream) {
+        eprintln!("{}: {}", published.done, facts.titles.join(", "));
+        eprintln!("guarantee: {guarantee}");
+        facts.in_words().for_each(|words| eprintln!("  {words}"));
+        return written(stream, files, published);
+    }
+    let plan = &stream.plan;
+    eprintln!("{} with {} and {} noise", published.done, plan.mechanism().name().brief(), plan.noise_kind());
+    eprintln!("guarantee: {guarantee}; standard error at most {}", at_most(published.max_std_error));
+    written(stream, files, published);
 }
 
 /// Prints the written files, then notes.
-fn written(stream: &Stream, files: &Files, last_step: u64, streams: usize) {
+fn written(stream: &Stream, files: &Files, published: &Published<'_>) {
+    let (last_step, streams) = (published.last_step, published.streams);
     if !files.is_table_alone() {
         eprintln!("wrote {}, and next to it .{}", files.out.display(), files.written().join(", ."));
     }
-    notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
-    if streams > 1 {
-        eprintln!(
-            "{streams} streams have been published with this key; if they use the same data, their budgets add up"
-        );
+    if published.is_first {
+        notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
+        if streams > 1 {
+            eprintln!(
+                "{streams} streams have been published with this key; if they use the same data, their budgets add up"
+            );
+        }
     }
     let end = stream.calendar.end_of(last_step);
     if end.timestamp().is_some_and(|end| end > jiff::Timestamp::now()) {

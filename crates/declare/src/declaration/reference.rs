@@ -157,7 +157,7 @@ fn kind(parameter: Parameter) -> String {
             "NAME" => "name",
             _ => "text",
         },
-        ValueKind::Texts => "list of texts",
+        ValueKind::Texts => "text, or a list of texts",
         ValueKind::Measures => "measure, or a list of them",
         ValueKind::Workloads => "workload, or a list of them",
         ValueKind::Character => "one character, or `tab`",
@@ -166,7 +166,7 @@ fn kind(parameter: Parameter) -> String {
         ValueKind::Number => "number",
         ValueKind::Decimal => "decimal number",
         ValueKind::Decimals => "two decimal numbers",
-        ValueKind::Scales => "list of positive decimal numbers",
+        ValueKind::Scales => "positive decimal number, or a list of them",
         ValueKind::Switch => "true or false",
         ValueKind::Words(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`{}`", word.word)).collect();
@@ -176,7 +176,7 @@ fn kind(parameter: Parameter) -> String {
         ValueKind::Period => "width such as `1w`, or a number of steps",
         ValueKind::Zone => "name of an IANA time zone",
         ValueKind::Mechanism => "[mechanism](../mechanisms.md)",
-        ValueKind::Groups => "list of names, or of lists with a name for each column",
+        ValueKind::Groups => "name, list of names, or list of lists with a name for each column",
         ValueKind::Path => "file",
         ValueKind::Paths => "file, or a list of files",
     };

@@ -132,6 +132,7 @@ impl Declaration {
             filter,
             missing_text: self.missing_text.clone().unwrap_or_default(),
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
+            unit_name: self.unit_name()?,
             name,
             calendar,
             published,

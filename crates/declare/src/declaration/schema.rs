@@ -98,12 +98,14 @@ fn default_value(kind: ValueKind, text: &str) -> Value {
 }
 
 fn kind(kind: ValueKind) -> Map<String, Value> {
-    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    // The only item of a list may stand for the list.
+    let texts = || json!({ "type": ["array", "string"], "items": { "type": "string" } });
+    let tuple = json!({ "type": "array", "items": { "type": "string" } });
     let schema = match kind {
         ValueKind::Text | ValueKind::Width | ValueKind::Zone | ValueKind::Mechanism | ValueKind::Path => {
             json!({ "type": "string" })
         }
-        ValueKind::Workloads => json!({ "anyOf": [{ "type": "string" }, texts()] }),
+        ValueKind::Workloads => json!({ "anyOf": [{ "type": "string" }, tuple] }),
         ValueKind::Texts | ValueKind::Measures | ValueKind::Paths => texts(),
         ValueKind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
         ValueKind::Whole => json!({ "type": "integer", "minimum": 0 }),
@@ -113,7 +115,9 @@ fn kind(kind: ValueKind) -> Map<String, Value> {
         ValueKind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })
         }
-        ValueKind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
+        ValueKind::Scales => {
+            json!({ "type": ["array", "string", "number"], "items": { "type": ["string", "number"] } })
+        }
         ValueKind::Switch => json!({ "type": "boolean" }),
         ValueKind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
             json!({ "enum": words.iter().map(|word| word.word).collect::<Vec<_>>() })
@@ -121,7 +125,7 @@ fn kind(kind: ValueKind) -> Map<String, Value> {
         ValueKind::Words(words) => json!({
             "oneOf": words.iter().map(|w| json!({ "const": w.word, "description": w.help })).collect::<Vec<_>>()
         }),
-        ValueKind::Groups => json!({ "anyOf": [texts(), { "type": "array", "items": texts() }] }),
+        ValueKind::Groups => json!({ "anyOf": [texts(), { "type": "array", "items": tuple }] }),
     };
     match schema {
         Value::Object(schema) => schema,

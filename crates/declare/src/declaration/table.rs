@@ -1,5 +1,6 @@
 //! The parameters as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
 
+use super::listed;
 use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind};
 use crate::filter::Filter;
 use crate::format::Format;
@@ -52,7 +53,11 @@ macro_rules! parameters {
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
         pub struct $struct {
-            $($(#[doc = $help])+ #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
+            $(
+                $(#[doc = $help])+
+                #[serde(deserialize_with = "listed::read", skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$type>,
+            )*
         }
 
         impl $struct {
@@ -91,7 +96,7 @@ macro_rules! parameters {
             /// If the value has another type, or is not valid for the parameter.
             pub fn put(&mut self, parameter: Parameter, value: serde_json::Value) -> serde_json::Result<bool> {
                 match parameter {
-                    $(Parameter::$name => self.$field = serde_json::from_value(value)?,)*
+                    $(Parameter::$name => self.$field = listed::read(value)?,)*
                     _ => return Ok(false),
                 }
                 Ok(true)
@@ -108,7 +113,7 @@ macro_rules! parameters {
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
         #[derive(Default)]
-        struct All { $($field: Option<$type>,)* }
+        struct All { $(#[serde(deserialize_with = "listed::read")] $field: Option<$type>,)* }
 
         impl From<All> for Written {
             fn from(all: All) -> Self {

@@ -5,8 +5,9 @@ macro_rules! parameter_rows {
     ($then:ident) => {
         $then! {
             files {
-                /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; `-`
-                /// reads standard input.
+                /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; a folder,
+                /// for all files in it; or a pattern such as 'daily/*.csv', in the order of names. `-` reads standard
+                /// input.
                 Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {
@@ -251,6 +252,11 @@ macro_rules! parameter_rows {
                 /// Column that names the person: all events of a person are protected together.
                 Person person: String, Unit "COLUMN" ALL,
                     example "visitor", default "" "only single events are protected"
+            }
+            declaration {
+                /// Word for a person in the report, the picture and the summary, such as patient.
+                UnitName unit_name: String, Unit "WORD" PROGRAM,
+                    example "patient", default "" "the name of the column of `person`"
             }
             declaration {
                 /// Keep at most the first M events of each person, across all steps and groups (or keys).

@@ -59,10 +59,19 @@ impl StepBoundaries {
     /// The boundary `index` widths after the start. It is always counted from the start, so months from the 31st return
     /// to the 31st after a shorter month. Two successive ones are equal if the zone skipped the date between them.
     pub(super) fn boundary(&self, index: u64) -> Option<Instant> {
+        self.boundary_at(i64::try_from(index).ok()?)
+    }
+
+    /// The instant `index` widths before the start, from which the same widths usually lead back to the start: not if
+    /// months differ in length, or the zone skipped a date.
+    pub(super) fn boundary_before(&self, index: u64) -> Option<Instant> {
+        self.boundary_at(i64::try_from(index).ok()?.checked_neg()?)
+    }
+
+    fn boundary_at(&self, index: i64) -> Option<Instant> {
         if index == 0 {
             return Some(self.start);
         }
-        let index = i64::try_from(index).ok()?;
         if let Some(width) = self.width {
             let instant = Instant::from_micros(self.start.micros().checked_add(index.checked_mul(width)?)?);
             return instant.timestamp().map(|_| instant);

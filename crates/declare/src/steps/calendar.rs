@@ -87,6 +87,13 @@ impl StepCalendar {
         CalendarSpec { start, steps: self.steps, every: self.every, zone: self.zone.clone() }
     }
 
+    /// The calendar of as many steps that ends where this one begins; `None` if there is no such calendar.
+    pub fn preceding(&self) -> Option<Self> {
+        let start = StepBoundaries::new(self.start, self.every, &self.zone).ok()?.boundary_before(self.steps)?;
+        let before = Self::new(start, Horizon::Steps(self.steps), self.every, self.zone.clone()).ok()?;
+        (before.end == self.start).then_some(before)
+    }
+
     /// Number of steps.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -195,6 +202,16 @@ impl StepCalendar {
         let mut text = String::new();
         self.write_time(instant, &mut text);
         text
+    }
+
+    /// An instant in words: a date alone if it is at midnight, or if steps begin with dates.
+    pub fn in_words(&self, instant: Instant) -> String {
+        match instant.timestamp().map(|time| self.zone.time_zone().to_datetime(time)) {
+            Some(civil) if civil.time() == jiff::civil::Time::midnight() || self.date_only => {
+                civil.strftime("%-d %B %Y").to_string()
+            }
+            _ => self.format(instant),
+        }
     }
 
     /// Appends an instant as written to output.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use jiff::Span;
 use jiff::civil::Date;
 
-use super::boundaries::StepBoundaries;
-use super::{Every, EveryError, Instant, StepCalendar, StepUnit};
+use super::boundaries::{StepBoundaries, first_instant};
+use super::{Every, EveryError, Instant, StepCalendar, StepUnit, Zone};
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 
@@ -57,6 +57,16 @@ impl Period {
     /// Whether it is a period of the calendar instead of one counted from the start of a horizon.
     pub fn is_of_the_calendar(self) -> bool {
         self.period_start(Date::new(2000, 1, 1).expect("a date")).is_some()
+    }
+
+    /// Whether a horizon that begins at an instant begins with a new period: always if periods are counted from the start
+    /// of the horizon.
+    pub fn begins_at(self, instant: Instant, zone: &Zone) -> bool {
+        let Some(time) = instant.timestamp() else { return false };
+        let zone = zone.time_zone();
+        let date = zone.to_datetime(time).date();
+        let is_first = |first: Date| first == date && first_instant(zone, date) == Some(time);
+        self.period_start(date).is_none_or(is_first)
     }
 
     /// In words, with the zone unless that is UTC.

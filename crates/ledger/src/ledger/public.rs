@@ -2,13 +2,17 @@
 
 use super::contents::{Contents, Entry};
 use super::{Issuer, Run, ledger_path};
+use crate::counted::{Link, counted};
 use crate::protects::Protects;
 use evertally::mechanism::MechanismName;
 use evertally::plan::Plan;
 use evertally::privacy::composition::{Expense, Odometer};
 use evertally::privacy::selection::Selection;
 use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
+use evertally_declare::chain::{ChainPeriod, ChainUnit};
 use evertally_declare::error::{Result, usage};
+use evertally_declare::steps::{Instant, Period, Zone};
+use jiff::Timestamp;
 use serde::Deserialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -33,6 +37,10 @@ pub struct PublishedStream {
     pub selection: Option<Delta>,
     /// Whom the plan protects.
     pub protects: Protects,
+    /// The stream that it continues, if any.
+    pub follows: Option<String>,
+    /// The largest number of these consecutive streams in which one unit can have data.
+    max_streams: u32,
     /// The last published step.
     pub steps: u64,
     /// Its runs, with their dates; empty for a stream that was delegated to another ledger.
@@ -45,6 +53,11 @@ impl PublishedStream {
     pub fn expense(&self) -> Expense {
         let own = Expense::from(self.budget);
         self.selection.map_or(own, |delta| own.with_selection(delta))
+    }
+
+    fn link(&self) -> Link<'_> {
+        let follows = self.follows.as_deref();
+        Link { key: "", stream: &self.name, follows, max_streams: self.max_streams, cost: self.expense() }
     }
 }
 
@@ -149,29 +162,81 @@ impl PublicLedger {
     /// # Errors
     /// If a plan cannot be read.
     pub fn streams(&self) -> Result<Vec<PublishedStream>> {
-        #[derive(Deserialize)]
-        struct Plan {
-            budget: Budget,
-            selection: Option<Selection>,
-            unit: Unit,
-            neighbours: Neighbours,
-            #[serde(default)]
-            meaning: BTreeMap<String, String>,
-        }
         let of = |(name, entry): (&String, &Entry)| {
-            let plan: Plan = toml::from_str(&entry.plan_text)
-                .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))?;
+            let plan = RecordedPlan::of(name, entry)?;
             Ok(PublishedStream {
                 name: name.clone(),
                 budget: plan.budget,
                 selection: plan.selection.map(|selection| selection.delta()),
                 protects: Protects::new(plan.unit, plan.neighbours, &plan.meaning),
+                follows: entry.follows.as_ref().map(|follows| follows.stream.clone()),
+                max_streams: self.max_streams(entry, &plan)?,
                 steps: entry.last_step(),
                 runs: entry.runs.clone(),
                 plan_text: entry.plan_text.clone(),
             })
         };
         self.contents.streams.iter().map(of).collect()
+    }
+
+    /// The largest number of consecutive streams, up to this one, in which one unit can have data.
+    fn max_streams(&self, entry: &Entry, plan: &RecordedPlan) -> Result<u32> {
+        let bounds = plan.unit.bounds();
+        let period = match (bounds.and_then(|bounds| bounds.period), plan.period()) {
+            (Some(longest), Some(period)) => {
+                let is_divided = !self.begins_with_a_period(entry, period)?;
+                Some(ChainPeriod { is_divided, fits: longest <= plan.horizon })
+            }
+            _ => None,
+        };
+        let (persons, replaced) = (bounds.is_some(), plan.neighbours == Neighbours::ReplaceOne);
+        Ok(ChainUnit { persons, replaced, period }.max_streams())
+    }
+
+    /// Whether this stream and all that it continues, except the first, begin with a new period.
+    fn begins_with_a_period(&self, entry: &Entry, period: Period) -> Result<bool> {
+        let mut current = entry;
+        while let Some(follows) = &current.follows {
+            let plan = RecordedPlan::of(&follows.stream, current)?;
+            let begin = plan.start().zip(plan.zone());
+            let begins = begin.is_some_and(|(start, zone)| period.begins_at(Instant::from(start), &zone));
+            match self.contents.streams.get(&follows.stream).filter(|_| begins) {
+                Some(before) => current = before,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What a total needs of a stream's plan.
+#[derive(Deserialize)]
+struct RecordedPlan {
+    budget: Budget,
+    selection: Option<Selection>,
+    unit: Unit,
+    neighbours: Neighbours,
+    horizon: u64,
+    #[serde(default)]
+    meaning: BTreeMap<String, String>,
+}
+
+impl RecordedPlan {
+    fn of(name: &str, entry: &Entry) -> Result<Self> {
+        toml::from_str(&entry.plan_text)
+            .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))
+    }
+
+    fn period(&self) -> Option<Period> {
+        self.meaning.get("per").and_then(|text| text.parse().ok())
+    }
+
+    fn start(&self) -> Option<Timestamp> {
+        self.meaning.get("start").and_then(|text| text.parse().ok())
+    }
+
+    fn zone(&self) -> Option<Zone> {
+        self.meaning.get("time-zone").map_or_else(|| Some(Zone::utc()), |name| name.parse().ok())
     }
 }
 
@@ -195,10 +260,14 @@ pub struct Spent {
     pub epsilon: f64,
 }
 
-/// The total privacy cost of streams; each counts in full as soon as its first step is published. Rounded up.
+/// The total privacy cost of streams; each counts in full as soon as its first step is published. Rounded up. Of
+/// consecutive streams, as many count as can have data of one unit.
 ///
 /// For a single stream it equals the guarantee in the stream's report.
 pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
+    let links: Vec<Link<'_>> = streams.iter().map(|stream| stream.link()).collect();
+    let counted = streams.iter().zip(counted(&links)).filter_map(|(stream, counts)| counts.then_some(*stream));
+    let streams: Vec<&PublishedStream> = counted.collect();
     let mut odometer = Odometer::default();
     streams.iter().for_each(|stream| odometer.record(stream.expense()));
     let selection = Some(odometer.selection()).filter(|delta| *delta > 0.0);
@@ -208,7 +277,7 @@ pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
         selection,
         epsilon: odometer.epsilon_at(delta),
     };
-    let [stream] = streams else { return by_budgets };
+    let [stream] = streams[..] else { return by_budgets };
     let Some(plan) = stream.plan() else { return by_budgets };
     let guarantee = plan.guarantee();
     Spent {

@@ -20,13 +20,19 @@ pub struct Claim {
     pub protects: Protects,
     /// The plan's budget in words.
     pub budget: String,
+    /// The stream that it continues, under the same key.
+    pub follows: Option<String>,
+    /// The largest number of these consecutive streams in which one unit can have data.
+    pub max_streams: u32,
 }
 
 impl Claim {
     /// The claim of a stream with all plans under which it is released.
     pub fn from_stream(stream: &Stream, key_id: &str) -> Self {
         let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
-        Self { plan, cost: stream.guarantee().expense(), ..Self::new(stream.name.as_str(), key_id, &stream.plan) }
+        let follows = stream.follows.as_ref().map(|follows| follows.stream.clone());
+        let (cost, max_streams) = (stream.guarantee().expense(), stream.streams_of_a_unit());
+        Self { plan, cost, follows, max_streams, ..Self::new(stream.name.as_str(), key_id, &stream.plan) }
     }
 
     /// The claim of a stream under a plan.
@@ -42,6 +48,8 @@ impl Claim {
                 None => request.budget().to_string(),
                 Some(delta) => format!("{}, groups selected by δ = {:e}", request.budget(), delta.get()),
             },
+            follows: None,
+            max_streams: 1,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The contents of the file of a source's budget.
 
 use super::claim::{Approval, Claim};
+use crate::counted::{Link, counted};
 use crate::protects::Protects;
 use crate::version::version_of;
 use evertally::privacy::composition::{Amount, Expense, Filter};
@@ -75,6 +76,12 @@ pub struct Costs {
     /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The stream that it continues, under the same key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<String>,
+    /// The largest number of these consecutive streams in which one unit can have data; recorded with `follows`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_streams: Option<u32>,
 }
 
 /// The state of a budget at one time.
@@ -113,7 +120,22 @@ impl Costs {
             spent: None,
             approver: approval.approver.clone(),
             note: approval.note.clone(),
+            follows: claim.follows.clone(),
+            max_streams: claim.follows.as_ref().map(|_| claim.max_streams),
         }
+    }
+
+    /// Takes up a reservation for any key.
+    pub(super) fn take_up(&mut self, claim: &Claim) {
+        self.key_id.clone_from(&claim.key_id);
+        self.follows.clone_from(&claim.follows);
+        self.max_streams = claim.follows.as_ref().map(|_| claim.max_streams);
+    }
+
+    fn link(&self) -> Link<'_> {
+        let (key, stream, follows) = (self.key_id.as_str(), self.stream.as_str(), self.follows.as_deref());
+        // Without a record, every stream counts.
+        Link { key, stream, follows, max_streams: self.max_streams.unwrap_or(u32::MAX), cost: self.cost }
     }
 
     /// Records the approval, if one is given and not recorded yet.
@@ -180,13 +202,19 @@ impl SourceContents {
         self.filter_of(|_| true)
     }
 
-    fn filter_of(&self, counts: impl Fn(&Costs) -> bool) -> Result<Filter> {
+    fn filter_of(&self, is_wanted: impl Fn(&Costs) -> bool) -> Result<Filter> {
         let mut filter = match (self.total, self.basic) {
             (Budget::Approximate(epsilon, delta), true) => Filter::basic(epsilon, delta),
             (total, _) => Filter::new(total),
         };
-        self.costs.iter().filter(|cost| counts(cost)).try_for_each(|cost| filter.spend(cost.cost))?;
+        let costs = counted_costs(&self.costs).filter(|cost| is_wanted(cost));
+        costs.map(|cost| cost.cost).try_for_each(|cost| filter.spend(cost))?;
         Ok(filter)
+    }
+
+    /// Whether the cost that was added last counts towards the total.
+    pub(super) fn counts_last(&self) -> bool {
+        counted_costs(&self.costs).last().is_some_and(|last| std::ptr::eq(last, &self.costs[self.costs.len() - 1]))
     }
 
     pub(super) fn state(&self) -> Result<BudgetState> {
@@ -205,19 +233,28 @@ impl SourceContents {
     }
 }
 
+/// The costs that count towards the total.
+fn counted_costs(costs: &[Costs]) -> impl Iterator<Item = &Costs> {
+    let links: Vec<Link<'_>> = costs.iter().map(Costs::link).collect();
+    costs.iter().zip(counted(&links)).filter_map(|(cost, counts)| counts.then_some(cost))
+}
+
 impl BudgetState {
-    /// The cost of a stream, in the deciding currency.
+    /// The cost of a stream, in the deciding currency; 0 if the streams that it continues count for it.
     pub fn amount(&self, cost: &Costs) -> Amount {
-        self.amount_of(std::iter::once(cost))
+        let counts = |counted: &Costs| counted.key_id == cost.key_id && counted.stream == cost.stream;
+        self.amount_of(counted_costs(&self.costs).find(|counted| counts(counted)).into_iter())
     }
 
-    /// The total cost of some streams, reserved or spent, in the deciding currency; rounded up.
+    /// The total cost of some streams, reserved or spent, in the deciding currency, as if there were no others; rounded
+    /// up.
     pub fn amount_of<'c>(&self, costs: impl Iterator<Item = &'c Costs>) -> Amount {
         let mut filter = match (self.total.budget, self.total.is_basic) {
             (Budget::Approximate(epsilon, delta), true) => Filter::basic(epsilon, delta),
             (total, _) => Filter::new(total),
         };
-        for cost in costs {
+        let costs: Vec<Costs> = costs.cloned().collect();
+        for cost in counted_costs(&costs) {
             let _ = filter.spend(cost.cost); // it was admitted before
         }
         filter.used()

@@ -15,6 +15,8 @@ const HEIGHT: f64 = 330.0;
 const CAPTION: f64 = 34.0;
 /// Space for leaders between the panel and its labels.
 const ASIDE: f64 = 28.0;
+/// Width of a name at the end of a line: enough for a short name, and the date from which its group counts.
+const MAX_NAME: f64 = 240.0;
 /// Height of a label at the end of a line.
 const LABEL: f64 = 33.0;
 
@@ -67,7 +69,7 @@ struct Label {
 
 impl Label {
     fn new(curve: &Curve, plain: String, named: bool) -> Self {
-        Self { name: named.then(|| fit(&curve.name, 170.0, NAME, true)), plain, value: last_value(curve) }
+        Self { name: named.then(|| fit(&curve.name, MAX_NAME, NAME, true)), plain, value: last_value(curve) }
     }
 
     fn width(&self) -> f64 {

@@ -35,7 +35,8 @@ impl ReleasePanel {
     }
 }
 
-/// From one step before the first release, where the count began, to the last; a single time if there is only one.
+/// From one step before the first release, where the count began, to the last; a single time if there is only one. The
+/// points of single periods are in the middle of their step.
 pub(super) fn times(labels: &TimeLabels, shown: &[&Curve]) -> (f64, f64) {
     let (low, high) = range(shown.iter().flat_map(|curve| [curve.points[0].at, curve.last().at]));
     let step = shown.iter().filter_map(|curve| {
@@ -44,22 +45,30 @@ pub(super) fn times(labels: &TimeLabels, shown: &[&Curve]) -> (f64, f64) {
     });
     let step = step.filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
     // A gap after the first release would leave half of the picture empty.
-    if step <= (high - low) / 4.0 { (low - step, high) } else { (low, high) }
+    if step > (high - low) / 4.0 {
+        return (low, high);
+    }
+    let ends = |curve: &&Curve| {
+        let after = if curve.is_per_period { step / 2.0 } else { 0.0 };
+        [curve.points[0].at - (step - after), curve.last().at + after]
+    };
+    range(shown.iter().flat_map(ends))
 }
 
 /// The range of all intervals, and of the true counts if they are shown, with some padding.
 pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Curve>, truth: bool) -> (f64, f64) {
-    let points = shown.into_iter().flat_map(|curve| &curve.points);
+    let mut from_zero = false;
+    let points = shown.into_iter().inspect(|curve| from_zero |= curve.is_from_zero).flat_map(|curve| &curve.points);
     let ends = points.flat_map(|point| {
         let truth = point.truth.filter(|_| truth).unwrap_or(point.value);
         [point.lower.min(point.value).min(truth), point.upper.max(point.value).max(truth)]
     });
     let (mut low, mut high) = range(ends);
     // Counts are shown with zero if zero is not far away.
-    if low > 0.0 && low < high / 2.0 {
+    if low > 0.0 && (from_zero || low < high / 2.0) {
         low = 0.0;
     }
-    if high < 0.0 && high > low / 2.0 {
+    if high < 0.0 && (from_zero || high > low / 2.0) {
         high = 0.0;
     }
     with_padding(low, high)
@@ -184,5 +193,41 @@ fn dots(canvas: &mut Canvas, panel: &ReleasePanel, curve: &Curve, colour: &'stat
             }
         }
         canvas.dot(x, panel.y(point.value), if alone { 5.0 } else { 3.0 }, colour);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Point;
+    use super::*;
+
+    const DAY: f64 = 86_400.0;
+
+    fn curve(per_period: bool) -> Curve {
+        // In the middle or at the end of each of ten days.
+        let at = |day: u32| DAY * (f64::from(day) + if per_period { 0.5 } else { 1.0 });
+        let point = |day| Point { at: at(day), value: 900.0, lower: 890.0, upper: 910.0, truth: None };
+        let points = (0..10).map(point).collect();
+        Curve { name: "a".into(), points, is_per_period: per_period, is_from_zero: per_period }
+    }
+
+    /// Both kinds of lines span the same ten days.
+    #[test]
+    fn values_of_periods_are_inside_of_their_periods() {
+        let (daily, total) = (curve(true), curve(false));
+        for shown in [&[&daily][..], &[&total], &[&daily, &total]] {
+            for labels in [TimeLabels::Steps, TimeLabels::Calendar(jiff::tz::TimeZone::UTC)] {
+                assert_eq!(times(&labels, shown), (0.0, 10.0 * DAY));
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_periods_are_compared_with_zero() {
+        assert!(values([&curve(true)], false).0 <= 0.0);
+        assert!(values([&curve(false)], false).0 > 800.0);
+        let mut below = curve(true);
+        below.points.iter_mut().for_each(|point| (point.value, point.lower, point.upper) = (-900.0, -910.0, -890.0));
+        assert!(values([&below], false).1 >= 0.0);
     }
 }

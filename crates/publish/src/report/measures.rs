@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct MeasureFacts {
     /// The measures as they were declared, with their weights.
     pub measures: Vec<String>,
+    /// The names of the lines for readers, in the order of the lines of each group.
+    #[serde(default)]
+    pub titles: Vec<String>,
     /// Whether they are workloads of one count or sum.
     pub is_of_workloads: bool,
     /// The parts, each under its own plan.
@@ -51,6 +54,7 @@ impl MeasureFacts {
         };
         Some(Self {
             measures: bundle.wanted().iter().map(ToString::to_string).collect(),
+            titles: stream.lines().into_iter().map(|line| line.title).collect(),
             is_of_workloads: bundle.contains_workloads(),
             parts: bundle.parts().iter().map(part).collect(),
         })

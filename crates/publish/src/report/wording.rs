@@ -3,6 +3,7 @@
 use super::{BandFacts, HEADLINE_DELTA, Report, SelectionFacts, headline_delta};
 use evertally::privacy::Neighbours;
 use evertally::privacy::{Budget, Delta};
+use evertally_declare::measures::{MEASURE, WORKLOAD};
 use evertally_declare::words::{at_most, plain, short};
 use std::fmt::Write;
 
@@ -25,9 +26,17 @@ impl Report {
         format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
     }
 
+    /// The number of streams whose guarantees are composed.
+    fn streams_of_a_unit(&self) -> u32 {
+        self.follows.as_ref().map_or(1, |follows| follows.streams_of_a_unit)
+    }
+
     /// The number of times that the budget was spent, if more than once.
     fn times(&self) -> String {
-        self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams_of_a_unit))
+        match self.streams_of_a_unit() {
+            1 => String::new(),
+            several => format!("{several} × "),
+        }
     }
 
     /// The guarantee in one sentence.
@@ -45,7 +54,7 @@ impl Report {
         let rows = &self.guarantee.epsilon_at_delta;
         match (self.budget, self.guarantee.pure_epsilon) {
             (Budget::Approximate(stated, delta), pure)
-                if self.follows.is_none() && pure.is_none_or(|pure| pure > stated.get()) =>
+                if self.streams_of_a_unit() == 1 && pure.is_none_or(|pure| pure > stated.get()) =>
             {
                 Some((stated.get(), self.with_selection(delta)))
             }
@@ -118,14 +127,15 @@ impl Report {
         }
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
-            let all = if f.streams_of_a_unit == streams {
-                format!("guarantee and errors are stated for all {streams} streams together")
-            } else {
-                let two = f.streams_of_a_unit;
-                format!(
-                    "errors are stated for all {streams} streams together, the guarantee for the {two} that one period \
-                     can touch"
-                )
+            let errors = format!("errors are stated for all {streams} streams together");
+            let (one, holds) = match &self.unit.period {
+                Some(_) => ("period", "can touch"),
+                None => ("event", "and its replacement can be in"),
+            };
+            let all = match f.streams_of_a_unit {
+                all if all == streams => format!("guarantee and {errors}"),
+                1 => format!("{errors}; the guarantee is that of a single stream, because each {one} lies in one"),
+                two => format!("{errors}, the guarantee for the {two} that one {one} {holds}"),
             };
             writeln!(out, "| continues from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
         }
@@ -145,6 +155,10 @@ impl Report {
             };
             let rest = groups.rest.as_ref().map_or(undeclared.into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
+            for later in &groups.joined {
+                let (names, since) = (listed(&later.groups), &later.since);
+                writeln!(out, "| joined later | {names}: counted from {since} |")?;
+            }
         }
         if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
             let (least, greatest) = (short(scales.least), short(scales.greatest));
@@ -173,11 +187,11 @@ impl Report {
             writeln!(out, "| bounds restart | in each {}, by the step in which an event counts |", each(period))?;
         }
         let neighbours = match self.unit.neighbours {
-            Neighbours::AddRemove => "the unit's events added or removed",
+            Neighbours::AddRemove => "the privacy unit's events added or removed",
             Neighbours::ReplaceOne if self.unit.period.is_some() => {
-                "the unit's events replaced by as many others, in any step of the period and any group"
+                "the privacy unit's events replaced by as many others, in any step of the period and any group"
             }
-            Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
+            Neighbours::ReplaceOne => "the privacy unit's events replaced by as many others, in any step and group",
         };
         writeln!(out, "| neighbouring data | {neighbours} |")?;
         let of_values = self.quantity.starts_with("running sum") || self.quantity.starts_with("sum of");
@@ -193,8 +207,12 @@ impl Report {
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
         if let Some(measures) = &self.measures {
-            let what = if measures.is_of_workloads { "workloads" } else { "measures" };
-            writeln!(out, "| {what} | {} |", measures.measures.join(", "))?;
+            let (what, column) = match measures.is_of_workloads {
+                true => ("workloads", WORKLOAD),
+                false => ("measures", MEASURE),
+            };
+            writeln!(out, "| {what} | {} |", measures.titles.join(", "))?;
+            writeln!(out, "| column `{column}` | {} |", measures.measures.join(", "))?;
             for words in measures.in_words() {
                 writeln!(out, "| summed | {words} |")?;
             }
@@ -274,7 +292,7 @@ impl Report {
             Some(delta) => writeln!(
                 out,
                 "- ρ-zero-concentrated differential privacy with ρ = {}, except with probability {delta:e}: that of \
-                 showing a group that only one unit has; every δ below includes it;",
+                 showing a group that only one privacy unit has; every δ below includes it;",
                 at_most(g.rho)
             )?,
         }
@@ -422,7 +440,7 @@ impl Report {
         if unit.contains("kept") {
             writeln!(
                 out,
-                "Only the first {} events of each unit are used, so values describe the kept data; the number of \
+                "Only the first {} events of each privacy unit are used, so values describe the kept data; the number of \
                  dropped events is not published, because that would depend on the data.\n",
                 self.unit.max_events
             )?;
@@ -473,7 +491,7 @@ impl SelectionFacts {
                  {almost} with probability 0.95"
             ),
             format!(
-                "a group that only one unit has is shown with probability at most {:e}, over all times and its {} \
+                "a group that only one privacy unit has is shown with probability at most {:e}, over all times and its {} \
                  group{} of at most {} event{}",
                 self.delta,
                 self.new_groups,
@@ -502,6 +520,18 @@ impl SelectionFacts {
             ));
         }
         facts
+    }
+}
+
+/// The most names of groups in a sentence.
+const MAX_LISTED: usize = 10;
+
+/// Names of groups in a row of a table.
+fn listed(groups: &[Vec<String>]) -> String {
+    let names: Vec<String> = groups.iter().take(MAX_LISTED).map(|group| plain(&group.join(", "))).collect();
+    match groups.len().saturating_sub(MAX_LISTED) {
+        0 => names.join("; "),
+        more => format!("{} and {more} more", names.join("; ")),
     }
 }
 

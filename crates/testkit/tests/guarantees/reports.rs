@@ -12,6 +12,7 @@ use evertally_publish::report::{ReleaseKind, Report};
 use num_rational::BigRational;
 use proptest::prelude::*;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
 struct Asked {
@@ -93,16 +94,26 @@ impl Asked {
     }
 
     /// The number of streams that one unit can be in: the whole history of a person is in all of them; a person's
-    /// events of one period are in those that the period touches, and a stream as long as a period never lies
-    /// between two others of them.
+    /// events of one period are in those that the period touches. By brute force, over all days of all streams.
     fn streams_of_a_unit(&self) -> u32 {
-        let longest = match self.per {
-            None => return self.before + 1,
-            Some("week") => 7,
-            Some("month") => 31,
-            Some(_) => 1,
+        let (Some(per), steps) = (self.per, self.steps as i64) else { return self.before + 1 };
+        let mut of_periods: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+        for step in -i64::from(self.before) * steps..steps {
+            let period = period_of(days_of(self.start) + step, per);
+            of_periods.entry(period).or_default().insert(step.div_euclid(steps));
+        }
+        let touched = of_periods.values().map(BTreeSet::len).max().unwrap() as u32;
+        // A period that is longer than a stream counts for all of them, whether or not it begins with the first.
+        let longest = match per {
+            "week" => 7,
+            "month" => 31,
+            _ => 1,
         };
-        if longest <= self.steps { (self.before + 1).min(2) } else { self.before + 1 }
+        match touched {
+            1 => 1,
+            _ if longest <= steps => 2.min(self.before + 1),
+            _ => self.before + 1,
+        }
     }
 }
 

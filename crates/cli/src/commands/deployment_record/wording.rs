@@ -105,11 +105,14 @@ impl<'r> Sentences<'r> {
                 "Adjacent data sets differ in one event, which is replaced by another.".into()
             }
             (false, Neighbours::AddRemove) => {
-                format!("Adjacent data sets differ in one unit, {}: its events are added or removed.", unit.unit)
+                format!(
+                    "Adjacent data sets differ in one privacy unit, {}: its events are added or removed.",
+                    unit.unit
+                )
             }
             (false, Neighbours::ReplaceOne) => {
                 let change = "its events are replaced by as many others, in any step and group";
-                format!("Adjacent data sets differ in one unit, {}: {change}.", unit.unit)
+                format!("Adjacent data sets differ in one privacy unit, {}: {change}.", unit.unit)
             }
         }];
         let bounds = [
@@ -173,7 +176,7 @@ impl<'r> Sentences<'r> {
             items.push(format!("ε-differential privacy with ε = {}.", at_most(epsilon)));
         }
         let except = guarantee.selection_delta.map_or(String::new(), |delta| {
-            format!(", except with probability {delta:e}, that of showing a group that only one unit has")
+            format!(", except with probability {delta:e}, that of showing a group that only one privacy unit has")
         });
         let rho = at_most(guarantee.rho);
         items.push(format!("ρ-zero-concentrated differential privacy with ρ = {rho}{except}."));
@@ -203,7 +206,7 @@ impl<'r> Sentences<'r> {
         };
         let restart = match &self.report.unit.period {
             Some(period) => {
-                format!(" for one unit, which is one period ({period}) of a person; the next is another unit")
+                format!(" for one privacy unit, which is one period ({period}) of a person; the next is another unit")
             }
             None => ", and does not restart".to_owned(),
         };
@@ -277,8 +280,12 @@ impl<'r> Sentences<'r> {
             items.push(format!("The selection of groups adds δ = {delta:e}, over all {times} selection times."));
         }
         if let Some(follows) = &report.follows {
-            let streams = follows.streams_of_a_unit;
-            items.push(format!("The guarantees of the {streams} streams that can contain one unit are composed."));
+            items.push(match follows.streams_of_a_unit {
+                1 => {
+                    "One unit has data in one of the consecutive streams, so their guarantees are not composed.".into()
+                }
+                streams => format!("The guarantees of the {streams} streams that can contain one unit are composed."),
+            });
         }
         items.push("Other releases from the same data are not included. Their budgets add to this one.".to_owned());
         list(items)

@@ -58,7 +58,11 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
             None => whom.to_owned(),
         };
         let change = if protects.replaced { "replaced" } else { "added or removed" };
-        let names: Vec<_> = streams.iter().map(|stream| format!("`{}`", stream.name)).collect();
+        let named = |stream: &&PublishedStream| match &stream.follows {
+            Some(before) => format!("`{}`, which continues `{before}`", stream.name),
+            None => format!("`{}`", stream.name),
+        };
+        let names: Vec<_> = streams.iter().map(named).collect();
         writeln!(out, "{whom} ({}), {change}:", names.join(", "))?;
         let Spent { pure_epsilon, rho, selection, epsilon } = spent(streams, delta);
         if let Some(epsilon) = pure_epsilon {
@@ -81,6 +85,9 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     }
     if groups.len() > 1 {
         writeln!(out, "The spending of different units does not add up: each line is a promise for its own unit.")?;
+    }
+    if streams.iter().any(|stream| stream.follows.is_some()) {
+        writeln!(out, "Of streams that continue one another, as many count as one unit can have data in.")?;
     }
     writeln!(out, "A plan's budget counts in full as soon as its first step is published.")?;
     write_other_noise(&mut out, &ledger)
@@ -128,7 +135,7 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &StreamsByU
                 "stream": stream.name, "budget": stream.budget,
                 "selection_delta": stream.selection.map(Delta::get), "published_steps": stream.steps,
                 "unit": stream.protects.unit(), "period": stream.protects.period, "replaced": stream.protects.replaced,
-                "first": first, "last": last, "runs": stream.runs.len(),
+                "follows": stream.follows, "first": first, "last": last, "runs": stream.runs.len(),
             })
         })
         .collect();

@@ -3,10 +3,16 @@
 use super::setup::ReleaseSetup;
 use crate::stream::Files;
 use evertally_declare::groups::GroupTable;
+use evertally_declare::line::Line;
 use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 
 /// The maximum number of discovered groups whose points are kept, in order of discovery.
 const MAX_KEPT_CURVES: usize = 1000;
+
+/// A curve without points.
+fn empty(name: String, line: &Line) -> Curve {
+    Curve { name, points: vec![], is_per_period: line.is_per_period, is_from_zero: line.is_from_zero }
+}
 
 /// The curves of a picture.
 pub(super) enum ReleaseCurves {
@@ -17,6 +23,8 @@ pub(super) enum ReleaseCurves {
         curves: Vec<Curve>,
         /// The curve of each group, if it is drawn.
         of_group: Vec<Option<usize>>,
+        /// The names of the curves for readers.
+        titles: Vec<String>,
     },
     /// Curves of groups in order of discovery.
     Discovered {
@@ -25,6 +33,8 @@ pub(super) enum ReleaseCurves {
         named: Option<Vec<String>>,
         /// The maximum number of curves.
         most: usize,
+        /// The line of each group.
+        line: Line,
     },
 }
 
@@ -33,27 +43,36 @@ impl ReleaseCurves {
         if !files.plot {
             return Self::Off;
         }
+        let mut lines = setup.stream.lines();
         if setup.stream.plan.threshold().is_some() {
             let most = if setup.stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
-            return Self::Discovered { curves: Vec::new(), named: setup.plot_groups.clone(), most };
+            let line = lines.swap_remove(0);
+            return Self::Discovered { curves: Vec::new(), named: setup.plot_groups.clone(), most, line };
         }
         let single = [vec![]];
         let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
         // With measures, one curve for each measure of a group: as many complete groups as fit, or the first measures.
-        let labels = setup.stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels());
-        let each = labels.len().max(1);
+        let each = lines.len();
         let shown = each.min(MAX_SHOWN);
-        let drawn = if labels.is_empty() { setup.drawn.len() } else { setup.drawn.len().min(MAX_SHOWN / shown) };
+        let has_lines = setup.stream.measures.is_some();
+        let drawn = if has_lines { setup.drawn.len().min(MAX_SHOWN / shown) } else { setup.drawn.len() };
         let mut of_group = vec![None; tuples.len() * each];
-        let mut curves = Vec::new();
+        let (mut curves, mut titles) = (Vec::new(), Vec::new());
         for group in &setup.drawn[..drawn] {
-            for place in 0..shown {
+            for (place, line) in lines.iter().take(shown).enumerate() {
+                let tuple = &tuples[*group];
+                let named = |last: &String| {
+                    let last = Some(last).filter(|last| !last.is_empty());
+                    tuple.iter().chain(last).map(String::as_str).collect::<Vec<_>>().join(", ")
+                };
+                let since = setup.later.iter().find(|later| later.groups.contains(tuple));
+                let since = since.map_or(String::new(), |later| format!(" (from {})", later.since));
                 of_group[group * each + place] = Some(curves.len());
-                let name: Vec<&str> = tuples[*group].iter().chain(labels.get(place)).map(String::as_str).collect();
-                curves.push(Curve { name: name.join(", "), points: vec![] });
+                titles.push(named(&line.title) + &since);
+                curves.push(empty(named(&line.label), line));
             }
         }
-        Self::Declared { curves, of_group }
+        Self::Declared { curves, of_group, titles }
     }
 
     pub(super) fn is_off(&self) -> bool {
@@ -69,10 +88,10 @@ impl ReleaseCurves {
     pub(super) fn curve_of(&mut self, group: usize, names: &[&str]) -> Option<&mut Curve> {
         match self {
             Self::Off => None,
-            Self::Declared { curves, of_group } => of_group[group].map(|place| &mut curves[place]),
-            Self::Discovered { curves, .. } => {
+            Self::Declared { curves, of_group, .. } => of_group[group].map(|place| &mut curves[place]),
+            Self::Discovered { curves, line, .. } => {
                 if group == curves.len() {
-                    curves.push(Curve { name: names.join(", "), points: vec![] });
+                    curves.push(empty(names.join(", "), line));
                 }
                 curves.get_mut(group).filter(|_| group < MAX_KEPT_CURVES)
             }
@@ -84,10 +103,10 @@ impl ReleaseCurves {
         match self {
             Self::Off => None,
             Self::Declared { curves, .. } => curves.iter_mut().find(|curve| curve.name == name),
-            Self::Discovered { curves, .. } => {
+            Self::Discovered { curves, line, .. } => {
                 // Rows of a step are in order of discovery: usually the curve is the last one, or near it.
                 let place = curves.iter().rposition(|curve| curve.name == name).unwrap_or_else(|| {
-                    curves.push(Curve { name: name.to_owned(), points: vec![] });
+                    curves.push(empty(name.to_owned(), line));
                     curves.len() - 1
                 });
                 Some(&mut curves[place]).filter(|_| place < MAX_KEPT_CURVES)
@@ -99,8 +118,11 @@ impl ReleaseCurves {
     pub(super) fn finish(self) -> (Vec<Curve>, usize) {
         match self {
             Self::Off => (Vec::new(), 0),
-            Self::Declared { curves, of_group } => (curves, of_group.len()),
-            Self::Discovered { mut curves, named, most } => {
+            Self::Declared { mut curves, of_group, titles } => {
+                curves.iter_mut().zip(titles).for_each(|(curve, title)| curve.name = title);
+                (curves, of_group.len())
+            }
+            Self::Discovered { mut curves, named, most, .. } => {
                 let total = curves.len();
                 let last = |curve: &Curve| curve.points.last().map_or(f64::NEG_INFINITY, |point| point.value);
                 match named {

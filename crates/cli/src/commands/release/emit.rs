@@ -8,7 +8,9 @@ use anyhow::Result;
 use evertally::number::Grid;
 use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
-use evertally_declare::steps::StepCalendar;
+use evertally_declare::groups::GroupFacts;
+use evertally_declare::line::Line;
+use evertally_declare::steps::Instant;
 use evertally_declare::stream::Coverage;
 use evertally_ledger::ledger::OpenKey;
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
@@ -31,11 +33,8 @@ pub(super) struct RowEmitter<W: Write + Send> {
     /// A point is drawn every `stride` rows, and for the last row.
     stride: u64,
     last_step: u64,
-    /// The number of steps before those of the stream; drawn steps are counted through all streams.
-    steps_before: u64,
     /// True running sums of all groups; only with `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
-    calendar: StepCalendar,
     /// The grid of every group.
     grids: Vec<Grid>,
 }
@@ -54,9 +53,7 @@ impl<W: Write + Send> RowEmitter<W> {
             leaders: setup.top.filter(|_| !files.is_table_alone()).map(Leaders::new),
             stride: (setup.steps_before() + stream.last_row()).div_ceil(MAX_POINTS).max(1),
             last_step: setup.steps_before() + stream.last_row(),
-            steps_before: setup.steps_before(),
             truth: setup.show_truth.then(|| vec![0; groups]),
-            calendar: stream.rows().clone(),
             grids,
         }
     }
@@ -85,9 +82,9 @@ impl<W: Write + Send> RowEmitter<W> {
             // A missing value leaves a gap.
             let drawn = drawn && figures[1..].iter().all(|figure| figure.is_finite());
             if let Some(curve) = curve.filter(|_| drawn)
-                && let Some(end) = setup.end_of(step)
+                && let Some(span) = setup.span_of(step)
             {
-                let at = end.micros() as f64 / 1e6;
+                let at = place_of(curve, span);
                 curve.points.push(Point { at, value: figures[1], lower: figures[2], upper: figures[3], truth: None });
             }
             Ok(())
@@ -98,7 +95,7 @@ impl<W: Write + Send> RowEmitter<W> {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, leaders, truth, calendar, grids, stride, last_step, steps_before, .. } = self;
+        let Self { table, picture, leaders, truth, grids, stride, last_step, .. } = self;
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
         }
@@ -111,9 +108,8 @@ impl<W: Write + Send> RowEmitter<W> {
             let drawn = drawn && row.value.number.is_finite();
             let curve = picture.curve_of(group, row.groups);
             if let Some(curve) = curve.filter(|_| drawn) {
-                let step = row.step - *steps_before;
                 let truth = truth.as_ref().map(|t| grids[group].to_f64(t[group].into()));
-                let at = calendar.end_of(step).micros() as f64 / 1e6;
+                let at = place_of(curve, row.span);
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
                 curve.points.push(Point { at, value, lower, upper, truth });
             }
@@ -134,7 +130,7 @@ impl<W: Write + Send> RowEmitter<W> {
             return Ok(table);
         }
         let released = match (&setup.groups, setup.stream.plan.threshold()) {
-            (Some(groups), _) => ReleaseKind::Groups(groups.facts()),
+            (Some(groups), _) => ReleaseKind::Groups(GroupFacts { joined: setup.later.clone(), ..groups.facts() }),
             (None, Some(_)) => ReleaseKind::Discovered,
             (None, None) => ReleaseKind::Sum,
         };
@@ -153,9 +149,7 @@ impl<W: Write + Send> RowEmitter<W> {
         }
         if files.plot {
             let (curves, groups) = self.picture.finish();
-            let can_lack = setup.stream.measures.is_some() || setup.stream.published.is_some();
-            let has_nothing = can_lack && curves.iter().all(|curve| curve.points.is_empty());
-            if curves.is_empty() || has_nothing {
+            if curves.iter().all(|curve| curve.points.is_empty()) {
                 return Ok(table); // no group is shown yet, no row has a value, or no row has ended
             }
             let mut plot = picture(setup, &report, curves, groups);
@@ -170,16 +164,17 @@ impl<W: Write + Send> RowEmitter<W> {
     }
 }
 
+/// The place of a point in its step, in seconds since 1970.
+fn place_of(curve: &Curve, span: (Instant, Instant)) -> f64 {
+    Line { is_per_period: curve.is_per_period, ..Line::default() }.seconds_in(span)
+}
+
 fn picture(setup: &ReleaseSetup, report: &Report, curves: Vec<Curve>, total_groups: usize) -> ReleasePlot {
     ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
         y_label: setup.stream.quantity_since(),
-        // Running sums are taken at the end of a step; the time of a row is its beginning, as for the name of a day.
-        footer: format!(
-            "{} Points are at the end of their step; the table names steps by their beginning.",
-            report.promise()
-        ),
+        footer: format!("{} {}", report.promise(), setup.stream.points_in_words()),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
         at_once: setup.stream.band == Coverage::Simultaneous,

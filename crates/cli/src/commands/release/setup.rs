@@ -7,7 +7,7 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_declare::closing;
 use evertally_declare::declaration::{Declaration, Labels, Present, Settings, Use};
-use evertally_declare::groups::GroupTable;
+use evertally_declare::groups::{GroupTable, LaterGroups};
 use evertally_declare::policy::Late;
 use evertally_declare::records::Records;
 use evertally_declare::steps::{Instant, StepCalendar};
@@ -15,6 +15,7 @@ use evertally_declare::stream::Stream;
 use evertally_declare::words::quoted;
 use evertally_ledger::ledger::{Follows, Ledger, OpenKey};
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
+use evertally_publish::report::later_groups;
 use evertally_publish::session::{Leg, Session};
 use evertally_tables::output::TableSpec;
 
@@ -35,6 +36,8 @@ pub(super) struct ReleaseSetup {
     pub(super) groups: Option<GroupTable>,
     /// The number of groups that are already released, if the stream has begun.
     pub(super) present: Option<Present>,
+    /// The groups whose counts begin after the first step.
+    pub(super) later: Vec<LaterGroups>,
     pub(super) table: TableSpec,
     /// The indices of the groups that the picture shows.
     pub(super) drawn: Vec<usize>,
@@ -99,9 +102,9 @@ impl ValidatedDeclaration {
             None => {
                 let before = Declaration { through: None, all: Some(true), ..stretches.declaration(last - 1) };
                 let before = before.resolve()?;
-                let budget = setup.stream.plan.request().budget();
-                eprintln!("opens stream `{}`, which spends {budget} in addition", stretches.name());
-                Some(self.at(&open.ledger, before)?.followed(open)?)
+                let follows = self.at(&open.ledger, before)?.followed(open)?;
+                eprintln!("opens stream `{}`, {}", stretches.name(), cost_of_next(&setup.stream, &follows));
+                Some(follows)
             }
         };
         // Rows are steps, unless only some steps are published, which is possible in a single stream only.
@@ -109,6 +112,9 @@ impl ValidatedDeclaration {
             setup.calendars = stretches.calendars;
         }
         setup.names = stretches.names;
+        if let Some(groups) = &setup.groups {
+            setup.later = later_groups(&setup.stream, groups, setup.present, &open.ledger);
+        }
         Ok(setup)
     }
 
@@ -141,6 +147,7 @@ impl ValidatedDeclaration {
             stream,
             groups,
             present,
+            later: Vec::new(),
             table,
             drawn,
             plot_groups: named,
@@ -163,12 +170,12 @@ impl ReleaseSetup {
         Ok(Session::resume(leg, &open.key, &open.ledger, &state)?.followed()?)
     }
 
-    /// The end of a step of the table, counted through all streams; `None` if no stream has such a step.
-    pub(super) fn end_of(&self, step: u64) -> Option<Instant> {
+    /// The start and end of a step of the table, counted through all streams; `None` if no stream has such a step.
+    pub(super) fn span_of(&self, step: u64) -> Option<(Instant, Instant)> {
         let mut step = step;
         for calendar in &self.calendars {
             if (1..=calendar.steps()).contains(&step) {
-                return Some(calendar.end_of(step));
+                return Some((calendar.start_of(step), calendar.end_of(step)));
             }
             step = step.checked_sub(calendar.steps())?;
         }
@@ -188,6 +195,17 @@ impl ReleaseSetup {
     /// The number of released running sums; with measures, for each measure.
     pub(super) fn group_count(&self) -> usize {
         self.groups.as_ref().map_or(1, |table| table.tuples().len())
+    }
+}
+
+/// The budget that a stream spends in addition to those that it follows.
+fn cost_of_next(stream: &Stream, follows: &Follows) -> String {
+    let budget = stream.plan.request().budget();
+    let next = Stream { follows: Some(follows.clone()), ..stream.clone() };
+    match (next.streams_of_a_unit(), stream.period()) {
+        (1, None) => format!("under the same {budget}: one event is in one of these streams only"),
+        (1, Some(period)) => format!("under the same {budget}: {} is in one of these streams only", period.in_words()),
+        _ => format!("which spends {budget} in addition"),
     }
 }
 

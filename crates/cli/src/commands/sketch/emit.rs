@@ -94,7 +94,7 @@ impl<'a> AnswerEmitter<'a> {
         let last = self.questions.last_step();
         let shown = answers.iter().filter(|answer| answer.step == last).take(MAX_SHOWN);
         let drawn = |answer: &ItemAnswer| {
-            let curve = Curve { name: self.names[answer.item].join(", "), points: vec![] };
+            let curve = Curve { name: self.names[answer.item].join(", "), ..Curve::default() };
             Drawn { item: answer.item, curve, passed: 0 }
         };
         let curves: Vec<Drawn> = shown.map(drawn).collect();

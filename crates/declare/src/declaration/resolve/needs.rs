@@ -3,7 +3,7 @@
 use super::super::Parameter::{
     self, Bounds, Date, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup,
     MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery, SelectionDelta,
-    TimeOfDay, Value,
+    TimeOfDay, UnitName, Value,
 };
 use crate::problem::{Sentence, SentencePart, sentence};
 
@@ -37,6 +37,7 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (MaxTotal, Person, || names_the_person(MaxTotal)),
     (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
     (Per, Person, || names_the_person(Per)),
+    (UnitName, Person, || sentence![UnitName, " needs ", Person, ": without it, single events are protected"]),
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
     (Value, Bounds, || {

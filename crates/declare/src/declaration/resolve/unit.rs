@@ -2,14 +2,18 @@
 
 use super::super::Parameter::{
     self, AllowWeakBudget, DiscoverGroups, Floor, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep,
-    MaxGroups, MaxTotal, MinGap, Per, Person, SelectionDelta,
+    MaxGroups, MaxTotal, MinGap, Per, Person, SelectionDelta, UnitName,
 };
 use super::super::table::Declaration;
 use super::{Result, on_grid};
 use crate::problem::{Problem, SentencePart, sentence};
+use crate::words::quoted;
 use evertally::number::parse_scaled;
 use evertally::privacy::selection::{Selection, SelectionTimes};
 use evertally::privacy::{Budget, Delta, PersonBounds, Unit};
+
+/// Characters of a word for a person.
+const MAX_WORD: usize = 40;
 
 impl Declaration {
     /// Whether groups are discovered from the data.
@@ -50,6 +54,18 @@ impl Declaration {
             None => SelectionTimes::twelve(horizon)?,
         };
         Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
+    }
+
+    /// The word for a person.
+    pub(super) fn unit_name(&self) -> Result<Option<String>> {
+        let Some(word) = &self.unit_name else { return Ok(None) };
+        let is_plain = |c: char| c.is_alphanumeric() || " -'’".contains(c);
+        if word.trim() != word || word.is_empty() || word.chars().count() > MAX_WORD || !word.chars().all(is_plain) {
+            let problem = sentence![UnitName, format!(" {} is not a word for a person", quoted(word))];
+            let remedy = format!("give at most {MAX_WORD} letters, such as patient");
+            return Err(Problem::for_parameter(UnitName, problem).remedy(remedy));
+        }
+        Ok(Some(word.clone()))
     }
 
     /// The unit, for periods of at most `period` steps.

@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::Response;
 use evertally_declare::error::failure;
+use evertally_declare::line::Line;
 use evertally_declare::stream::Coverage;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use std::collections::BTreeMap;
@@ -74,13 +75,19 @@ fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, Pr
 
 fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot, ProblemAnswer> {
     let (stream, report) = (&info.stream, info.report());
+    let lines = stream.lines();
     let mut curves: BTreeMap<Vec<String>, Curve> = BTreeMap::new();
     app.service.rows(info, wanted, &mut |_, row| {
         if row.value.number.is_finite() {
             let names: Vec<String> = row.groups.iter().map(|text| (*text).to_owned()).collect();
-            let name = names.join(", ");
-            let curve = curves.entry(names).or_insert_with(|| Curve { name, points: Vec::new() });
-            let at = row.span.1.micros() as f64 / 1e6;
+            let line = lines.iter().find(|line| names.last() == Some(&line.label)).unwrap_or(&lines[0]);
+            let curve = curves.entry(names).or_insert_with_key(|names| Curve {
+                name: name_of(names, line),
+                is_per_period: line.is_per_period,
+                is_from_zero: line.is_from_zero,
+                points: Vec::new(),
+            });
+            let at = line.seconds_in(row.span);
             let (value, lower, upper) = (row.value.number, row.lower, row.upper);
             curve.points.push(Point { at, value, lower, upper, truth: None });
         }
@@ -90,7 +97,7 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
         title: stream.title.clone(),
         subtitle: report.headline(),
         y_label: stream.quantity_since(),
-        footer: format!("{} Each point is at the end of its step.", report.promise()),
+        footer: format!("{} {}", report.promise(), stream.points_in_words()),
         time_labels: TimeLabels::Calendar(stream.calendar.zone().time_zone().clone()),
         confidence: stream.confidence,
         at_once: stream.band == Coverage::Simultaneous,
@@ -100,6 +107,13 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
         apart: stream.measures.is_some(),
         unsafe_truth: false,
     })
+}
+
+/// The name of a line for readers: its group, and its measure in words.
+fn name_of(names: &[String], line: &Line) -> String {
+    let group = if line.label.is_empty() { names } else { &names[..names.len() - 1] };
+    let title = (!line.title.is_empty()).then_some(&line.title);
+    group.iter().chain(title).map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn nothing_yet() -> ProblemAnswer {

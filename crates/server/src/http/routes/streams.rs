@@ -153,7 +153,7 @@ fn picture_of_error(preview: &Preview) -> Option<String> {
         time_labels: TimeLabels::Calendar(calendar.zone().time_zone().clone()),
         confidence: stream.confidence,
         at_once: false,
-        curves: vec![Curve { name: "error".to_owned(), points }],
+        curves: vec![Curve { name: "error".to_owned(), points, ..Curve::default() }],
         total_groups: 1,
         group_word: "line",
         apart: false,
