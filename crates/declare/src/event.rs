@@ -131,7 +131,8 @@ pub trait Cells {
 /// A row as its file has it, with the columns that a release does not use. **Not private.**
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WholeRow {
-    /// The names and texts of its columns, in the order of the file. Missing cells are empty.
+    /// The names and texts of its columns, in the order of the file; of Parquet and Arrow, first those in use. Missing
+    /// cells are empty.
     pub cells: Vec<(String, String)>,
     /// The row in one text: a CSV record, or a JSON object.
     pub text: String,

@@ -17,8 +17,10 @@ pub enum Format {
     JsonLines,
     /// Apache Parquet.
     Parquet,
-    /// A stream of Arrow record batches.
+    /// Arrow record batches, as a stream or as a file.
     Arrow,
+    /// An event log in XML (IEEE 1849).
+    Xes,
     /// One JSON object for all rows.
     Json,
 }
@@ -45,8 +47,8 @@ struct FormatRow {
     accept_types: &'static [&'static str],
     /// The content type of answers.
     content_type: &'static str,
-    /// The first bytes, after white space if rows are lines. Empty if there is no telling.
-    signature: &'static [u8],
+    /// Its possible first bytes, after white space if rows are lines. None if they do not reveal the format.
+    signatures: &'static [&'static [u8]],
     /// Whether rows are lines of text: they can be cut off a file that grows, and are worth compressing.
     has_lines: bool,
     /// Whether files of events are read in it.
@@ -57,6 +59,8 @@ struct FormatRow {
     is_for_requests: bool,
     /// Whether it can be written before all rows are known. Otherwise an answer is built in memory.
     is_streamable: bool,
+    /// Whether the service answers in it.
+    is_for_answers: bool,
 }
 
 const CSV: FormatRow = FormatRow {
@@ -70,31 +74,33 @@ const CSV: FormatRow = FormatRow {
     request_types: &[],
     accept_types: &[],
     content_type: "text/csv; charset=utf-8",
-    signature: b"",
+    signatures: &[],
     has_lines: true,
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
     is_streamable: true,
+    is_for_answers: true,
 };
 
 const JSON_LINES: FormatRow = FormatRow {
     word: "jsonl",
     alias: Some("ndjson"),
     name: "JSON lines",
-    help: "One JSON object per line",
+    help: "One JSON object per line, or an array of objects",
     endings: &["jsonl", "ndjson"],
     output_endings: &[],
     media_type: "application/x-ndjson",
     request_types: &["application/jsonl", "application/jsonlines"],
     accept_types: &["application/jsonl"],
     content_type: "application/x-ndjson",
-    signature: b"{",
+    signatures: &[b"{"],
     has_lines: true,
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
     is_streamable: true,
+    is_for_answers: true,
 };
 
 const PARQUET: FormatRow = FormatRow {
@@ -108,31 +114,53 @@ const PARQUET: FormatRow = FormatRow {
     request_types: &[],
     accept_types: &[],
     content_type: "application/vnd.apache.parquet",
-    signature: b"PAR1",
+    signatures: &[b"PAR1"],
     has_lines: false,
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
     is_streamable: false,
+    is_for_answers: true,
 };
 
 const ARROW: FormatRow = FormatRow {
     word: "arrow",
     alias: None,
     name: "Arrow",
-    help: "A stream of Arrow record batches",
+    help: "Arrow record batches, as a stream or as a file (Feather version 2)",
     endings: &["arrows"],
     output_endings: &[],
     media_type: "application/vnd.apache.arrow.stream",
     request_types: &[],
     accept_types: &[],
     content_type: "application/vnd.apache.arrow.stream",
-    signature: b"",
+    signatures: &[b"ARROW1", b"\xff\xff\xff\xff"],
     has_lines: false,
-    is_readable: false,
+    is_readable: true,
     is_writable: false,
     is_for_requests: true,
     is_streamable: true,
+    is_for_answers: true,
+};
+
+const XES: FormatRow = FormatRow {
+    word: "xes",
+    alias: None,
+    name: "XES",
+    help: "An event log in XML",
+    endings: &["xes"],
+    output_endings: &[],
+    media_type: "application/xml",
+    request_types: &[],
+    accept_types: &[],
+    content_type: "application/xml",
+    signatures: &[],
+    has_lines: false,
+    is_readable: true,
+    is_writable: false,
+    is_for_requests: false,
+    is_streamable: false,
+    is_for_answers: false,
 };
 
 const JSON: FormatRow = FormatRow {
@@ -146,17 +174,18 @@ const JSON: FormatRow = FormatRow {
     request_types: &[],
     accept_types: &[],
     content_type: "application/json",
-    signature: b"",
+    signatures: &[],
     has_lines: false,
     is_readable: false,
     is_writable: false,
     is_for_requests: false,
     is_streamable: true,
+    is_for_answers: true,
 };
 
 impl Format {
-    /// All formats: the service answers in each of them.
-    pub const ALL: [Self; 5] = [Self::Csv, Self::JsonLines, Self::Parquet, Self::Arrow, Self::Json];
+    /// All formats.
+    pub const ALL: [Self; 6] = [Self::Csv, Self::JsonLines, Self::Parquet, Self::Arrow, Self::Xes, Self::Json];
 
     const fn row(self) -> &'static FormatRow {
         match self {
@@ -164,6 +193,7 @@ impl Format {
             Self::JsonLines => &JSON_LINES,
             Self::Parquet => &PARQUET,
             Self::Arrow => &ARROW,
+            Self::Xes => &XES,
             Self::Json => &JSON,
         }
     }
@@ -193,9 +223,10 @@ impl Format {
         self.row().content_type
     }
 
-    /// The first bytes, after white space if rows are [lines](Self::has_lines); empty if they do not reveal the format.
-    pub const fn signature(self) -> &'static [u8] {
-        self.row().signature
+    /// Its possible first bytes, after white space if rows are [lines](Self::has_lines); none if they do not reveal the
+    /// format.
+    pub const fn signatures(self) -> &'static [&'static [u8]] {
+        self.row().signatures
     }
 
     /// Whether rows are lines of text.
@@ -213,14 +244,14 @@ impl Format {
         self.row().is_writable
     }
 
-    /// Whether files are read or written in it.
-    pub const fn is_for_files(self) -> bool {
-        self.is_readable() || self.is_writable()
-    }
-
     /// Whether the service reads batches and sums in it.
     pub const fn is_for_requests(self) -> bool {
         self.row().is_for_requests
+    }
+
+    /// Whether the service answers in it.
+    pub const fn is_for_answers(self) -> bool {
+        self.row().is_for_answers
     }
 
     /// Whether it can be written before all rows are known.
@@ -268,7 +299,7 @@ impl Format {
     pub fn from_accept_type(media_type: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| {
             let row = format.row();
-            row.media_type == media_type || row.accept_types.contains(&media_type)
+            row.is_for_answers && row.media_type == media_type || row.accept_types.contains(&media_type)
         })
     }
 
@@ -285,17 +316,33 @@ impl fmt::Display for Format {
     }
 }
 
-/// Reads the word of a format of files.
+/// The format of files of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputFormat(pub Format);
+
+/// Reads the word of a format that tables are written in.
 impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let word = text.to_ascii_lowercase();
-        let found = Self::ALL.into_iter().find(|format| format.is_for_files() && format.is_called(&word));
-        found.ok_or_else(|| {
-            format!("{} is not a table format: use {}", quoted(text), Self::any_word_of(Self::is_for_files))
-        })
+        from_text(text, "written as", Self::is_writable)
     }
+}
+
+/// Reads the word of a format that events are read in.
+impl FromStr for InputFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        from_text(text, "read as", Format::is_readable).map(Self)
+    }
+}
+
+fn from_text(text: &str, verb: &str, is_wanted: fn(Format) -> bool) -> Result<Format, String> {
+    let word = text.to_ascii_lowercase();
+    let found = Format::ALL.into_iter().find(|format| is_wanted(*format) && format.is_called(&word));
+    let problem = || format!("tables are not {verb} {}: use {}", quoted(text), Format::any_word_of(is_wanted));
+    found.ok_or_else(problem)
 }
 
 impl Serialize for Format {
@@ -305,6 +352,18 @@ impl Serialize for Format {
 }
 
 impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for InputFormat {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for InputFormat {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
@@ -327,7 +386,8 @@ mod tests {
                 assert!(seen.insert((kind, text)), "the {kind} {text} names two formats");
             }
             assert!(row.content_type.starts_with(row.media_type), "{format}");
-            assert_eq!(Format::from_accept_type(row.media_type), Some(format));
+            let answered = Some(format).filter(|format| format.is_for_answers());
+            assert_eq!(Format::from_accept_type(row.media_type), answered);
         }
     }
 
@@ -338,8 +398,11 @@ mod tests {
         }
         for text in ["xls", "arrow", "json", "pq", ""] {
             let problem = text.parse::<Format>().unwrap_err();
-            assert_eq!(problem, format!("`{text}` is not a table format: use csv, jsonl or parquet"));
+            assert_eq!(problem, format!("tables are not written as `{text}`: use csv, jsonl or parquet"));
         }
+        assert_eq!("arrow".parse(), Ok(InputFormat(Format::Arrow)));
+        let problem = "xls".parse::<InputFormat>().unwrap_err();
+        assert_eq!(problem, "tables are not read as `xls`: use csv, jsonl, parquet, arrow or xes");
         assert_eq!((Format::from_word("arrow"), Format::from_word("ndjson")), (Some(Format::Arrow), None));
         assert_eq!(Format::from_ending("arrows"), Some(Format::Arrow));
         assert_eq!(Format::from_ending("pq"), None);

@@ -1,13 +1,14 @@
-//! Events from CSV, JSON lines, Parquet and tables in memory, one pass in bounded memory.
+//! Events from CSV, JSON, Parquet, Arrow, XES and tables in memory, one pass in bounded memory.
 //!
-//! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip or
-//! zstd. The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
+//! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip, zstd or zip.
+//! The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
 //! holds them: text stays text, so that numbers can be read exactly.
 
 mod arrow;
 mod bad_rows;
 mod batches;
 mod blocks;
+mod columns;
 mod csv;
 mod feed;
 mod frames;
@@ -20,6 +21,8 @@ mod pass;
 mod pieces;
 mod seen;
 mod source;
+mod xes;
+mod zip;
 
 #[cfg(test)]
 mod tests;

@@ -101,7 +101,7 @@ impl Files {
         Ok(Self {
             inputs,
             reading: ReadOptions {
-                format: named.input_format,
+                format: named.input_format.map(|format| format.0),
                 delimiter,
                 missing: missing_text,
                 threads: threads(named.threads)?,

@@ -3,7 +3,7 @@
 use super::listed;
 use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind};
 use crate::filter::Filter;
-use crate::format::Format;
+use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::numbers::{DecimalMark, Thousands};

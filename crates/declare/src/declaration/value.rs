@@ -1,7 +1,7 @@
 //! The types of parameters: how each is read from the texts of a flag, and how a schema describes it.
 
 use crate::filter::Filter;
-use crate::format::Format;
+use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::numbers::{DecimalMark, Thousands};
@@ -89,29 +89,36 @@ impl Word {
     }
 }
 
-/// The number of formats of files.
-const FILE_FORMATS: usize = {
+/// The number of formats in which files are read, or written.
+const fn count_of_formats(is_read: bool) -> usize {
     let (mut count, mut place) = (0, 0);
     while place < Format::ALL.len() {
-        count += Format::ALL[place].is_for_files() as usize;
+        count += is_for(Format::ALL[place], is_read) as usize;
         place += 1;
     }
     count
-};
+}
 
-/// The formats of files.
-const FORMATS: [Word; FILE_FORMATS] = {
-    let mut words = [Word::new("", ""); FILE_FORMATS];
+const fn is_for(format: Format, is_read: bool) -> bool {
+    if is_read { format.is_readable() } else { format.is_writable() }
+}
+
+/// The words of these formats.
+const fn words_of_formats<const COUNT: usize>(is_read: bool) -> [Word; COUNT] {
+    let mut words = [Word::new("", ""); COUNT];
     let (mut count, mut place) = (0, 0);
     while place < Format::ALL.len() {
-        if Format::ALL[place].is_for_files() {
+        if is_for(Format::ALL[place], is_read) {
             words[count] = Word::from_format(Format::ALL[place]);
             count += 1;
         }
         place += 1;
     }
     words
-};
+}
+
+const INPUT_FORMATS: [Word; count_of_formats(true)] = words_of_formats(true);
+const OUTPUT_FORMATS: [Word; count_of_formats(false)] = words_of_formats(false);
 
 /// The type of a parameter's value.
 pub trait Value: DeserializeOwned + Serialize {
@@ -157,7 +164,8 @@ from_one_text! {
     Period: ValueKind::Period,
     Zone: ValueKind::Zone,
     MechanismName: ValueKind::Mechanism,
-    Format: ValueKind::Words(&FORMATS),
+    Format: ValueKind::Words(&OUTPUT_FORMATS),
+    InputFormat: ValueKind::Words(&INPUT_FORMATS),
 }
 
 /// Types whose values are words, read as in files.

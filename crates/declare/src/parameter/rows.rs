@@ -49,7 +49,7 @@ macro_rules! parameter_rows {
             }
             files {
                 /// Format of the event files.
-                InputFormat input_format: Format, Events "" PROGRAM,
+                InputFormat input_format: InputFormat, Events "" PROGRAM,
                     example "parquet", default "" "detected from the first bytes"
             }
             files {

@@ -90,7 +90,7 @@ fn name_formats(document: &mut Document) {
                     && answer.content.shift_remove(ROWS).is_some()
                 {
                     // The annotation has the schema of JSON.
-                    answer.content.extend(contents(|format| format != Format::Json));
+                    answer.content.extend(contents(|format| format.is_for_answers() && format != Format::Json));
                 }
             }
         }

@@ -1,6 +1,10 @@
-//! Record batches of an Arrow stream from an untrusted writer.
+//! Record batches of an Arrow stream or file from an untrusted writer.
+//!
+//! A file (Feather version 2) is a stream between two marks, followed by a directory for random access, which is not
+//! needed here.
 
 use super::batches::TableRows;
+use super::columns;
 use super::frames::Frames;
 use super::options::ReadOptions;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -8,7 +12,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, SchemaRef};
 use evertally_declare::error::{InputError, Result as PublishResult, Unreadable};
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Reads an Arrow IPC stream batch by batch, in bounded memory.
@@ -26,7 +30,11 @@ impl<R: Read> ArrowStream<R> {
     /// # Errors
     /// If the bytes are not such a stream.
     pub fn new(bytes: R, memory: u64) -> Result<Self, ArrowError> {
-        let reader = guarded(|| StreamReader::try_new(Frames::new(bytes, memory), None))?;
+        Self::from_frames(Frames::new(bytes, memory), None)
+    }
+
+    fn from_frames(frames: Frames<R>, columns: Option<Vec<usize>>) -> Result<Self, ArrowError> {
+        let reader = guarded(|| StreamReader::try_new(frames, columns))?;
         Ok(Self { reader, has_ended: false })
     }
 }
@@ -50,18 +58,60 @@ impl<R: Read> RecordBatchReader for ArrowStream<R> {
     }
 }
 
-/// The rows of a file that holds such a stream.
+/// The mark at both ends of a file.
+const MARK: &[u8] = b"ARROW1";
+
+/// The maximum number of zero bytes between the first mark and the stream.
+const MAX_PADDING: usize = 64;
+
+/// The rows of a file in either format. Only the wanted columns are decoded.
 pub(super) fn open<'o>(
     name: &str,
     file: File,
     options: &ReadOptions,
     wanted: &[String],
 ) -> PublishResult<TableRows<'o>> {
-    let stream = ArrowStream::new(BufReader::new(file), options.memory).map_err(|e| {
-        let problem = format!("this is not a stream of Arrow record batches: {e}");
+    let damaged = |problem: &dyn std::fmt::Display| {
+        let problem = format!("this cannot be read as Arrow record batches ({problem})");
         InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
-    })?;
-    TableRows::open(name, &stream.schema(), Box::new(stream), wanted)
+    };
+    let mut bytes = BufReader::new(file);
+    let start = start_of_stream(&mut bytes).map_err(|e| damaged(&e))?;
+    let fields = {
+        let stream = ArrowStream::new(&mut bytes, options.memory).map_err(|e| damaged(&e))?;
+        stream.schema().fields().clone()
+    };
+    let mut columns = columns::locate(name, wanted, &fields)?;
+    if options.whole_rows {
+        columns.extend(columns::others(&columns, &fields));
+    }
+    let mut places: Vec<usize> = columns.iter().map(|column| column.places[0]).collect();
+    places.sort_unstable();
+    places.dedup();
+    bytes.seek(SeekFrom::Start(start)).map_err(|e| damaged(&e))?;
+    let frames = Frames::new(bytes, options.memory).with_end();
+    let stream = ArrowStream::from_frames(frames, Some(places)).map_err(|e| damaged(&e))?;
+    Ok(TableRows::new(name, Box::new(stream), columns))
+}
+
+/// The offset of the stream, to which the file is set.
+fn start_of_stream(file: &mut BufReader<File>) -> io::Result<u64> {
+    file.rewind()?;
+    if !file.fill_buf()?.starts_with(MARK) {
+        return Ok(0);
+    }
+    let mut end = [0; MARK.len()];
+    file.seek(SeekFrom::End(-(MARK.len() as i64)))?; // fits: the file has that many bytes
+    file.read_exact(&mut end)?;
+    if end != MARK {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it does not end as an Arrow file does; it was cut short",
+        ));
+    }
+    file.seek(SeekFrom::Start(MARK.len() as u64))?;
+    let padding = file.fill_buf()?.iter().take(MAX_PADDING).take_while(|byte| **byte == 0).count();
+    file.seek(SeekFrom::Start((MARK.len() + padding) as u64))
 }
 
 fn guarded<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {

@@ -8,16 +8,17 @@ use arrow_array::{
     Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, RecordBatch, StringArray,
     StringViewArray,
 };
+use arrow_buffer::NullBuffer;
 use arrow_cast::display::array_value_to_string;
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, TimeUnit};
 
-use super::header;
+use super::columns::WantedColumn;
 use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::pass::{BATCH_ROWS, Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field, WholeRow};
-use evertally_declare::words::quoted;
+use evertally_declare::words::{any_of, quoted};
 
 /// The name of a table in memory, in messages.
 pub(super) const TABLE_NAME: &str = "the table";
@@ -30,6 +31,9 @@ pub(super) const UUID: &str = "arrow.uuid";
 
 /// The most bytes of a value of fixed size: those of the longest hashes in use.
 pub(super) const MAX_FIXED_BYTES: i32 = 64;
+
+/// The maximum number of fields of a struct that a message lists.
+const MAX_LISTED_FIELDS: usize = 10;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -44,58 +48,86 @@ type RecordBatches<'t> = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>
 pub(super) struct TableRows<'t> {
     name: String,
     batches: RecordBatches<'t>,
-    /// The positions of the wanted columns.
-    places: Vec<usize>,
+    columns: Vec<WantedColumn>,
     /// Rows that were taken from the table but not passed on yet.
-    left: Option<RecordBatch>,
+    left: Option<RowBatch>,
     row: u64,
 }
 
 impl<'t> TableRows<'t> {
-    /// Checks the schema.
-    pub(super) fn open(name: &str, schema: &Schema, batches: RecordBatches<'t>, wanted: &[String]) -> Result<Self> {
-        let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let places = header::locate(name, wanted, &present)?;
-        Ok(TableRows { name: name.to_owned(), batches, places, left: None, row: 0 })
+    /// A table that has these columns.
+    pub(super) fn new(name: &str, batches: RecordBatches<'t>, columns: Vec<WantedColumn>) -> Self {
+        TableRows { name: name.to_owned(), batches, columns, left: None, row: 0 }
     }
 
     /// The next rows; `None` at the end of the table.
     pub(super) fn next(&mut self) -> Result<Option<RowBatch>> {
-        let batch = match self.left.take() {
+        let mut rows = match self.left.take() {
             Some(left) => left,
             None => {
                 let Some(batch) = self.batches.next() else { return Ok(None) };
-                let unreadable = |e| {
+                let rows = batch.and_then(|batch| RowBatch::new(&batch, &self.columns, self.row));
+                rows.map_err(|e| {
                     InputError::in_file(&*self.name, format!("it cannot be read ({e})"))
                         .at(Place::Row(self.row + 1))
                         .as_unreadable(Unreadable::Damaged)
-                };
-                batch.and_then(|batch| batch.project(&self.places)).map_err(unreadable)?
+                })?
             }
         };
-        let count = batch.num_rows().min(BATCH_ROWS);
-        if count < batch.num_rows() {
-            self.left = Some(batch.slice(count, batch.num_rows() - count));
-        }
-        let rows = RowBatch { batch: batch.slice(0, count), before: self.row };
-        self.row += count as u64;
+        self.left = rows.split_off(BATCH_ROWS);
+        self.row += rows.batch.num_rows() as u64;
         Ok(Some(rows))
     }
 }
 
 /// Some rows of a file or table, and the number of rows before them.
 pub(super) struct RowBatch {
+    /// The wanted columns, in their order and under their names in the declaration; after them others, for [`WholeRow`].
     pub(super) batch: RecordBatch,
-    pub(super) before: u64,
+    /// For each column the rows in which it is not missing because a struct around it is null.
+    present: Vec<Option<NullBuffer>>,
+    before: u64,
 }
 
 impl RowBatch {
+    /// The wanted columns of a batch.
+    pub(super) fn new(batch: &RecordBatch, columns: &[WantedColumn], before: u64) -> Result<Self, ArrowError> {
+        let (mut fields, mut arrays, mut present) = (Vec::new(), Vec::new(), Vec::new());
+        for wanted in columns {
+            let absent = || ArrowError::SchemaError(format!("there is no column {}", quoted(&wanted.name)));
+            let (field, array, rows) = wanted.of(batch).ok_or_else(absent)?;
+            fields.push(field.as_ref().clone().with_name(&wanted.name).with_nullable(true));
+            arrays.push(array);
+            present.push(rows);
+        }
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
+        Ok(RowBatch { batch, present, before })
+    }
+
+    /// Rows that have the wanted columns already.
+    pub(super) fn whole(batch: RecordBatch, before: u64) -> Self {
+        RowBatch { present: vec![None; batch.num_columns()], batch, before }
+    }
+
+    /// Keeps the first rows, and returns the others, if there are any.
+    fn split_off(&mut self, rows: usize) -> Option<RowBatch> {
+        let left = self.batch.num_rows().checked_sub(rows).filter(|left| *left > 0)?;
+        let slice = |start, length| {
+            let present = self.present.iter().map(|rows| rows.as_ref().map(|rows| rows.slice(start, length)));
+            let before = self.before + start as u64;
+            RowBatch { batch: self.batch.slice(start, length), present: present.collect(), before }
+        };
+        let (first, others) = (slice(0, rows), slice(rows, left));
+        *self = first;
+        Some(others)
+    }
+
     /// Passes on the rows.
     pub(super) fn visit<E: From<PipelineError>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
-        let columns = BatchColumns::new(&self.batch, pass.layout.names(), file).map_err(PipelineError::from)?;
-        let has_long_cells = columns.0.iter().any(Column::has_long_cells);
+        let columns = self.columns(file, pass.layout.names().len()).map_err(PipelineError::from)?;
+        let has_long_cells = columns.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
-            let cells = BatchRow { batch: &self.batch, columns: &columns.0, index, missing: pass.missing };
+            let cells = BatchRow { batch: &self.batch, columns: &columns, index, missing: pass.missing };
             let place = Place::Row(self.before + index as u64 + 1);
             if has_long_cells {
                 refuse_long_cells(file, place, pass.layout, &cells).map_err(PipelineError::from)?;
@@ -104,28 +136,27 @@ impl RowBatch {
         }
         Ok(())
     }
-}
 
-/// The wanted columns of a batch, in the order of the layout.
-struct BatchColumns(Vec<Column>);
-
-impl BatchColumns {
-    fn new(batch: &RecordBatch, names: &[String], file: &str) -> Result<BatchColumns, InputError> {
-        let schema = batch.schema_ref();
-        let column = |name: &String| {
-            let (place, field) = schema.column_with_name(name).expect("located in the same schema");
+    /// The cells of the first columns: those that are wanted.
+    fn columns(&self, file: &str, count: usize) -> Result<Vec<Column>, InputError> {
+        let arrays = self.batch.schema_ref().fields().iter().zip(self.batch.columns()).zip(&self.present).take(count);
+        let column = |((field, array), present): ((&FieldRef, &ArrayRef), &Option<NullBuffer>)| {
             let read = match field.metadata().get(EXTENSION) {
-                Some(extension) if extension == UUID => Column::uuids(batch.column(place)),
+                Some(extension) if extension == UUID => Column::uuids(array),
                 // The stored value differs from the logical one: a day's number, or -1 for true.
                 Some(extension) => Err(format!(
                     "it has the unsupported extension type {}; convert it to text, numbers, booleans or times",
                     quoted(extension)
                 )),
-                None => Column::new(batch.column(place)),
+                None => Column::new(array),
             };
-            read.map_err(|problem| InputError::in_file(file, problem).in_column(name.clone()))
+            let read = read.map_err(|problem| InputError::in_file(file, problem).in_column(field.name().clone()))?;
+            Ok(match present {
+                Some(present) => Column::InStruct(present.clone(), Box::new(read)),
+                None => read,
+            })
         };
-        names.iter().map(column).collect::<Result<_, _>>().map(BatchColumns)
+        arrays.map(column).collect()
     }
 }
 
@@ -147,6 +178,8 @@ enum Column {
     Ticks(Ticks),
     Date(Date32Array),
     Null,
+    /// Inside of structs, which are present in these rows.
+    InStruct(NullBuffer, Box<Column>),
 }
 
 /// Times as counts of a unit.
@@ -242,6 +275,7 @@ impl Column {
             // The lower half of a view is the length of the text.
             Column::TextView(a) => a.views().iter().any(|view| *view as u32 as usize > MAX_CELL_BYTES),
             Column::Dictionary(keys, texts) => keys.iter().flatten().any(|key| texts.text_len(key) > MAX_CELL_BYTES),
+            Column::InStruct(_, column) => column.has_long_cells(),
             _ => false,
         }
     }
@@ -267,6 +301,7 @@ impl Column {
             Column::Ticks(t) if t.counts.is_valid(index) && t.is_instant => Field::Instant(t.micros(index)),
             Column::Ticks(t) if t.counts.is_valid(index) => Field::Civil(t.micros(index)),
             Column::Date(a) if a.is_valid(index) => Field::Date(a.value(index)),
+            Column::InStruct(present, column) if present.is_valid(index) => column.field(index, missing),
             _ => Field::Missing,
         }
     }
@@ -280,7 +315,14 @@ pub(super) fn is_text(kind: &DataType) -> bool {
 
 /// Why a column cannot be read.
 pub(super) fn unreadable_type(kind: &DataType) -> String {
-    format!("it has the type {kind}; only plain text, numbers and times can be read")
+    match kind {
+        DataType::Struct(fields) if !fields.is_empty() => {
+            let names: Vec<String> = fields.iter().take(MAX_LISTED_FIELDS).map(|field| quoted(field.name())).collect();
+            let names = any_of(names.iter().map(String::as_str));
+            format!("it is a struct; name a value in it: this column, a dot, and {names}")
+        }
+        _ => format!("it has the type {kind}; only plain text, numbers and times can be read"),
+    }
 }
 
 impl Ticks {
@@ -321,7 +363,11 @@ impl Cells for BatchRow<'_> {
 
     fn whole(&self) -> WholeRow {
         let schema = self.batch.schema_ref();
-        let texts = self.batch.columns().iter().map(|column| shown_cell(column, self.index));
+        let text = |(place, array): (usize, &ArrayRef)| match self.columns.get(place) {
+            Some(column) => column.field(self.index, &[]).to_string(),
+            None => shown_cell(array, self.index),
+        };
+        let texts = self.batch.columns().iter().enumerate().map(text);
         let cells: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).zip(texts).collect();
         // Texts and strings are JSON, so that neither can fail.
         let json = |text: &String| serde_json::to_string(text).unwrap_or_default();
@@ -350,7 +396,8 @@ fn widened(value: f32) -> f64 {
 /// The cells of a batch as texts, one list per row.
 #[cfg(test)]
 pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
-    let columns = BatchColumns::new(batch, names, "f").unwrap();
-    let row = |index| columns.0.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
+    let wanted = super::columns::locate("f", names, batch.schema().fields()).unwrap();
+    let columns = RowBatch::new(batch, &wanted, 0).unwrap().columns("f", names.len()).unwrap();
+    let row = |index| columns.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
     (0..batch.num_rows()).map(row).collect()
 }

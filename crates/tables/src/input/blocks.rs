@@ -30,6 +30,11 @@ impl RecordBlock {
         self.data.len()
     }
 
+    /// Removes everything after the first `bytes` bytes.
+    pub(super) fn truncate(&mut self, bytes: usize) {
+        self.end = self.end.min(self.start + bytes);
+    }
+
     /// Removes `bytes` bytes of whole records from the front.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.first_line += count_lines(&self.bytes()[..bytes]);
@@ -59,7 +64,7 @@ impl<R: Read> BlockReader<R> {
     ///
     /// `whole` returns the number of bytes at the front that are whole records. It returns all bytes if a record is
     /// broken: the reader of that record reports the error, and the rest does not matter.
-    pub(super) fn next(&mut self, block: &mut RecordBlock, whole: impl Fn(&[u8]) -> usize) -> io::Result<bool> {
+    pub(super) fn next(&mut self, block: &mut RecordBlock, mut whole: impl FnMut(&[u8]) -> usize) -> io::Result<bool> {
         let mut filled = self.begun.len();
         let RecordBlock { data, start, .. } = block;
         *start = 0;

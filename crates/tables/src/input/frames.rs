@@ -6,13 +6,15 @@
 //! [Format](https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format).
 
 use super::limits::mebibytes;
-use arrow_ipc::{Message, MessageHeader, root_as_message_with_opts};
+use arrow_ipc::{CompressionType, Message, MessageHeader, root_as_message_with_opts};
 use flatbuffers::VerifierOptions;
 use std::collections::HashMap;
 use std::io::{self, Cursor, ErrorKind, Read};
 
 /// The marker before a message, since version 0.15 of the format.
 const CONTINUES: [u8; 4] = [0xff; 4];
+/// The declared length of a buffer that was left uncompressed.
+const UNCOMPRESSED: i64 = -1;
 /// The maximum size of a message's metadata, and of its parsed form: parts of it can be referenced many times.
 const MAX_METADATA_BYTES: u32 = 4 << 20;
 const MAX_APPARENT_BYTES: usize = 16 << 20;
@@ -22,6 +24,8 @@ pub(super) struct Frames<R> {
     inner: R,
     message: Cursor<Vec<u8>>,
     has_ended: bool,
+    /// Whether the bytes must have a mark of their end.
+    needs_end: bool,
     /// The maximum size of a message.
     most: u64,
     /// The size of each dictionary, which a reader keeps.
@@ -35,9 +39,15 @@ impl<R: Read> Frames<R> {
             inner,
             message: Cursor::new(Vec::new()),
             has_ended: false,
+            needs_end: false,
             most: memory / 2,
             dictionaries: HashMap::new(),
         }
+    }
+
+    /// Refuses a stream without a mark of its end: a file that was cut between two messages.
+    pub(super) fn with_end(self) -> Self {
+        Self { needs_end: true, ..self }
     }
 
     /// Reads the next message; reads nothing after the last one.
@@ -45,7 +55,7 @@ impl<R: Read> Frames<R> {
         let mut message = self.read_up_to(4)?;
         if message.is_empty() {
             self.has_ended = true;
-            return Ok(());
+            return if self.needs_end { Err(cut()) } else { Ok(()) };
         }
         if message == CONTINUES {
             message.extend(self.exactly(4)?);
@@ -57,20 +67,28 @@ impl<R: Read> Frames<R> {
             return Err(impossible());
         } else {
             let described = self.exactly(u64::from(length))?;
-            let FrameBody { bytes: body, dictionary } = parse_body(&described).ok_or_else(impossible)?;
-            if let Some((id, is_addition)) = dictionary {
-                let kept = self.dictionaries.entry(id).or_default();
-                *kept = body.saturating_add(if is_addition { *kept } else { 0 });
+            let frame = parse_body(&described).ok_or_else(impossible)?;
+            self.refuse_above(frame.bytes)?;
+            let body = self.exactly(frame.bytes)?;
+            let bytes = frame.decompressed_bytes(&body, self.most)?;
+            // Every row has a time, of at least one bit.
+            if frame.rows > 8 * bytes.max(1) {
+                return Err(impossible());
             }
-            let kept = self.dictionaries.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
-            if body.max(kept) > self.most {
-                return Err(too_large(body.max(kept), self.most));
+            if let Some((id, is_addition)) = frame.dictionary {
+                let kept = self.dictionaries.entry(id).or_default();
+                *kept = bytes.saturating_add(if is_addition { *kept } else { 0 });
+                self.refuse_above(self.dictionaries.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes)))?;
             }
             message.extend(described);
-            message.extend(self.exactly(body)?);
+            message.extend(body);
         }
         self.message = Cursor::new(message);
         Ok(())
+    }
+
+    fn refuse_above(&self, bytes: u64) -> io::Result<()> {
+        if bytes > self.most { Err(too_large(bytes, self.most)) } else { Ok(()) }
     }
 
     /// Up to `count` bytes; memory is allocated as they arrive.
@@ -98,8 +116,40 @@ impl<R: Read> Read for Frames<R> {
 /// The part of a message after its metadata.
 struct FrameBody {
     bytes: u64,
+    rows: u64,
     /// The id of the dictionary, and whether the batch adds to it.
     dictionary: Option<(i64, bool)>,
+    compression: Option<CompressionType>,
+    /// The position of each buffer in the body, if they are compressed.
+    buffers: Vec<(usize, usize)>,
+}
+
+impl FrameBody {
+    /// The size of the body after decompression, which each buffer declares. Readers allocate that, and some trust it.
+    fn decompressed_bytes(&self, body: &[u8], most: u64) -> io::Result<u64> {
+        let Some(compression) = self.compression else { return Ok(self.bytes) };
+        let mut sum = 0u64;
+        for (start, length) in self.buffers.iter().filter(|(_, length)| *length > 0) {
+            let buffer = start.checked_add(*length).and_then(|end| body.get(*start..end)).ok_or_else(impossible)?;
+            let (declared, packed) = buffer.split_first_chunk::<8>().ok_or_else(impossible)?;
+            let declared = match i64::from_le_bytes(*declared) {
+                UNCOMPRESSED => packed.len() as u64,
+                declared => u64::try_from(declared).map_err(|_| impossible())?,
+            };
+            sum = sum.saturating_add(declared);
+            if sum > most {
+                return Err(too_large(sum, most));
+            }
+            if compression == CompressionType::LZ4_FRAME && declared != packed.len() as u64 && declared > 0 {
+                // The library decompresses to the end of the frame, however long that is.
+                let mut unpacked = lz4_flex::frame::FrameDecoder::new(packed).take(declared + 1);
+                if io::copy(&mut unpacked, &mut io::sink()).map_err(|_| impossible())? != declared {
+                    return Err(impossible());
+                }
+            }
+        }
+        Ok(sum)
+    }
 }
 
 /// A message whose metadata are valid, and no larger than they appear.
@@ -116,23 +166,24 @@ pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
 fn parse_body(described: &[u8]) -> Option<FrameBody> {
     let message = message_of(described)?;
     let bytes = u64::try_from(message.bodyLength()).ok()?;
-    let mut dictionary = None;
+    let mut frame = FrameBody { bytes, rows: 0, dictionary: None, compression: None, buffers: Vec::new() };
     let batch = match message.header_type() {
-        MessageHeader::RecordBatch => Some(message.header_as_record_batch()?),
+        MessageHeader::RecordBatch => message.header_as_record_batch()?,
         MessageHeader::DictionaryBatch => {
             let batch = message.header_as_dictionary_batch()?;
-            dictionary = Some((batch.id(), batch.isDelta()));
-            Some(batch.data()?)
+            frame.dictionary = Some((batch.id(), batch.isDelta()));
+            batch.data()?
         }
-        _ => None,
+        _ => return Some(frame),
     };
-    let rows = match batch {
-        // A buffer compressed on its own declares its own length; a body must be compressed as a whole.
-        Some(batch) => batch.compression().is_none().then(|| batch.length())?,
-        None => 0,
-    };
-    // Every row has a time, of at least one bit.
-    (u64::try_from(rows).ok()? <= 8 * bytes.max(1)).then_some(FrameBody { bytes, dictionary })
+    frame.rows = u64::try_from(batch.length()).ok()?;
+    if let Some(compression) = batch.compression() {
+        frame.compression = Some(compression.codec());
+        for buffer in batch.buffers()? {
+            frame.buffers.push((usize::try_from(buffer.offset()).ok()?, usize::try_from(buffer.length()).ok()?));
+        }
+    }
+    Some(frame)
 }
 
 /// A reader would take an end inside a message for the end of the stream.
@@ -143,8 +194,7 @@ fn cut() -> io::Error {
 fn impossible() -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
-        "a message in it is damaged, or has compressed buffers; send uncompressed record batches, and compress the \
-         whole body with Content-Encoding",
+        "a message in it is damaged; write the data again, and send or copy them completely",
     )
 }
 
@@ -152,7 +202,7 @@ fn too_large(bytes: u64, most: u64) -> io::Error {
     let (bytes, most) = (mebibytes(bytes), mebibytes(most));
     let problem = format!(
         "a record batch or its dictionaries have {bytes}, but at most {most} are allowed; write record batches of \
-         fewer rows"
+         fewer rows, or allow more memory"
     );
     io::Error::new(ErrorKind::InvalidData, problem)
 }
@@ -210,6 +260,44 @@ mod tests {
                 assert!(whole.is_ok() || read.len() < bytes.len());
             }
         }
+    }
+
+    /// A batch of long texts, compressed.
+    fn compressed(compression: CompressionType) -> Vec<u8> {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(1000); 100]));
+        let batch = RecordBatch::try_from_iter([("time", texts)]).unwrap();
+        let options = arrow_ipc::writer::IpcWriteOptions::default().try_with_compression(Some(compression)).unwrap();
+        let mut writer =
+            arrow_ipc::writer::StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    #[test]
+    fn compressed_buffers_are_as_long_as_they_declare() {
+        for compression in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+            let bytes = compressed(compression);
+            assert!(bytes.len() < 2000);
+            let read = |bytes: &[u8], memory| Frames::new(bytes, memory).read_to_end(&mut Vec::new());
+            assert!(read(&bytes, MEMORY).is_ok());
+            let refused = read(&bytes, 150_000).unwrap_err();
+            assert!(refused.to_string().contains("fewer rows"), "{refused}");
+            // A frame that is longer than declared.
+            let length = 100_000u64.to_le_bytes();
+            let place = bytes.windows(8).position(|window| window == length).unwrap();
+            let mut short = bytes.clone();
+            short[place..place + 8].copy_from_slice(&10u64.to_le_bytes());
+            let table = arrow_ipc::reader::StreamReader::try_new(Frames::new(&short[..], MEMORY), None).unwrap();
+            assert!(table.into_iter().any(|batch| batch.is_err()), "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_a_mark_of_its_end() {
+        let bytes = stream();
+        let read = |bytes: &[u8]| Frames::new(bytes, MEMORY).with_end().read_to_end(&mut Vec::new()).is_ok();
+        assert!(read(&bytes) && !read(&bytes[..bytes.len() - 8]));
+        assert!(Frames::new(&bytes[..bytes.len() - 8], MEMORY).read_to_end(&mut Vec::new()).is_ok());
     }
 
     /// A schema with one field that is referenced many times: a few bytes that would become millions of fields.

@@ -18,16 +18,14 @@ fn locate_one(file: &str, wanted: &str, present: &[&str]) -> Result<usize, Input
     let Some(first) = places.next() else { return Err(missing_column(file, wanted, present)) };
     match places.next() {
         None => Ok(first),
-        Some(second) => Err(InputError::in_file(
-            file,
-            format!(
-                "there are two columns named {} (columns {} and {}); rename one of them",
-                quoted(wanted),
-                first + 1,
-                second + 1
-            ),
-        )),
+        Some(second) => Err(repeated_column(file, wanted, &format!("columns {} and {}", first + 1, second + 1))),
     }
+}
+
+/// The error for a column that occurs twice; `places` says where.
+pub(super) fn repeated_column(file: &str, wanted: &str, places: &str) -> InputError {
+    let problem = format!("there are two columns named {} ({places}); rename one of them", quoted(wanted));
+    InputError::in_file(file, problem)
 }
 
 /// The error for a missing column: lists the existing ones, and suggests the nearest.
@@ -61,11 +59,16 @@ fn list(present: &[&str]) -> String {
     format!("{}{rest}", names.join(", "))
 }
 
-/// The name most similar to `wanted`, if any is similar; case and surrounding space count little.
+/// The name most similar to `wanted`, if any is similar; case and surrounding space count little. A value in an object
+/// is also known by the last part of its name.
 fn nearest<'n>(wanted: &str, present: &[&'n str]) -> Option<&'n str> {
     let plain = |s: &str| s.trim().to_lowercase();
     let target = plain(wanted);
-    let score = |name: &&&str| strsim::jaro_winkler(&target, &plain(name));
+    let score = |name: &&&str| {
+        let name = plain(name);
+        let last = name.rsplit_once('.').map_or(0.0, |(_, last)| strsim::jaro_winkler(&target, last));
+        strsim::jaro_winkler(&target, &name).max(0.99 * last)
+    };
     let best = present.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
     (score(&best) > 0.75).then_some(*best)
 }

@@ -1,40 +1,48 @@
-//! JSON lines: one object per line. Only the wanted keys are parsed.
+//! JSON: one object per line, objects over several lines, or an array of objects. Only the wanted values are parsed.
 
+mod elements;
+mod names;
+mod paths;
 mod whole;
 
 use std::fmt;
 use std::ops::Range;
 
-use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::blocks::{RecordBlock, without_end};
+use super::blocks::{RecordBlock, count_lines, without_end};
 use super::header;
 use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
 use super::pass::{Pass, text_field};
+use elements::Nesting;
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::format::Format;
 use evertally_declare::words::quoted;
+use paths::{Paths, WantedKey};
+
+pub(super) use elements::{JsonBlocks, Layout, begins_array};
 
 /// The properties of a file before it is read.
 pub(super) struct JsonFile {
     name: String,
     wanted: Vec<String>,
-    /// A file without objects is accepted only if its format is declared: otherwise it could be anything.
+    paths: Paths,
+    /// A file without objects is accepted only if its format is declared, or if it is an empty array. Otherwise it
+    /// could be anything.
     may_be_empty: bool,
 }
-
-/// The maximum number of keys of the first object that are kept, for a message.
-const MAX_KEYS_KEPT: usize = 1000;
 
 /// Properties shared by the objects of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Findings {
     /// Which wanted names occurred in some object: one that never occurs is a misspelt column, not a missing value.
     seen: Vec<bool>,
-    /// The first keys of the first object, for that error; `None` before there is one.
-    first_keys: Option<Vec<String>>,
+    /// The names of the values in the first object, for that error; `None` before there is one.
+    first_names: Option<Vec<String>>,
+    /// Whether the text has an array, which may be empty.
+    is_array: bool,
 }
 
 impl Findings {
@@ -42,14 +50,15 @@ impl Findings {
     pub(super) fn add(&mut self, next: Self) {
         self.seen.resize(self.seen.len().max(next.seen.len()), false);
         self.seen.iter_mut().zip(next.seen).for_each(|(seen, next)| *seen |= next);
-        self.first_keys = self.first_keys.take().or(next.first_keys);
+        self.first_names = self.first_names.take().or(next.first_names);
+        self.is_array |= next.is_array;
     }
 }
 
 impl JsonFile {
     pub(super) fn new(name: &str, wanted: &[String], declared: Option<Format>) -> Self {
         let may_be_empty = declared == Some(Format::JsonLines);
-        JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), may_be_empty }
+        JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), paths: Paths::new(wanted), may_be_empty }
     }
 
     /// The name of the file in messages.
@@ -60,49 +69,102 @@ impl JsonFile {
     /// Passes on the objects of a block, and returns their findings.
     pub(super) fn visit<E: From<PipelineError>>(
         &self,
+        layout: Layout,
         block: &RecordBlock,
         pass: &mut Pass<'_, E>,
     ) -> Result<Findings, E> {
-        let mut object = Object::new(&self.wanted);
-        let mut rest = block.bytes();
-        let mut number = block.first_line;
-        while !rest.is_empty() {
-            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            let line = without_end(&rest[..len]);
-            let error = |problem: &str| {
-                let error = InputError::in_file(&*self.name, problem.to_owned()).at(Place::Line(number));
-                PipelineError::from(error)
-            };
-            if !rest[..len].ends_with(b"\n") && !block.is_last {
-                let longest = mebibytes(block.longest as u64);
-                return Err(error(&format!("this line is longer than {longest}; write one object per line")).into());
-            }
-            if !line.trim_ascii().is_empty() {
-                let line = std::str::from_utf8(line)
-                    .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                if let Err(fault) = object.parse(line) {
-                    pass.refuse(fault.into_error(&self.name, number), || line.to_owned())?;
-                    rest = &rest[len..];
-                    number += 1;
-                    continue;
-                }
-                let row = JsonRow { line, object: &object, missing: pass.missing };
-                if line.len() > MAX_CELL_BYTES {
-                    refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row)
-                        .map_err(PipelineError::from)?;
-                }
-                pass.emit(&self.name, Place::Line(number), &row)?;
-            }
-            rest = &rest[len..];
-            number += 1;
+        let mut object = Object::new(&self.wanted, &self.paths);
+        match layout {
+            Layout::Lines => self.visit_lines(block, &mut object, pass)?,
+            Layout::Elements => self.visit_elements(block, &mut object, pass)?,
         }
         Ok(object.findings)
     }
 
+    fn visit_lines<E: From<PipelineError>>(
+        &self,
+        block: &RecordBlock,
+        object: &mut Object<'_>,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        let (mut rest, mut number) = (block.bytes(), block.first_line);
+        while !rest.is_empty() {
+            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let line = without_end(&rest[..len]);
+            if !rest[..len].ends_with(b"\n") && !block.is_last {
+                let longest = mebibytes(block.longest as u64);
+                let problem = format!("this line is longer than {longest}; write one object per line");
+                return Err(PipelineError::from(self.error(problem, number)).into());
+            }
+            if !line.trim_ascii().is_empty() {
+                self.visit_object(line, number, object, pass)?;
+            }
+            rest = &rest[len..];
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Whatever is between the objects of the block was checked when it was cut.
+    fn visit_elements<E: From<PipelineError>>(
+        &self,
+        block: &RecordBlock,
+        object: &mut Object<'_>,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        object.findings.is_array = true;
+        let (mut rest, mut number) = (block.bytes(), block.first_line);
+        while let Some(start) = memchr::memchr(b'{', rest) {
+            number += count_lines(&rest[..start]);
+            rest = &rest[start..];
+            let end = Nesting::default().end(rest);
+            let text = &rest[..end.unwrap_or(rest.len())];
+            if end.is_none() && !block.is_last && is_cut(text) {
+                let longest = mebibytes(block.longest as u64);
+                let problem = format!(
+                    "this object is longer than {longest}; if it contains the events as an array, write that array to \
+                     a file (jq -c '.NAME[]')"
+                );
+                return Err(PipelineError::from(self.error(problem, number)).into());
+            }
+            self.visit_object(text, number, object, pass)?;
+            number += count_lines(text);
+            rest = &rest[text.len()..];
+        }
+        Ok(())
+    }
+
+    fn visit_object<E: From<PipelineError>>(
+        &self,
+        text: &[u8],
+        line: u64,
+        object: &mut Object<'_>,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        let place = Place::Line(line);
+        let text = std::str::from_utf8(text).map_err(|error| {
+            let line = line + count_lines(&text[..error.valid_up_to()]);
+            let problem = "this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)";
+            PipelineError::from(self.error(problem.into(), line))
+        })?;
+        if let Err(fault) = object.parse(text) {
+            return pass.refuse(fault.into_error(&self.name, line), || text.to_owned());
+        }
+        let row = JsonRow { text, object, missing: pass.missing };
+        if text.len() > MAX_CELL_BYTES {
+            refuse_long_cells(&self.name, place, pass.layout, &row).map_err(PipelineError::from)?;
+        }
+        pass.emit(&self.name, place, &row)
+    }
+
+    fn error(&self, problem: String, line: u64) -> InputError {
+        InputError::in_file(&*self.name, problem).at(Place::Line(line))
+    }
+
     /// The errors found in the file as a whole.
     pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
-        let Some(keys) = &findings.first_keys else {
-            if self.may_be_empty {
+        let Some(names) = &findings.first_names else {
+            if self.may_be_empty || findings.is_array {
                 return Ok(());
             }
             return Err(InputError::in_file(&*self.name, "the file is empty: it contains no object").into());
@@ -110,16 +172,21 @@ impl JsonFile {
         match findings.seen.iter().position(|seen| !seen) {
             None => Ok(()),
             Some(slot) => {
-                let keys = keys.iter().map(String::as_str).collect::<Vec<_>>();
-                Err(header::missing_column(&self.name, &self.wanted[slot], &keys).into())
+                let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+                Err(header::missing_column(&self.name, &self.wanted[slot], &names).into())
             }
         }
     }
 }
 
-/// One row: the line and what the object found in it.
+/// Whether a text ends inside of an object that has no fault up to there.
+fn is_cut(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
+}
+
+/// One row: the text of the object, and the values found in it.
 struct JsonRow<'r> {
-    line: &'r str,
+    text: &'r str,
     object: &'r Object<'r>,
     missing: &'r [String],
 }
@@ -127,9 +194,9 @@ struct JsonRow<'r> {
 impl Cells for JsonRow<'_> {
     fn cell(&self, slot: usize) -> Field<'_> {
         match &self.object.slots[slot] {
-            ValueLocation::Absent | ValueLocation::Null => Field::Missing,
-            ValueLocation::Text(range) => text_field(&self.line[range.clone()], self.missing),
-            ValueLocation::Number(range) => match text_field(&self.line[range.clone()], self.missing) {
+            ValueLocation::Absent | ValueLocation::Null | ValueLocation::Blocked(_) => Field::Missing,
+            ValueLocation::Text(range) => text_field(&self.text[range.clone()], self.missing),
+            ValueLocation::Number(range) => match text_field(&self.text[range.clone()], self.missing) {
                 Field::Text(number) => Field::Number(number),
                 other => other,
             },
@@ -138,42 +205,53 @@ impl Cells for JsonRow<'_> {
     }
 
     fn whole(&self) -> WholeRow {
-        let cells = whole::cells_of(self.line);
-        WholeRow { cells, text: self.line.to_owned() }
+        let cells = whole::cells_of(self.text);
+        WholeRow { cells, text: self.text.to_owned() }
     }
 }
 
-/// The location of a wanted key's value.
+/// The location of a wanted value.
 #[derive(Clone, PartialEq)]
 enum ValueLocation {
     Absent,
     Null,
-    /// A range of the line: a string without escapes, or true or false.
+    /// A range of the text: a string without escapes, or true or false.
     Text(Range<usize>),
-    /// A range of the line: a number as written.
+    /// A range of the text: a number as written.
     Number(Range<usize>),
     /// In [`Object::unescaped`].
     Unescaped,
+    /// There is no such value, because the value in this range is on its path, and has no values inside.
+    Blocked(Range<usize>),
 }
 
 /// The wanted values of one object at a time.
 struct Object<'n> {
     names: &'n [String],
+    paths: &'n Paths,
     slots: Vec<ValueLocation>,
     unescaped: Vec<String>,
+    /// The levels of paths that were found in this object.
+    entered: Vec<bool>,
     findings: Findings,
     fault: Option<Fault>,
 }
 
-/// An error in a line.
+/// An error in an object.
 struct Fault {
+    /// The number of lines of the object before the error.
+    lines: u64,
     column: Option<String>,
     problem: String,
 }
 
 impl Fault {
+    fn new(column: Option<&str>, problem: String) -> Self {
+        Fault { lines: 0, column: column.map(String::from), problem }
+    }
+
     fn into_error(self, file: &str, line: u64) -> InputError {
-        let error = InputError::in_file(file, self.problem).at(Place::Line(line));
+        let error = InputError::in_file(file, self.problem).at(Place::Line(line + self.lines));
         match self.column {
             Some(column) => error.in_column(column),
             None => error,
@@ -182,133 +260,227 @@ impl Fault {
 }
 
 impl<'n> Object<'n> {
-    fn new(names: &'n [String]) -> Self {
+    fn new(names: &'n [String], paths: &'n Paths) -> Self {
         let count = names.len();
         Object {
             names,
+            paths,
             slots: vec![ValueLocation::Absent; count],
             unescaped: vec![String::new(); count],
-            findings: Findings { seen: vec![false; count], first_keys: None },
+            entered: vec![false; paths.depth()],
+            findings: Findings { seen: vec![false; count], ..Findings::default() },
             fault: None,
         }
     }
 
-    fn parse(&mut self, line: &str) -> Result<(), Fault> {
+    fn parse(&mut self, text: &str) -> Result<(), Fault> {
         self.slots.fill(ValueLocation::Absent);
-        let mut parser = serde_json::Deserializer::from_str(line);
-        let mut keys = self.findings.first_keys.is_none().then(Vec::new);
-        let outcome = ObjectSeed { object: self, line, keys: &mut keys }.deserialize(&mut parser);
-        let outcome = outcome.and_then(|()| parser.end());
-        if let Err(error) = outcome {
-            return Err(self.fault.take().unwrap_or_else(|| syntax_fault(line, &error)));
+        self.entered.fill(false);
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let outcome = parser.deserialize_map(LevelVisitor { object: self, text, level: 0 });
+        if let Err(error) = outcome.and_then(|()| parser.end()) {
+            return Err(self.fault.take().unwrap_or_else(|| syntax_fault(text, &error)));
         }
-        self.findings.first_keys = self.findings.first_keys.take().or(keys);
+        if self.paths.depth() > 1 {
+            self.refuse_blocked(text)?;
+        }
+        if self.findings.first_names.is_none() {
+            self.findings.first_names = Some(names::names_of(text));
+        }
         Ok(())
     }
 
-    fn keep(&mut self, slot: usize, line: &str, raw: &RawValue) -> Result<(), Fault> {
-        let fault = |problem: String| Fault { column: Some(self.names[slot].clone()), problem };
-        if self.slots[slot] != ValueLocation::Absent {
-            return Err(fault("the object has this key twice; keep one of them".into()));
+    /// Notes a wanted value, and those inside of it.
+    fn note(&mut self, wanted: &WantedKey, text: &str, raw: &RawValue) -> Result<(), Fault> {
+        if let Some(slot) = wanted.slot {
+            self.keep(slot, text, raw)?;
+        }
+        match wanted.inner {
+            Some(inner) => self.enter(wanted, inner, text, raw),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, slot: usize, text: &str, raw: &RawValue) -> Result<(), Fault> {
+        let fault = |problem: String| Fault::new(Some(&self.names[slot]), problem);
+        if !matches!(self.slots[slot], ValueLocation::Absent | ValueLocation::Blocked(_)) {
+            let problem = match self.paths.depth() {
+                1 => "the object has this key twice; keep one of them",
+                _ => {
+                    "the object has this column twice, such as under a key of this name and under a path; keep one of \
+                      them"
+                }
+            };
+            return Err(fault(problem.into()));
         }
         self.findings.seen[slot] = true;
-        let text = raw.get();
-        // The raw value is a slice of the line, so the difference of their start addresses is its offset.
-        let start = text.as_ptr() as usize - line.as_ptr() as usize;
-        self.slots[slot] = match text.as_bytes()[0] {
+        let (value, range) = (raw.get(), range_of(raw, text));
+        self.slots[slot] = match value.as_bytes()[0] {
             b'n' => ValueLocation::Null,
             b'{' | b'[' => {
-                let problem = format!("{} is a nested value; write a text, a number or null", quoted(text));
+                let name = &self.names[slot];
+                let problem = match names::names_of(value).first() {
+                    Some(inside) if value.starts_with('{') => {
+                        let path = quoted(&format!("{name}.{inside}"));
+                        format!("{} is an object; name a value in it, such as {path}", quoted(value))
+                    }
+                    _ => format!("{} is a nested value; write a text, a number or null", quoted(value)),
+                };
                 return Err(fault(problem));
             }
-            b'"' if text.contains('\\') => {
-                self.unescaped[slot] =
-                    serde_json::from_str(text).map_err(|_| fault(format!("{} has an invalid escape", quoted(text))))?;
+            b'"' if value.contains('\\') => {
+                self.unescaped[slot] = serde_json::from_str(value)
+                    .map_err(|_| fault(format!("{} has an invalid escape", quoted(value))))?;
                 ValueLocation::Unescaped
             }
-            b'"' => ValueLocation::Text(start + 1..start + text.len() - 1),
-            b't' | b'f' => ValueLocation::Text(start..start + text.len()),
-            _ => ValueLocation::Number(start..start + text.len()),
+            b'"' => ValueLocation::Text(range.start + 1..range.end - 1),
+            b't' | b'f' => ValueLocation::Text(range),
+            _ => ValueLocation::Number(range),
         };
         Ok(())
     }
-}
 
-fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
-    let text = error.to_string();
-    let what = text.split(" at line ").next().unwrap_or(&text);
-    let problem = if line.trim_start().starts_with('{') {
-        format!("this is not a JSON object ({what}, at character {}); write one object per line", error.column())
-    } else {
-        format!("{} is not a JSON object; write one object per line", quoted(line.trim()))
-    };
-    Fault { column: None, problem }
-}
+    /// Notes the wanted values inside of a value.
+    fn enter(&mut self, wanted: &WantedKey, inner: usize, text: &str, raw: &RawValue) -> Result<(), Fault> {
+        if std::mem::replace(&mut self.entered[inner], true) {
+            let problem = format!("the object has the key {} twice; keep one of them", quoted(&wanted.key));
+            return Err(Fault::new(None, problem));
+        }
+        match raw.get().as_bytes()[0] {
+            b'n' => self.paths.each_slot(inner, &mut |slot| self.findings.seen[slot] = true),
+            b'[' if !self.paths.has_elements(inner) => self.block(inner, &range_of(raw, text)),
+            b'{' | b'[' => {
+                let mut parser = serde_json::Deserializer::from_str(raw.get());
+                if let Err(error) = parser.deserialize_any(LevelVisitor { object: self, text, level: inner }) {
+                    let problem = || format!("{} cannot be read ({error})", quoted(raw.get()));
+                    return Err(self.fault.take().unwrap_or_else(|| Fault::new(None, problem())));
+                }
+            }
+            _ => self.block(inner, &range_of(raw, text)),
+        }
+        Ok(())
+    }
 
-struct ObjectSeed<'s, 'n, 'l> {
-    object: &'s mut Object<'n>,
-    line: &'l str,
-    keys: &'s mut Option<Vec<String>>,
-}
+    /// Notes that the values of a level cannot be there. They may still be under other keys.
+    fn block(&mut self, level: usize, range: &Range<usize>) {
+        let slots = &mut self.slots;
+        self.paths.each_slot(level, &mut |slot| {
+            if slots[slot] == ValueLocation::Absent {
+                slots[slot] = ValueLocation::Blocked(range.clone());
+            }
+        });
+    }
 
-impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_, '_> {
-    type Value = ();
-
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+    fn refuse_blocked(&self, text: &str) -> Result<(), Fault> {
+        for (name, slot) in self.names.iter().zip(&self.slots) {
+            let ValueLocation::Blocked(range) = slot else { continue };
+            let value = &text[range.clone()];
+            let problem = match value.starts_with('[') {
+                true => {
+                    format!("{} on its path is an array; name an element of it, as in `items[0].id`", quoted(value))
+                }
+                false => format!("{} on its path is not an object; write an object or null", quoted(value)),
+            };
+            return Err(Fault::new(Some(name), problem));
+        }
+        Ok(())
     }
 }
 
-impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
+/// The position of a value in the text from which it was parsed.
+fn range_of(raw: &RawValue, text: &str) -> Range<usize> {
+    // The raw value is a slice of the text, so the difference of their start addresses is its offset.
+    let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
+    start..start + raw.get().len()
+}
+
+fn syntax_fault(text: &str, error: &serde_json::Error) -> Fault {
+    let shown = error.to_string();
+    let what = shown.split(" at line ").next().unwrap_or(&shown);
+    let problem = if text.trim_start().starts_with('{') {
+        format!("this is not a JSON object ({what}, at character {}); write one object per line", error.column())
+    } else {
+        format!("{} is not a JSON object; write one object per line", quoted(text.trim()))
+    };
+    Fault { lines: error.line().saturating_sub(1) as u64, ..Fault::new(None, problem) }
+}
+
+/// Reads the object of a row, or an object or array inside of it.
+struct LevelVisitor<'s, 'n, 't> {
+    object: &'s mut Object<'n>,
+    text: &'t str,
+    level: usize,
+}
+
+impl LevelVisitor<'_, '_, '_> {
+    fn note<E: de::Error>(&mut self, wanted: &WantedKey, raw: &RawValue) -> Result<(), E> {
+        self.object.note(wanted, self.text, raw).map_err(|fault| {
+            self.object.fault = Some(fault);
+            E::custom("refused")
+        })
+    }
+}
+
+impl<'de> Visitor<'de> for LevelVisitor<'_, '_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(slot) = map.next_key_seed(KeySeed { names: self.object.names, keys: self.keys })? {
-            let Some(slot) = slot else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let level = self.object.paths.level(self.level);
+        while let Some(wanted) = map.next_key_seed(KeySeed { level })? {
+            match wanted {
+                Some(wanted) => {
+                    let raw: &'de RawValue = map.next_value()?;
+                    self.note(wanted, raw)?;
+                }
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
+        let level = self.object.paths.level(self.level);
+        for place in 0.. {
+            let has_more = match level.iter().find(|wanted| wanted.place == Some(place)) {
+                Some(wanted) => match elements.next_element::<&'de RawValue>()? {
+                    Some(raw) => self.note(wanted, raw).map(|()| true)?,
+                    None => false,
+                },
+                None => elements.next_element::<IgnoredAny>()?.is_some(),
             };
-            let raw: &'de RawValue = map.next_value()?;
-            if let Err(fault) = self.object.keep(slot, self.line, raw) {
-                self.object.fault = Some(fault);
-                return Err(de::Error::custom("refused"));
+            if !has_more {
+                break;
             }
         }
         Ok(())
     }
 }
 
-/// A key, mapped to its slot if it is wanted.
-struct KeySeed<'s> {
-    names: &'s [String],
-    keys: &'s mut Option<Vec<String>>,
+/// A key, if it is wanted.
+struct KeySeed<'n> {
+    level: &'n [WantedKey],
 }
 
-impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
-    type Value = Option<usize>;
+impl<'de, 'n> DeserializeSeed<'de> for KeySeed<'n> {
+    type Value = Option<&'n WantedKey>;
 
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Option<usize>, D::Error> {
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for KeySeed<'_> {
-    type Value = Option<usize>;
+impl<'n> Visitor<'_> for KeySeed<'n> {
+    type Value = Option<&'n WantedKey>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_str<E: de::Error>(self, key: &str) -> Result<Option<usize>, E> {
-        if let Some(keys) = self.keys
-            && keys.len() < MAX_KEYS_KEPT
-        {
-            keys.push(key.to_owned());
-        }
-        Ok(self.names.iter().position(|name| name == key))
+    fn visit_str<E: de::Error>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.level.iter().find(|wanted| wanted.key == key))
     }
 }

@@ -10,6 +10,9 @@ pub const MAX_CELL_BYTES: usize = 64 << 10;
 /// The maximum number of columns of an input.
 pub(super) const MOST_COLUMNS: usize = 100_000;
 
+/// Bytes per read from a pipe.
+pub(super) const PIPE_CHUNK: usize = 256 * 1024;
+
 /// Bytes that a reader may use by default: 256 MiB.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 

@@ -22,18 +22,19 @@ use arrow_array::{RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowGroups};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
-use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::column::page::PageIterator;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
-use parquet::schema::types::Type;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::batches::{EXTENSION, MAX_FIXED_BYTES, RowBatch, UUID, is_text, unreadable_type};
+use super::columns::WantedColumn;
 use super::options::ReadOptions;
 use super::pass::BATCH_ROWS;
 use super::source::SeekableFile;
-use super::{frames, header};
+use super::{columns, frames};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{InputError, Place, Result, Unreadable};
@@ -48,8 +49,9 @@ const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
 pub(super) struct ParquetRows {
     file: String,
     source: Arc<PageSource>,
-    /// The wanted columns, and their positions among all.
-    columns: BTreeSet<usize>,
+    columns: Vec<WantedColumn>,
+    /// The wanted leaves of the schema.
+    leaves: BTreeSet<usize>,
     levels: FieldLevels,
     /// Columns whose texts have not been validated yet.
     unchecked: Vec<usize>,
@@ -72,23 +74,23 @@ impl ParquetRows {
         let bytes_to_report = source.bytes_to_report;
         let opened = guarded(file, || read_footer(source.file, options.memory))?;
         let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;
-        let present: Vec<&str> = schema.iter().map(|f| f.name().as_str()).collect();
-        let mut columns: BTreeSet<usize> = header::locate(file, wanted, &present)?.into_iter().collect();
+        let mut columns = columns::locate(file, wanted, &schema)?;
         if options.whole_rows {
-            let roots = source.metadata.file_metadata().schema_descr().root_schema().get_fields().iter();
-            let plain = schema.iter().zip(roots).map(|(field, root)| is_plain(root) && is_readable(kind_of(field)));
-            columns.extend(plain.enumerate().filter_map(|(place, is_plain)| is_plain.then_some(place)));
+            let is_readable = |column: &WantedColumn| views(file, &source.metadata, &schema, &[column.clone()]).is_ok();
+            let others = columns::others(&columns, &schema).into_iter().filter(is_readable);
+            columns.extend(others.collect::<Vec<_>>());
         }
         let views = views(file, &source.metadata, &schema, &columns)?;
         let descriptor = source.metadata.file_metadata().schema_descr();
-        let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
+        let mask = ProjectionMask::leaves(descriptor, views.leaves.iter().copied());
         let levels = guarded(file, || parquet_to_arrow_field_levels(descriptor, mask, Some(&views.fields)))?;
         let levels = levels.map_err(|e| unreadable(file, &e))?;
         let total_rows = u64::try_from(source.metadata.file_metadata().num_rows()).unwrap_or(0);
         Ok(ParquetRows {
             file: file.to_owned(),
             source: Arc::new(source),
-            columns: views.leaves,
+            columns,
+            leaves: views.leaves,
             levels,
             unchecked: views.unchecked,
             batches_at_once: options.pieces_at_once(),
@@ -117,8 +119,8 @@ impl ParquetRows {
                 return Ok(None);
             }
         };
-        let batch = self.checked(batch).map_err(|e| unreadable(self, &e))?;
-        let rows = RowBatch { batch, before: self.row };
+        let rows = RowBatch::new(&batch, &self.columns, self.row).map_err(ParquetError::from);
+        let rows = rows.and_then(|rows| self.checked(rows)).map_err(|e| unreadable(self, &e))?;
         self.row += rows.batch.num_rows() as u64;
         let bytes = share(self.bytes_to_report, self.row, self.total_rows);
         progress.advance(bytes - self.reported);
@@ -138,25 +140,26 @@ impl ParquetRows {
             return Ok(None);
         }
         let stripe = Stripe { source: Arc::clone(&self.source), groups: first..self.group };
-        let batch_rows = stripe.batch_rows(&self.columns, self.batches_at_once)?;
+        let batch_rows = stripe.batch_rows(&self.leaves, self.batches_at_once)?;
         ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, &stripe, batch_rows, None).map(Some)
     }
 
     /// Validates the texts of a batch: the library does not check those of every annotation.
-    fn checked(&self, batch: RecordBatch) -> ParquetResult<RecordBatch> {
+    fn checked(&self, mut rows: RowBatch) -> ParquetResult<RowBatch> {
         if self.unchecked.is_empty() {
-            return Ok(batch);
+            return Ok(rows);
         }
-        let mut columns = batch.columns().to_vec();
+        let mut columns = rows.batch.columns().to_vec();
         for place in &self.unchecked {
             let bytes = columns[*place].as_string_view_opt().map(|texts| texts.clone().to_binary_view());
             columns[*place] = bytes.map_or_else(|| Arc::clone(&columns[*place]), |bytes| Arc::new(bytes) as _);
         }
-        let schema = batch.schema();
+        let schema = rows.batch.schema();
         let named = schema.fields().iter().zip(&columns);
         let fields: Vec<_> =
             named.map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone())).collect();
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(Into::into)
+        rows.batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        Ok(rows)
     }
 }
 
@@ -322,54 +325,87 @@ struct ColumnViews {
     unchecked: Vec<usize>,
 }
 
-fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTreeSet<usize>) -> Result<ColumnViews> {
+fn views(
+    file: &str,
+    metadata: &ParquetMetaData,
+    schema: &Fields,
+    columns: &[WantedColumn],
+) -> Result<ColumnViews, InputError> {
     let descriptor = metadata.file_metadata().schema_descr();
-    let mut fields: Vec<Arc<Field>> = schema.iter().cloned().collect();
-    let mut unchecked = Vec::new();
-    for (index, place) in columns.iter().enumerate() {
-        let (field, root) = (&schema[*place], &descriptor.root_schema().get_fields()[*place]);
-        let (kind, info) = (kind_of(field), root.get_basic_info());
-        if !is_plain(root) || !is_readable(kind) {
-            return Err(InputError::in_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
-        }
-        let kind = match is_text(kind) {
-            true if info.converted_type() == ConvertedType::UTF8 => DataType::Utf8View,
-            // The library treats it as text, and does not validate it.
-            true if info.converted_type() == ConvertedType::JSON => {
-                unchecked.push(index);
-                DataType::Utf8View
-            }
-            true => DataType::BinaryView,
-            // Spark, Hive and Impala write instants in UTC. Nanoseconds would end in the year 2262.
-            false if root.get_physical_type() == PhysicalType::INT96 => {
-                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
-            }
-            false => kind.clone(),
+    let mut views = ColumnViews { fields: schema.clone(), leaves: BTreeSet::new(), unchecked: Vec::new() };
+    for (index, column) in columns.iter().enumerate() {
+        let is_leaf = |leaf: &usize| {
+            descriptor.get_column_root_idx(*leaf) == column.places[0]
+                && descriptor.column(*leaf).path().parts() == column.keys
         };
-        let mut wanted = field.as_ref().clone().with_data_type(kind);
-        if info.logical_type_ref() == Some(&LogicalType::Uuid) {
-            wanted.metadata_mut().insert(EXTENSION.to_owned(), UUID.to_owned());
-        }
-        fields[*place] = Arc::new(wanted);
+        let refused = |problem| InputError::in_file(file, problem).in_column(column.name.clone());
+        let leaf = (0..descriptor.num_columns()).find(is_leaf);
+        let view = |field: &Field| {
+            // A column of several leaves, or of repeated values, has another type than its values.
+            let leaf = descriptor.column(leaf.ok_or_else(|| refused(unreadable_type(field.data_type())))?);
+            let (view, is_checked) = view(field, &leaf).map_err(refused)?;
+            if !is_checked {
+                views.unchecked.push(index);
+            }
+            Ok(view)
+        };
+        views.fields = with_view(&views.fields, &column.places, view)?;
+        views.leaves.extend(leaf);
     }
-    let is_wanted = |leaf: &usize| columns.contains(&descriptor.get_column_root_idx(*leaf));
-    let leaves = (0..descriptor.num_columns()).filter(is_wanted).collect();
-    Ok(ColumnViews { fields: fields.into(), leaves, unchecked })
+    Ok(views)
 }
 
-/// The type of a column's values.
-fn kind_of(field: &Field) -> &DataType {
+/// The fields, with another one at a position inside of structs.
+fn with_view(
+    fields: &Fields,
+    places: &[usize],
+    view: impl FnOnce(&Field) -> Result<Field, InputError>,
+) -> Result<Fields, InputError> {
+    let Some((place, inner)) = places.split_first() else { return Ok(fields.clone()) };
+    let field = &fields[*place];
+    let wanted = match field.data_type() {
+        DataType::Struct(children) if !inner.is_empty() => {
+            let children = with_view(children, inner, view)?;
+            field.as_ref().clone().with_data_type(DataType::Struct(children))
+        }
+        _ => view(field)?,
+    };
+    let replaced = fields.iter().enumerate().map(|(at, field)| match at == *place {
+        true => Arc::new(wanted.clone()),
+        false => Arc::clone(field),
+    });
+    Ok(replaced.collect())
+}
+
+/// A column in a type that avoids copies, and whether the library validates its texts.
+fn view(field: &Field, leaf: &ColumnDescriptor) -> Result<(Field, bool), String> {
     let mut kind = field.data_type();
     while let DataType::Dictionary(_, values) = kind {
         kind = values;
     }
-    kind
-}
-
-/// Whether a column has one value in each row.
-fn is_plain(root: &Type) -> bool {
-    let info = root.get_basic_info();
-    root.is_primitive() && !(info.has_repetition() && info.repetition() == Repetition::REPEATED)
+    if leaf.max_rep_level() > 0 || !is_readable(kind) {
+        return Err(unreadable_type(kind));
+    }
+    let mut is_checked = true;
+    let kind = match is_text(kind) {
+        true if leaf.converted_type() == ConvertedType::UTF8 => DataType::Utf8View,
+        // The library treats it as text, and does not validate it.
+        true if leaf.converted_type() == ConvertedType::JSON => {
+            is_checked = false;
+            DataType::Utf8View
+        }
+        true => DataType::BinaryView,
+        // Spark, Hive and Impala write instants in UTC. Nanoseconds would end in the year 2262.
+        false if leaf.physical_type() == PhysicalType::INT96 => {
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+        }
+        false => kind.clone(),
+    };
+    let mut wanted = field.clone().with_data_type(kind);
+    if leaf.logical_type_ref() == Some(&LogicalType::Uuid) {
+        wanted.metadata_mut().insert(EXTENSION.to_owned(), UUID.to_owned());
+    }
+    Ok((wanted, is_checked))
 }
 
 /// Whether a type can be read as cells.

@@ -12,19 +12,21 @@ use evertally_declare::format::Format;
 
 use super::arrow;
 use super::batches::{RowBatch, TABLE_NAME, TableRows};
-use super::blocks::{BlockReader, RecordBlock, whole_lines};
+use super::blocks::{BlockReader, RecordBlock};
+use super::columns;
 use super::csv::{CsvFile, RecordBuffers};
-use super::json::{Findings, JsonFile};
+use super::json::{Findings, JsonBlocks, JsonFile, Layout};
 use super::options::ReadOptions;
 use super::parquet::ParquetRows;
 use super::pass::Pass;
 use super::source::{self, Opened};
+use super::xes::XesRows;
 use crate::progress::Progress;
 
 /// The properties of a file before its rows.
 pub(super) enum InputFile {
     Csv(CsvFile),
-    JsonLines(JsonFile),
+    Json(JsonFile),
     /// A file that is not text, or a table in memory, with this name.
     Rows(String),
 }
@@ -32,7 +34,7 @@ pub(super) enum InputFile {
 impl InputFile {
     /// The errors found by all pieces together.
     pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
-        if let InputFile::JsonLines(file) = self { file.finish(findings) } else { Ok(()) }
+        if let InputFile::Json(file) = self { file.finish(findings) } else { Ok(()) }
     }
 }
 
@@ -48,8 +50,10 @@ pub(super) struct Piece {
 enum Content {
     #[default]
     End,
-    /// Lines of text, in the block.
-    Lines,
+    /// Lines of CSV, in the block.
+    Csv,
+    /// JSON objects, in the block.
+    Json(Layout),
     Rows(RowBatch),
 }
 
@@ -77,8 +81,8 @@ impl Piece {
     ) -> Result<Findings, E> {
         let nothing = |()| Findings::default();
         match (self.file.as_deref(), &self.content) {
-            (Some(InputFile::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
-            (Some(InputFile::JsonLines(file)), Content::Lines) => file.visit(&self.block, pass),
+            (Some(InputFile::Csv(file)), Content::Csv) => file.visit(&self.block, cut, pass).map(nothing),
+            (Some(InputFile::Json(file)), Content::Json(layout)) => file.visit(*layout, &self.block, pass),
             (Some(InputFile::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
             _ => Ok(Findings::default()),
         }
@@ -104,13 +108,15 @@ pub(super) struct Open<'o> {
 }
 
 enum PieceRows<'o> {
-    Text(Text<'o>),
+    Csv(CsvBlocks<'o>),
+    Json(JsonBlocks<Box<dyn Read + Send + 'o>>),
     Parquet(ParquetRows),
     Table(TableRows<'o>),
+    Xes(Box<XesRows<Box<dyn Read + Send + 'o>>>),
 }
 
-/// The blocks of a text.
-struct Text<'o> {
+/// The blocks of a CSV file.
+struct CsvBlocks<'o> {
     blocks: BlockReader<Box<dyn Read + Send + 'o>>,
     /// The rest of the block in which the header was found.
     first: Option<RecordBlock>,
@@ -119,7 +125,8 @@ struct Text<'o> {
 impl<'o> Open<'o> {
     /// A table in memory.
     pub(super) fn table(table: &'o mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
-        let rows = PieceRows::Table(TableRows::open(TABLE_NAME, &table.schema(), Box::new(table), wanted)?);
+        let columns = columns::locate(TABLE_NAME, wanted, table.schema().fields())?;
+        let rows = PieceRows::Table(TableRows::new(TABLE_NAME, Box::new(table), columns));
         Ok(Open { file: Arc::new(InputFile::Rows(TABLE_NAME.into())), rows })
     }
 
@@ -135,9 +142,9 @@ impl<'o> Open<'o> {
         let rows = match format {
             Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
             Format::JsonLines => {
-                let blocks = BlockReader::new(bytes.into_reader(), options);
-                let file = Arc::new(InputFile::JsonLines(JsonFile::new(name, wanted, options.format)));
-                return Ok(Open { file, rows: PieceRows::Text(Text { blocks, first: None }) });
+                let blocks = JsonBlocks::new(bytes.into_reader(), options);
+                let file = Arc::new(InputFile::Json(JsonFile::new(name, wanted, options.format)));
+                return Ok(Open { file, rows: PieceRows::Json(blocks) });
             }
             Format::Parquet => {
                 PieceRows::Parquet(ParquetRows::open(name, bytes.into_file(name, cancelled)?, options, wanted)?)
@@ -145,6 +152,7 @@ impl<'o> Open<'o> {
             Format::Arrow => {
                 PieceRows::Table(arrow::open(name, bytes.into_file(name, cancelled)?.file, options, wanted)?)
             }
+            Format::Xes => PieceRows::Xes(Box::new(XesRows::new(name, bytes.into_reader(), options, wanted))),
             Format::Json => return Err(usage(format!("{name}: rows are not read as {format}"))),
         };
         Ok(Open { file: Arc::new(InputFile::Rows(name.to_owned())), rows })
@@ -165,42 +173,42 @@ impl<'o> Open<'o> {
                 return Err(CsvFile::empty(name).into());
             }
             if let Some(file) = CsvFile::open(name, &mut block, options.delimiter, wanted)? {
-                let rows = PieceRows::Text(Text { blocks, first: Some(block) });
+                let rows = PieceRows::Csv(CsvBlocks { blocks, first: Some(block) });
                 return Ok(Open { file: Arc::new(InputFile::Csv(file)), rows });
             }
         }
     }
 
     fn next(&mut self, piece: &mut Piece, options: &ReadOptions, progress: &dyn Progress) -> Result<()> {
-        let rows = match &mut self.rows {
-            PieceRows::Text(text) => {
-                let more = text.next(&self.file, options, &mut piece.block)?;
-                piece.content = if more { Content::Lines } else { Content::End };
+        let rows = match (&mut self.rows, &*self.file) {
+            (PieceRows::Csv(blocks), InputFile::Csv(file)) => {
+                let has_more = blocks.next(file.name(), options.delimiter, &mut piece.block)?;
+                piece.content = if has_more { Content::Csv } else { Content::End };
                 return Ok(());
             }
-            PieceRows::Parquet(rows) => rows.next(progress)?,
-            PieceRows::Table(rows) => rows.next()?,
+            (PieceRows::Json(blocks), InputFile::Json(file)) => {
+                let layout = blocks.next(file.name(), &mut piece.block)?;
+                piece.content = layout.map_or(Content::End, Content::Json);
+                return Ok(());
+            }
+            (PieceRows::Parquet(rows), _) => rows.next(progress)?,
+            (PieceRows::Table(rows), _) => rows.next()?,
+            (PieceRows::Xes(rows), _) => rows.next()?,
+            (PieceRows::Csv(_) | PieceRows::Json(_), _) => unreachable!("opened together with its file"),
         };
         piece.content = rows.map_or(Content::End, Content::Rows);
         Ok(())
     }
 }
 
-impl Text<'_> {
-    fn next(&mut self, file: &InputFile, options: &ReadOptions, block: &mut RecordBlock) -> Result<bool> {
+impl CsvBlocks<'_> {
+    fn next(&mut self, name: &str, delimiter: u8, block: &mut RecordBlock) -> Result<bool> {
         if let Some(first) = self.first.take() {
             *block = first;
             return Ok(true);
         }
-        let (name, next) = match file {
-            InputFile::Csv(file) => {
-                let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
-                (file.name(), self.blocks.next(block, whole))
-            }
-            InputFile::JsonLines(file) => (file.name(), self.blocks.next(block, whole_lines)),
-            InputFile::Rows(_) => unreachable!("rows are not text"),
-        };
-        next.map_err(|e| read_error(name, e))
+        let whole = |data: &[u8]| CsvFile::whole_records(data, delimiter);
+        self.blocks.next(block, whole).map_err(|e| read_error(name, e))
     }
 }
 

@@ -9,7 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use super::json;
+use super::limits::PIPE_CHUNK;
 use super::options::ReadOptions;
+use super::xes;
+use super::zip;
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error, usage};
@@ -21,9 +25,6 @@ pub(super) const STDIN_NAME: &str = "standard input";
 
 /// The number of bytes used to detect the format.
 const DETECTION_BYTES: usize = 4096;
-
-/// Bytes per read from a pipe.
-const PIPE_CHUNK: usize = 256 * 1024;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -140,6 +141,7 @@ pub(super) fn open<'o>(
         let words = Format::any_word_of(Format::is_readable);
         return Err(usage(format!("files of events are not read as {format}: use {words}")));
     }
+    let mut is_unzipped = false;
     let reader: Box<dyn Read + Send + 'o> = match Raw::open(path).map_err(|e| read_error(name, e))? {
         Raw::Regular(mut file) => {
             let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
@@ -148,11 +150,20 @@ pub(super) fn open<'o>(
                 let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
                 return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report }) });
             }
-            Box::new(Counted { inner: file, progress })
+            is_unzipped = zip::is_zip(&head);
+            match is_unzipped {
+                true => zip::open_only_member(name, file, |packed| Counted { inner: packed, progress })?,
+                false => Box::new(Counted { inner: file, progress }),
+            }
         }
         Raw::Pipe(chunks) => Box::new(Counted { inner: PipeReader::new(chunks, cancelled), progress }),
     };
-    let (head, reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
+    let (mut head, mut reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
+    if zip::is_zip(&head) && !is_unzipped {
+        let file = spool(reader, name, cancelled)?;
+        reader = zip::open_only_member(name, file, |packed| packed)?;
+        (head, reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
+    }
     if let Some(format) = binary_format(&head) {
         expect_format(name, options.format, format)?;
         return Ok(Opened { format, bytes: Bytes::Reader(reader) });
@@ -179,22 +190,27 @@ pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format) -> Result<
     open_text(name, &head, Box::new(file), Some(format))
 }
 
-/// The format of a file that is not text, by its first bytes.
+/// The format of a file whose rows are not lines, by its first bytes.
 fn binary_format(head: &[u8]) -> Option<Format> {
-    let mut signed = Format::ALL.into_iter().filter(|format| format.is_readable() && !format.signature().is_empty());
-    signed.find(|format| begins_as(*format, head))
+    if xes::begins_log(head) {
+        return Some(Format::Xes);
+    }
+    Format::ALL.into_iter().find(|format| format.is_readable() && begins_as(*format, head))
 }
 
 /// Whether the first bytes are those of a format that is not text.
 fn begins_as(format: Format, head: &[u8]) -> bool {
-    !format.has_lines() && head.starts_with(format.signature())
+    !format.has_lines() && format.signatures().iter().any(|signature| head.starts_with(signature))
 }
 
 /// The format of a text, by its first bytes that are not white space.
 fn text_format(head: &[u8]) -> Format {
-    let signed = Format::ALL.into_iter().filter(|format| format.has_lines() && !format.signature().is_empty());
-    let found = { signed }.find(|format| head.trim_ascii_start().starts_with(format.signature()));
-    found.unwrap_or(Format::Csv)
+    if json::begins_array(head) {
+        return Format::JsonLines;
+    }
+    let text = head.trim_ascii_start();
+    let begins = |format: &Format| format.signatures().iter().any(|signature| text.starts_with(signature));
+    Format::ALL.into_iter().filter(|format| format.has_lines()).find(begins).unwrap_or(Format::Csv)
 }
 
 fn open_text<'o>(
@@ -204,8 +220,7 @@ fn open_text<'o>(
     declared: Option<Format>,
 ) -> Result<Opened<'o>> {
     if let Some(declared) = declared.filter(|format| !format.has_lines() && !head.is_empty()) {
-        let begins = String::from_utf8_lossy(declared.signature());
-        let problem = format!("this is not a {declared} file (it does not begin with {begins})");
+        let problem = format!("this is not in the format {declared} (it begins otherwise)");
         return Err(InputError::in_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
     }
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
@@ -238,7 +253,12 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
         }
         _ if head.starts_with(GZIP) || is_zstd(head) => "it contains compressed data; decompress that first",
         _ if is_tar(head) => "this is a tar archive; extract its files first (tar -xf), and name them in order",
-        _ if first == Some(&b'[') => "this is a JSON array; write one object per line instead (jq -c '.[]')",
+        _ if head.trim_ascii_start().starts_with(b"<?xml") => {
+            "this is XML, of which only event logs (XES) are read; export the events as CSV"
+        }
+        _ if first == Some(&b'[') && !json::begins_array(head) => {
+            "this is a JSON array whose first element is not an object; write each event as an object"
+        }
         _ => return Ok(()),
     };
     Err(InputError::in_file(name, problem))

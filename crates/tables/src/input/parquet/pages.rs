@@ -52,7 +52,8 @@ pub(super) struct Pages {
     kind: Type,
     /// The size of a value in bytes, if it is fixed.
     width: Option<u64>,
-    is_optional: bool,
+    /// Bits of a definition level.
+    level_bits: usize,
     /// Whether each value must be as short as a decimal.
     is_decimal: bool,
     inflate: Inflate,
@@ -90,7 +91,7 @@ impl Pages {
             values_left: u64::try_from(chunk.num_values()).map_err(damaged)?,
             kind,
             width,
-            is_optional: described.max_def_level() > 0,
+            level_bits: described.max_def_level().checked_ilog2().map_or(0, |bits| bits as usize + 1),
             is_decimal,
             inflate: Inflate::new(chunk.compression()),
             next: None,
@@ -186,14 +187,14 @@ impl Pages {
         Ok(bytes.into())
     }
 
-    /// The offset of the values of a data page, after its levels. Columns are not nested: levels have at most one bit
-    /// per value.
+    /// The offset of the values of a data page, after its levels. Columns are not repeated, so there is one kind of
+    /// levels.
     fn values_at(&self, header: &PageHeader, page: &[u8]) -> Option<usize> {
         match header.kind {
             PageKind::DataV2 => Some((header.definition_bytes + header.repetition_bytes) as usize),
-            _ if !self.is_optional => Some(0),
+            _ if self.level_bits == 0 => Some(0),
             // Bit-packed, an encoding that writers stopped using long ago.
-            _ if header.definition_encoding == 4 => Some((header.values as usize).div_ceil(8)),
+            _ if header.definition_encoding == 4 => Some((header.values as usize * self.level_bits).div_ceil(8)),
             _ => {
                 let length = u32::from_le_bytes(*page.first_chunk::<4>()?);
                 usize::try_from(length).ok()?.checked_add(4)

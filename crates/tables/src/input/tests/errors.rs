@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, ListArray, StringArray, types};
 
-use super::golden::parquet_of;
+use super::golden::{arrow_file, arrow_stream, parquet_of};
 use super::*;
 use evertally::number::Grid;
 use evertally_declare::error::{InputError, Place};
@@ -109,7 +109,7 @@ fn tar(contents: &[u8]) -> Vec<u8> {
 #[test]
 fn other_kinds_of_files() {
     let fixture = Fixture::new();
-    assert_says(&fixture.error(b"PK\x03\x04zip"), &["zip archive"]);
+    assert_says(&fixture.error(b"PK\x03\x04zip"), &["zip archive", "damaged"]);
     assert_says(&fixture.error(b"BZh91AY"), &["bzip2"]);
     assert_says(&fixture.error(b"\xfd7zXZ\0"), &["xz"]);
     assert_says(&fixture.error(&tar(b"time\n2024-01-01\n")), &["tar archive", "tar -xf"]);
@@ -117,7 +117,7 @@ fn other_kinds_of_files() {
     assert_says(&fixture.error(&zst(&tar(b"time\n"))), &["tar archive"]);
     assert_says(&fixture.error(&gzip(&gzip(b"time\n"))), &["compressed data"]);
     assert_says(&fixture.error(&gzip(&zst(b"time\n"))), &["compressed data"]);
-    assert_says(&fixture.error(b" [{\"time\":1}]"), &["JSON array", "jq"]);
+    assert_says(&fixture.error(b" [\"time\", 1]"), &["JSON array", "not an object"]);
     assert_says(&fixture.error_of(&fixture.path("absent.csv")), &["absent.csv: there is no such file"]);
     std::fs::create_dir(fixture.path("folder")).unwrap();
     assert_says(&fixture.error_of(&fixture.path("folder")), &["folder: this is a directory"]);
@@ -141,13 +141,12 @@ fn cut_and_damaged_files() {
 #[test]
 fn declared_formats_must_fit() {
     let fixture = Fixture::new().options(ReadOptions { format: Some(Format::Parquet), ..ReadOptions::default() });
-    assert_says(&fixture.error(HEADER.as_bytes()), &["not a Parquet file"]);
+    assert_says(&fixture.error(HEADER.as_bytes()), &["not in the format Parquet"]);
     let fixture = Fixture::new().options(ReadOptions { format: Some(Format::Csv), ..ReadOptions::default() });
     assert_says(&fixture.error(b"PAR1xx"), &["Parquet file, but CSV was declared"]);
     assert_says(&fixture.error(&gzip(b"PAR1xx")), &["Parquet file, but CSV was declared"]);
     assert_eq!("jsonl".parse(), Ok(Format::JsonLines));
     assert_eq!("ndjson".parse(), Ok(Format::JsonLines));
-    assert_says(&"xls".parse::<Format>().unwrap_err(), &["`xls`", "csv, jsonl or parquet"]);
 }
 
 #[test]
@@ -158,7 +157,7 @@ fn json_faults_name_line_and_key() {
     assert_says(&error("{\"time\":1,\"delay\":2,\"delay\":3}"), &["events.csv, line 3, column `delay`", "twice"]);
     assert_says(
         &error("{\"time\":{\"a\":1},\"delay\":2}"),
-        &["line 3, column `time`", "`{\"a\":1}` is a nested value"],
+        &["line 3, column `time`", "`{\"a\":1}` is an object", "such as `time.a`"],
     );
     assert_says(&error("{\"time\":1,\"delay\":[2]}"), &["line 3, column `delay`", "nested"]);
     assert_says(&error("{\"time\":1,\"delay\":NaN}"), &["line 3", "not a JSON object", "character 19"]);
@@ -166,6 +165,77 @@ fn json_faults_name_line_and_key() {
     assert_says(&error("{\"time\":1} trailing"), &["line 3", "not a JSON object"]);
     assert_says(&error("42"), &["line 3", "`42` is not a JSON object"]);
     assert_says(&error("{\"time\":\"\\ud800\",\"delay\":1}"), &["line 3, column `time`", "invalid escape"]);
+}
+
+#[test]
+fn json_values_have_one_place() {
+    let fixture = Fixture::new().columns("time", &[], Some("actor.login"), None);
+    let error = |line: &str| fixture.error(format!("{{\"time\":1,\"actor\":{{\"login\":2}}}}\n{line}\n").as_bytes());
+    for (line, parts) in [
+        (r#"{"time":1,"actor.login":2,"actor":{"login":3}}"#, &["column `actor.login`", "twice"][..]),
+        (r#"{"time":1,"actor":{"login":3},"actor.login":null}"#, &["column `actor.login`", "twice"]),
+        (r#"{"time":1,"actor":{"login":2,"login":3}}"#, &["column `actor.login`", "twice"]),
+        (r#"{"time":1,"actor":{"login":2},"actor":{}}"#, &["the object has the key `actor` twice"]),
+        (r#"{"time":1,"actor":null,"actor":{"login":2}}"#, &["the object has the key `actor` twice"]),
+        (r#"{"time":1,"actor":"bob"}"#, &["column `actor.login`", "`\"bob\"` on its path is not an object"]),
+        (r#"{"time":1,"actor":[{"login":2}]}"#, &["column `actor.login`", "is an array; name an element"]),
+        (r#"{"time":1,"actor":{"login":{"x":2}}}"#, &["column `actor.login`", "such as `actor.login.x`"]),
+    ] {
+        let message = error(line);
+        assert_says(&message, &[&["events.csv, line 2"], parts].concat());
+    }
+    // The key of this name is the value, whatever else there is.
+    let line = b"{\"time\":1,\"actor\":\"bob\",\"actor.login\":2}\n";
+    assert_eq!(fixture.read_bytes(line).unwrap(), ["line 1|1|2|"]);
+    let missing = fixture.error(b"{\"time\":1,\"actor\":{\"id\":2,\"tags\":[{\"x\":1}]}}\n");
+    assert_says(&missing, &["no column `actor.login`", "it has `time`, `actor.id`, `actor.tags[0].x`"]);
+    let fixture = Fixture::new().columns("time", &[], Some("login"), None);
+    let missing = fixture.error(b"{\"time\":1,\"actor\":{\"login\":2}}\n");
+    assert_says(&missing, &["no column `login`", "did you mean `actor.login`?"]);
+}
+
+#[test]
+fn json_arrays_are_whole() {
+    let fixture = Fixture::new().columns("time", &[], None, None);
+    for (text, parts) in [
+        ("[{\"time\":1},\n{\"time\":2}\n", ["events.csv: the JSON array is not closed", "cut short"]),
+        ("[{\"time\":1},\n{\"time\":2", ["events.csv, line 2", "not a JSON object (EOF"]),
+        ("[{\"time\":1},\n3]", ["events.csv, line 2", "this element of the JSON array is not an object"]),
+        ("[{\"time\":1},\n[]]", ["events.csv, line 2", "is not an object"]),
+        ("[{\"time\":1},\n]", ["events.csv, line 2", "ends after a comma"]),
+        ("[{\"time\":1}\n{\"time\":2}]", ["events.csv, line 2", "a comma is missing"]),
+        ("[{\"time\":1}]\n\n{}", ["events.csv, line 3", "text after the end of the JSON array"]),
+        ("[]\n[]", ["events.csv, line 2", "text after the end of the JSON array"]),
+        ("[{\"time\":1},\n{\"time\":\n!}]", ["events.csv, line 3", "not a JSON object (expected value"]),
+        ("{\n\"time\":1\n}\n{\n\"time\":2\n}\n,", ["events.csv, line 7", "text that is not an object"]),
+        ("{\n\"time\":1\n}\n{\n\"time\":[2]\n}", ["events.csv, line 4, column `time`", "nested"]),
+        ("[{\n\"time\":\"\u{0}\"}]", ["events.csv, line 2", "control character"]),
+    ] {
+        assert_says(&fixture.error(text.as_bytes()), &parts);
+    }
+    assert_says(&fixture.error(b"[{\"time\":1},\n\n{\"time\":\"\xfc\"}]"), &["line 3", "not UTF-8"]);
+    let small = ReadOptions { memory: 1 << 20, ..ReadOptions::default() };
+    let fixture = Fixture::new().columns("time", &[], None, None).options(small);
+    let large = format!("{{\"type\":\n\"all\",\"features\":[{}{{}}]}}", "{\"time\":1},".repeat(30_000));
+    assert_says(&fixture.error(large.as_bytes()), &["line 1", "this object is longer than 1 MiB", "jq -c '.NAME[]'"]);
+}
+
+#[test]
+fn cut_and_damaged_arrow_files() {
+    let times = Arc::new(Int64Array::from(vec![1; 100])) as ArrayRef;
+    let batch = arrow_array::RecordBatch::try_from_iter([("time", times)]).unwrap();
+    let fixture = Fixture::new().columns("time", &[], None, None);
+    for data in [arrow_file(&batch, None), arrow_stream(&batch, None)] {
+        assert_eq!(fixture.read_bytes(&data).unwrap().len(), 100);
+        for length in (8..data.len()).step_by(7).chain([data.len() - 8, data.len() - 1]) {
+            assert_says(&fixture.error(&data[..length]), &["events.csv", "read"]);
+        }
+        for place in (0..data.len()).step_by(3) {
+            let mut changed = data.clone();
+            changed[place] ^= 0xff;
+            let _ = fixture.read_bytes(&changed); // an error or other values, and no panic
+        }
+    }
 }
 
 #[test]

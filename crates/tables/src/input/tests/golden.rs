@@ -133,6 +133,156 @@ fn parquet_in_place_and_compressed() {
     }
 }
 
+/// An array over several lines, objects over several lines, and an array on one line.
+#[test]
+fn json_in_every_layout() {
+    let fixture = Fixture::new().options(na());
+    let objects: Vec<&str> = JSON.split('\n').filter(|line| !line.is_empty()).collect();
+    let rows = |lines: [u64; 3]| {
+        let without_line = JSON_ROWS.map(|row| row.split_once('|').unwrap().1);
+        std::array::from_fn::<_, 3, _>(|i| format!("line {}|{}", lines[i], without_line[i]))
+    };
+    let array = format!("[{}\n]\n", objects.join(",\n"));
+    let pretty =
+        objects.iter().map(|object| object.replacen(',', ",\n", 1).replacen('{', "{\n", 1)).collect::<Vec<_>>();
+    for (text, lines) in [
+        (array, [1, 2, 3]),
+        (format!(" [{}] ", objects.join(" , ")), [1, 1, 1]),
+        (pretty.join("\n"), [1, 4, 7]),
+        (format!("\n[ {} ]", pretty.join("\n,")), [2, 5, 8]),
+    ] {
+        for data in wrappings(text.as_bytes()) {
+            for block_bytes in [1, 7, 128 * 1024] {
+                let fixture = Fixture::new().options(ReadOptions { block_bytes, ..na() });
+                assert_eq!(fixture.read_bytes(&data).unwrap(), rows(lines), "{text}");
+            }
+        }
+    }
+    assert_eq!(fixture.read_bytes(b" [ \n ] ").unwrap(), [""; 0]);
+}
+
+const NESTED_ROWS: [&str; 4] = ["2013|EWR|1|5", "2014||2|", "2015||3|", "2016|LGA||6"];
+
+fn nested() -> Fixture {
+    Fixture::new().columns("when.at", &["from.airport.code"], Some("tail"), Some("delay.minutes"))
+}
+
+#[test]
+fn values_inside_of_objects_are_columns() {
+    let json = [
+        r#"{"when":{"at":"2013"},"from":{"airport":{"code":"EWR"}},"tail":1,"delay":{"minutes":5}}"#,
+        r#"{"when":{"at":"2014"},"from":{"airport":null},"tail":2,"delay":null}"#,
+        r#"{"when":{"x":[],"at":"2015"},"from":null,"tail":3}"#,
+        r#"{"when.at":"2016","from":{"airport.code":"LGA"},"delay":{"minutes":6}}"#,
+    ];
+    let rows = nested().read_bytes(json.join("\n").as_bytes()).unwrap();
+    assert_eq!(rows, std::array::from_fn::<_, 4, _>(|i| format!("line {}|{}", i + 1, NESTED_ROWS[i])));
+}
+
+#[test]
+fn elements_of_arrays_are_columns() {
+    let fixture = Fixture::new().columns("t[1]", &["items[0].id"], Some("items.1.id"), None);
+    let json = r#"{"t":[0,1],"items":[{"id":"a"},{"id":"b"},3]}
+        {"t":[[],2],"items":[]}
+        {"t":[0,3],"items":[null]}"#;
+    assert_eq!(fixture.read_bytes(json.as_bytes()).unwrap(), ["line 1|1|a|b|", "line 2|2|||", "line 3|3|||"]);
+}
+
+fn structs() -> RecordBatch {
+    let text = |texts: [Option<&str>; 4]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    let of = |name: &str, inner: ArrayRef, nulls: [bool; 4]| -> ArrayRef {
+        let field = Arc::new(arrow_schema::Field::new(name, inner.data_type().clone(), true));
+        let other = Arc::new(arrow_schema::Field::new("other", DataType::Utf8, true));
+        let arrays = vec![text([Some("x"); 4]), inner];
+        Arc::new(StructArray::new(vec![other, field].into(), arrays, Some(nulls.to_vec().into())))
+    };
+    let times = of("at", text([Some("2013"), Some("2014"), Some("2015"), Some("2016")]), [true; 4]);
+    let codes = of("code", text([Some("EWR"), Some("JFK"), Some("JFK"), Some("LGA")]), [true, false, true, true]);
+    let minutes: ArrayRef = Arc::new(Float64Array::from(vec![5.0, 7.0, 7.0, 6.0]));
+    let columns = [
+        ("when", times),
+        ("from", of("airport", codes, [true, true, false, true])),
+        ("tail", Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(3), None]))),
+        ("delay", of("minutes", minutes, [true, false, false, true])),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+}
+
+#[test]
+fn fields_of_structs_are_columns() {
+    let batch = structs();
+    let expected = std::array::from_fn::<_, 4, _>(|i| format!("row {}|{}", i + 1, NESTED_ROWS[i]));
+    let mut parquet = ::parquet::arrow::ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    for data in [parquet.into_inner().unwrap(), arrow_stream(&batch, None), arrow_file(&batch, None)] {
+        assert_eq!(nested().read_bytes(&data).unwrap(), expected);
+        let refused = Fixture::new().columns("when", &[], None, None).error(&data);
+        assert!(refused.contains("column `when`: it is a struct") && refused.contains("`other` or `at`"), "{refused}");
+        let missing = Fixture::new().columns("when.time", &[], None, None).error(&data);
+        assert!(missing.contains("no column `when.time`") && missing.contains("`from.airport.code`"), "{missing}");
+    }
+}
+
+type Compression = Option<arrow_ipc::CompressionType>;
+
+fn ipc_options(compression: Compression) -> arrow_ipc::writer::IpcWriteOptions {
+    arrow_ipc::writer::IpcWriteOptions::default().try_with_compression(compression).unwrap()
+}
+
+pub(in crate::input) fn arrow_stream(batch: &RecordBatch, compression: Compression) -> Vec<u8> {
+    let options = ipc_options(compression);
+    let mut writer =
+        arrow_ipc::writer::StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(batch).unwrap();
+    writer.write(&batch.slice(0, 0)).unwrap();
+    writer.into_inner().unwrap()
+}
+
+pub(in crate::input) fn arrow_file(batch: &RecordBatch, compression: Compression) -> Vec<u8> {
+    let options = ipc_options(compression);
+    let mut writer = arrow_ipc::writer::FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn arrow_streams_and_files() {
+    let carrier: DictionaryArray<types::Int32Type> = ["UA", "A, A"].into_iter().collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("unused", Arc::new(StringViewArray::from(vec!["a long text that is not in its view", "x"]))),
+        (
+            "time",
+            Arc::new(TimestampMillisecondArray::from(vec![1_357_016_400_000, 1_357_020_000_000]).with_timezone("UTC")),
+        ),
+        ("airport", Arc::new(StringArray::from(vec!["JFK", "LGA"]))),
+        ("carrier", Arc::new(carrier)),
+        ("tail", Arc::new(StringArray::from(vec![Some("N1"), None]))),
+        ("delay", Arc::new(Float64Array::from(vec![Some(2.5), None]))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
+    let fixture = Fixture::new();
+    for compression in [None, Some(arrow_ipc::CompressionType::LZ4_FRAME), Some(arrow_ipc::CompressionType::ZSTD)] {
+        for data in [arrow_stream(&batch, compression), arrow_file(&batch, compression)] {
+            assert_eq!(fixture.read_bytes(&data).unwrap(), PARQUET_ROWS);
+            assert_eq!(fixture.read_bytes(&gzip(&data)).unwrap(), PARQUET_ROWS);
+        }
+    }
+}
+
+#[test]
+fn the_only_file_of_an_archive_in_any_format() {
+    use crate::input::zip::tests::zip;
+    use rawzip::CompressionMethod;
+    let fixture = Fixture::new().options(na());
+    for method in [CompressionMethod::STORE, CompressionMethod::DEFLATE] {
+        let of = |data: &[u8]| zip(&[("events", data, method)]);
+        assert_eq!(fixture.read_bytes(&of(CSV.as_bytes())).unwrap(), ROWS);
+        assert_eq!(fixture.read_bytes(&of(&gzip(JSON.as_bytes()))).unwrap(), JSON_ROWS);
+        assert_eq!(fixture.read_bytes(&gzip(&of(&parquet_file()))).unwrap(), PARQUET_ROWS);
+        assert!(fixture.error(&of(&of(CSV.as_bytes()))).contains("unpack it first"));
+    }
+}
+
 #[test]
 fn parquet_columns_of_every_type() {
     let second = 1_357_016_400i64;
