@@ -4,6 +4,7 @@ mod config;
 mod files;
 mod flags;
 mod groups_file;
+mod reading;
 mod terminal;
 
 pub(crate) use config::with_config;

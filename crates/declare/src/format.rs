@@ -21,6 +21,10 @@ pub enum Format {
     Arrow,
     /// One JSON object for all rows.
     Json,
+    /// The common log format of web servers.
+    CommonLog,
+    /// The combined log format of web servers.
+    CombinedLog,
 }
 
 /// The properties of a format.
@@ -55,6 +59,8 @@ struct FormatRow {
     is_writable: bool,
     /// Whether bodies of requests are read in it.
     is_for_requests: bool,
+    /// Whether a service answers in it.
+    is_for_answers: bool,
     /// Whether it can be written before all rows are known. Otherwise an answer is built in memory.
     is_streamable: bool,
 }
@@ -75,6 +81,7 @@ const CSV: FormatRow = FormatRow {
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
+    is_for_answers: true,
     is_streamable: true,
 };
 
@@ -94,6 +101,7 @@ const JSON_LINES: FormatRow = FormatRow {
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
+    is_for_answers: true,
     is_streamable: true,
 };
 
@@ -113,6 +121,7 @@ const PARQUET: FormatRow = FormatRow {
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
+    is_for_answers: true,
     is_streamable: false,
 };
 
@@ -132,6 +141,7 @@ const ARROW: FormatRow = FormatRow {
     is_readable: false,
     is_writable: false,
     is_for_requests: true,
+    is_for_answers: true,
     is_streamable: true,
 };
 
@@ -151,12 +161,43 @@ const JSON: FormatRow = FormatRow {
     is_readable: false,
     is_writable: false,
     is_for_requests: false,
+    is_for_answers: true,
     is_streamable: true,
 };
 
+const COMMON_LOG: FormatRow = FormatRow {
+    word: "common-log",
+    alias: None,
+    name: "common log",
+    help: "Access log of a web server in the common format: no referer, no agent",
+    endings: &[],
+    output_endings: &[],
+    media_type: "text/x-common-log",
+    request_types: &[],
+    accept_types: &[],
+    content_type: "text/x-common-log",
+    signature: b"",
+    has_lines: true,
+    is_readable: true,
+    is_writable: false,
+    is_for_requests: true,
+    is_for_answers: false,
+    is_streamable: false,
+};
+
+const COMBINED_LOG: FormatRow = FormatRow {
+    word: "combined-log",
+    name: "combined log",
+    help: "Access log of a web server in the combined format, the default of nginx",
+    media_type: "text/x-combined-log",
+    content_type: "text/x-combined-log",
+    ..COMMON_LOG
+};
+
 impl Format {
-    /// All formats: the service answers in each of them.
-    pub const ALL: [Self; 5] = [Self::Csv, Self::JsonLines, Self::Parquet, Self::Arrow, Self::Json];
+    /// All formats.
+    pub const ALL: [Self; 7] =
+        [Self::Csv, Self::JsonLines, Self::Parquet, Self::Arrow, Self::Json, Self::CommonLog, Self::CombinedLog];
 
     const fn row(self) -> &'static FormatRow {
         match self {
@@ -165,6 +206,8 @@ impl Format {
             Self::Parquet => &PARQUET,
             Self::Arrow => &ARROW,
             Self::Json => &JSON,
+            Self::CommonLog => &COMMON_LOG,
+            Self::CombinedLog => &COMBINED_LOG,
         }
     }
 
@@ -213,14 +256,14 @@ impl Format {
         self.row().is_writable
     }
 
-    /// Whether files are read or written in it.
-    pub const fn is_for_files(self) -> bool {
-        self.is_readable() || self.is_writable()
-    }
-
     /// Whether the service reads batches and sums in it.
     pub const fn is_for_requests(self) -> bool {
         self.row().is_for_requests
+    }
+
+    /// Whether the service answers in it.
+    pub const fn is_for_answers(self) -> bool {
+        self.row().is_for_answers
     }
 
     /// Whether it can be written before all rows are known.
@@ -268,7 +311,7 @@ impl Format {
     pub fn from_accept_type(media_type: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| {
             let row = format.row();
-            row.media_type == media_type || row.accept_types.contains(&media_type)
+            row.is_for_answers && (row.media_type == media_type || row.accept_types.contains(&media_type))
         })
     }
 
@@ -285,16 +328,19 @@ impl fmt::Display for Format {
     }
 }
 
-/// Reads the word of a format of files.
+/// The format with this word or synonym, in any case, among some.
+fn find(text: &str, noun: &str, is_wanted: fn(Format) -> bool) -> Result<Format, String> {
+    let word = text.to_ascii_lowercase();
+    let found = Format::ALL.into_iter().find(|format| is_wanted(*format) && format.is_called(&word));
+    found.ok_or_else(|| format!("{} is not {noun}: use {}", quoted(text), Format::any_word_of(is_wanted)))
+}
+
+/// Reads the word of a format in which tables are written.
 impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let word = text.to_ascii_lowercase();
-        let found = Self::ALL.into_iter().find(|format| format.is_for_files() && format.is_called(&word));
-        found.ok_or_else(|| {
-            format!("{} is not a table format: use {}", quoted(text), Self::any_word_of(Self::is_for_files))
-        })
+        find(text, "a table format", Self::is_writable)
     }
 }
 
@@ -305,6 +351,26 @@ impl Serialize for Format {
 }
 
 impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A format in which files of events are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct InputFormat(pub Format);
+
+/// Reads the word of a format in which files of events are read.
+impl FromStr for InputFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        find(text, "a format of events", Format::is_readable).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for InputFormat {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
@@ -327,7 +393,7 @@ mod tests {
                 assert!(seen.insert((kind, text)), "the {kind} {text} names two formats");
             }
             assert!(row.content_type.starts_with(row.media_type), "{format}");
-            assert_eq!(Format::from_accept_type(row.media_type), Some(format));
+            assert_eq!(Format::from_accept_type(row.media_type), Some(format).filter(|_| row.is_for_answers));
         }
     }
 
@@ -336,10 +402,13 @@ mod tests {
         for (text, format) in [("csv", Format::Csv), ("ndjson", Format::JsonLines), ("Parquet", Format::Parquet)] {
             assert_eq!(text.parse(), Ok(format));
         }
-        for text in ["xls", "arrow", "json", "pq", ""] {
+        for text in ["xls", "arrow", "json", "pq", "combined-log", ""] {
             let problem = text.parse::<Format>().unwrap_err();
             assert_eq!(problem, format!("`{text}` is not a table format: use csv, jsonl or parquet"));
         }
+        assert_eq!("combined-log".parse(), Ok(InputFormat(Format::CombinedLog)));
+        let problem = "arrow".parse::<InputFormat>().unwrap_err();
+        assert_eq!(problem, "`arrow` is not a format of events: use csv, jsonl, parquet, common-log or combined-log");
         assert_eq!((Format::from_word("arrow"), Format::from_word("ndjson")), (Some(Format::Arrow), None));
         assert_eq!(Format::from_ending("arrows"), Some(Format::Arrow));
         assert_eq!(Format::from_ending("pq"), None);

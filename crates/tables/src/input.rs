@@ -1,4 +1,4 @@
-//! Events from CSV, JSON lines, Parquet and tables in memory, one pass in bounded memory.
+//! Events from CSV, JSON lines, access logs, Parquet and tables in memory, one pass in bounded memory.
 //!
 //! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip or
 //! zstd. The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
@@ -6,19 +6,24 @@
 
 mod arrow;
 mod batches;
+mod binary;
 mod blocks;
 mod csv;
+mod encoding;
 mod feed;
 mod frames;
 mod header;
 mod json;
 mod limits;
+mod lines;
+mod log;
 mod options;
 mod parquet;
 mod pass;
 mod pieces;
 mod seen;
 mod source;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -37,9 +42,10 @@ use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
 use csv::RecordBuffers;
+pub use encoding::TextEncoding;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
-pub use options::ReadOptions;
+pub use options::{CsvOptions, ReadOptions};
 use pass::Pass;
 use pieces::{InputPieces, Open, Piece};
 pub use source::{is_same_source, spool};
@@ -120,7 +126,7 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let opened = source::of_reader(name, reader, format)?;
+        let opened = source::of_reader(name, reader, format, options)?;
         let open = Some(Open::new(opened, name, options, &wanted, cancelled)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
@@ -141,7 +147,7 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let open = Some(Open::new(source::of_file(name, file, format)?, name, options, &wanted, cancelled)?);
+        let open = Some(Open::new(source::of_file(name, file, format, options)?, name, options, &wanted, cancelled)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }

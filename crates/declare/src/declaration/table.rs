@@ -1,7 +1,7 @@
 //! The parameters as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
 
-use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind};
-use crate::format::Format;
+use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Quote, Value, ValueKind};
+use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::parameter::{Parameter, parameter_rows};

@@ -1,6 +1,6 @@
 //! The types of parameters: how each is read from the texts of a flag, and how a schema describes it.
 
-use crate::format::Format;
+use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusable, SortLimit};
@@ -87,29 +87,37 @@ impl Word {
     }
 }
 
-/// The number of formats of files.
-const FILE_FORMATS: usize = {
+/// Whether files are read, or else written, in a format.
+const fn is_of_files(format: Format, is_input: bool) -> bool {
+    if is_input { format.is_readable() } else { format.is_writable() }
+}
+
+/// The number of formats in which files are read, or else written.
+const fn count_formats(is_input: bool) -> usize {
     let (mut count, mut place) = (0, 0);
     while place < Format::ALL.len() {
-        count += Format::ALL[place].is_for_files() as usize;
+        count += is_of_files(Format::ALL[place], is_input) as usize;
         place += 1;
     }
     count
-};
+}
 
-/// The formats of files.
-const FORMATS: [Word; FILE_FORMATS] = {
-    let mut words = [Word::new("", ""); FILE_FORMATS];
+/// Those formats.
+const fn formats<const N: usize>(is_input: bool) -> [Word; N] {
+    let mut words = [Word::new("", ""); N];
     let (mut count, mut place) = (0, 0);
     while place < Format::ALL.len() {
-        if Format::ALL[place].is_for_files() {
+        if is_of_files(Format::ALL[place], is_input) {
             words[count] = Word::from_format(Format::ALL[place]);
             count += 1;
         }
         place += 1;
     }
     words
-};
+}
+
+const INPUT_FORMATS: [Word; count_formats(true)] = formats(true);
+const OUTPUT_FORMATS: [Word; count_formats(false)] = formats(false);
 
 /// The type of a parameter's value.
 pub trait Value: DeserializeOwned + Serialize {
@@ -142,6 +150,7 @@ macro_rules! from_one_text {
 from_one_text! {
     String: ValueKind::Text,
     Delimiter: ValueKind::Character,
+    Quote: ValueKind::Text,
     TimeFormat: ValueKind::Text,
     u32: ValueKind::Whole,
     u64: ValueKind::Whole,
@@ -154,7 +163,8 @@ from_one_text! {
     Period: ValueKind::Period,
     Zone: ValueKind::Zone,
     MechanismName: ValueKind::Mechanism,
-    Format: ValueKind::Words(&FORMATS),
+    Format: ValueKind::Words(&OUTPUT_FORMATS),
+    InputFormat: ValueKind::Words(&INPUT_FORMATS),
 }
 
 /// Types whose values are words, read as in files.
@@ -292,6 +302,38 @@ impl Serialize for Delimiter {
 }
 
 impl<'de> Deserialize<'de> for Delimiter {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The character around cells that contain delimiters or line ends; `none` makes quotes ordinary characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote(pub Option<char>);
+
+impl FromStr for Quote {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self(None)),
+            "\"" => Ok(Self(Some('"'))),
+            "'" => Ok(Self(Some('\''))),
+            _ => Err(format!("{} is not a quote: use '\"', \"'\" or none", quoted(text))),
+        }
+    }
+}
+
+impl Serialize for Quote {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(quote) => serializer.serialize_char(quote),
+            None => serializer.serialize_str("none"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Quote {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }

@@ -6,9 +6,10 @@ use std::ops::Range;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::blocks::{RecordBlock, without_end};
+use super::blocks::RecordBlock;
 use super::header;
-use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
+use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
+use super::lines::TextLines;
 use super::pass::{Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field};
@@ -62,32 +63,14 @@ impl JsonFile {
         pass: &mut Pass<'_, E>,
     ) -> Result<Findings, E> {
         let mut object = Object::new(&self.wanted);
-        let mut rest = block.bytes();
-        let mut number = block.first_line;
-        while !rest.is_empty() {
-            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            let line = without_end(&rest[..len]);
-            let error = |problem: &str| {
-                let error = InputError::in_file(&*self.name, problem.to_owned()).at(Place::Line(number));
-                PipelineError::from(error)
-            };
-            if !rest[..len].ends_with(b"\n") && !block.is_last {
-                let longest = mebibytes(block.longest as u64);
-                return Err(error(&format!("this line is longer than {longest}; write one object per line")).into());
+        for line in TextLines::new(&self.name, block, "object") {
+            let (number, line) = line.map_err(PipelineError::from)?;
+            object.parse(line).map_err(|fault| PipelineError::from(fault.into_error(&self.name, number)))?;
+            let row = JsonRow { line, object: &object, missing: pass.missing };
+            if line.len() > MAX_CELL_BYTES {
+                refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row).map_err(PipelineError::from)?;
             }
-            if !line.trim_ascii().is_empty() {
-                let line = std::str::from_utf8(line)
-                    .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                object.parse(line).map_err(|fault| PipelineError::from(fault.into_error(&self.name, number)))?;
-                let row = JsonRow { line, object: &object, missing: pass.missing };
-                if line.len() > MAX_CELL_BYTES {
-                    refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row)
-                        .map_err(PipelineError::from)?;
-                }
-                pass.emit(&self.name, Place::Line(number), &row)?;
-            }
-            rest = &rest[len..];
-            number += 1;
+            pass.emit(&self.name, Place::Line(number), &row)?;
         }
         Ok(object.findings)
     }

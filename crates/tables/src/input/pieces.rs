@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{PipelineError, Result, read_error, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::format::Format;
 
 use super::arrow;
 use super::batches::{RowBatch, TABLE_NAME, TableRows};
 use super::blocks::{BlockReader, RecordBlock, whole_lines};
-use super::csv::{CsvFile, RecordBuffers};
+use super::csv::{CsvFile, CsvStart, RecordBuffers};
+use super::encoding::text_error;
 use super::json::{Findings, JsonFile};
+use super::log::LogFile;
 use super::options::ReadOptions;
 use super::parquet::ParquetRows;
 use super::pass::Pass;
@@ -25,6 +27,7 @@ use crate::progress::Progress;
 pub(super) enum InputFile {
     Csv(CsvFile),
     JsonLines(JsonFile),
+    Log(LogFile),
     /// A file that is not text, or a table in memory, with this name.
     Rows(String),
 }
@@ -79,6 +82,7 @@ impl Piece {
         match (self.file.as_deref(), &self.content) {
             (Some(InputFile::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
             (Some(InputFile::JsonLines(file)), Content::Lines) => file.visit(&self.block, pass),
+            (Some(InputFile::Log(file)), Content::Lines) => file.visit(&self.block, pass).map(nothing),
             (Some(InputFile::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
             _ => Ok(Findings::default()),
         }
@@ -132,12 +136,16 @@ impl<'o> Open<'o> {
         cancelled: &AtomicBool,
     ) -> Result<Self> {
         let Opened { format, bytes } = opened;
+        options.csv.refuse_for(name, format)?;
         let rows = match format {
             Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
             Format::JsonLines => {
-                let blocks = BlockReader::new(bytes.into_reader(), options);
-                let file = Arc::new(InputFile::JsonLines(JsonFile::new(name, wanted, options.format)));
-                return Ok(Open { file, rows: PieceRows::Text(Text { blocks, first: None }) });
+                let file = InputFile::JsonLines(JsonFile::new(name, wanted, options.format));
+                return Ok(Open::lines(file, bytes.into_reader(), options));
+            }
+            Format::CommonLog | Format::CombinedLog => {
+                let file = InputFile::Log(LogFile::new(name, format, wanted)?);
+                return Ok(Open::lines(file, bytes.into_reader(), options));
             }
             Format::Parquet => {
                 PieceRows::Parquet(ParquetRows::open(name, bytes.into_file(name, cancelled)?, options, wanted)?)
@@ -150,6 +158,12 @@ impl<'o> Open<'o> {
         Ok(Open { file: Arc::new(InputFile::Rows(name.to_owned())), rows })
     }
 
+    /// A text without a header, with one row per line.
+    fn lines(file: InputFile, reader: Box<dyn Read + Send + 'o>, options: &ReadOptions) -> Self {
+        let blocks = BlockReader::new(reader, options);
+        Open { file: Arc::new(file), rows: PieceRows::Text(Text { blocks, first: None }) }
+    }
+
     /// A CSV file, with its header read.
     pub(super) fn csv(
         name: &str,
@@ -157,24 +171,29 @@ impl<'o> Open<'o> {
         options: &ReadOptions,
         wanted: &[String],
     ) -> Result<Self> {
-        let mut blocks = BlockReader::new(reader, options);
+        let CsvStart { dialect, lines, reader } = CsvStart::read(name, reader, &options.csv)?;
+        let mut blocks = BlockReader::new(reader, options).after_lines(lines);
         let mut block = RecordBlock::default();
-        loop {
-            let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
-            if !blocks.next(&mut block, whole).map_err(|e| read_error(name, e))? {
-                return Err(CsvFile::empty(name).into());
+        let (file, first) = loop {
+            let whole = |data: &[u8]| dialect.whole_records(data);
+            let has_more = blocks.next(&mut block, whole).map_err(|e| text_error(name, e))?;
+            let file = match &options.csv.columns {
+                None if !has_more => return Err(CsvFile::empty(name).into()),
+                None => CsvFile::open(name, &mut block, &dialect, wanted)?,
+                Some(columns) if !has_more => break (CsvFile::headless(name, &dialect, columns, wanted)?, None),
+                Some(columns) => CsvFile::open_headless(name, &block, &dialect, columns, wanted)?,
+            };
+            if let Some(file) = file {
+                break (file, Some(block));
             }
-            if let Some(file) = CsvFile::open(name, &mut block, options.delimiter, wanted)? {
-                let rows = PieceRows::Text(Text { blocks, first: Some(block) });
-                return Ok(Open { file: Arc::new(InputFile::Csv(file)), rows });
-            }
-        }
+        };
+        Ok(Open { file: Arc::new(InputFile::Csv(file)), rows: PieceRows::Text(Text { blocks, first }) })
     }
 
-    fn next(&mut self, piece: &mut Piece, options: &ReadOptions, progress: &dyn Progress) -> Result<()> {
+    fn next(&mut self, piece: &mut Piece, progress: &dyn Progress) -> Result<()> {
         let rows = match &mut self.rows {
             PieceRows::Text(text) => {
-                let more = text.next(&self.file, options, &mut piece.block)?;
+                let more = text.next(&self.file, &mut piece.block)?;
                 piece.content = if more { Content::Lines } else { Content::End };
                 return Ok(());
             }
@@ -187,20 +206,18 @@ impl<'o> Open<'o> {
 }
 
 impl Text<'_> {
-    fn next(&mut self, file: &InputFile, options: &ReadOptions, block: &mut RecordBlock) -> Result<bool> {
+    fn next(&mut self, file: &InputFile, block: &mut RecordBlock) -> Result<bool> {
         if let Some(first) = self.first.take() {
             *block = first;
             return Ok(true);
         }
         let (name, next) = match file {
-            InputFile::Csv(file) => {
-                let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
-                (file.name(), self.blocks.next(block, whole))
-            }
+            InputFile::Csv(file) => (file.name(), self.blocks.next(block, |data| file.whole_records(data))),
             InputFile::JsonLines(file) => (file.name(), self.blocks.next(block, whole_lines)),
+            InputFile::Log(file) => (file.name(), self.blocks.next(block, whole_lines)),
             InputFile::Rows(_) => unreachable!("rows are not text"),
         };
-        next.map_err(|e| read_error(name, e))
+        next.map_err(|e| text_error(name, e))
     }
 }
 
@@ -210,7 +227,7 @@ impl<'o> InputPieces<'o> {
         let Some(mut open) = mem::take(&mut self.open).map_or_else(|| self.open_next(), |open| Ok(Some(open)))? else {
             return Ok(false);
         };
-        open.next(piece, self.options, self.progress)?;
+        open.next(piece, self.progress)?;
         piece.file = Some(Arc::clone(&open.file));
         self.open = Some(open).filter(|_| !piece.is_end());
         Ok(true)

@@ -10,9 +10,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::options::ReadOptions;
+use super::{binary, text};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
-use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error, usage};
+use evertally_declare::error::{Cancelled, InputError, Result, read_error, usage};
 use evertally_declare::format::Format;
 use evertally_declare::problem::{Sentence, sentence};
 
@@ -20,7 +21,7 @@ use evertally_declare::problem::{Sentence, sentence};
 pub(super) const STDIN_NAME: &str = "standard input";
 
 /// The number of bytes used to detect the format.
-const DETECTION_BYTES: usize = 4096;
+pub(super) const DETECTION_BYTES: usize = 4096;
 
 /// Bytes per read from a pipe.
 const PIPE_CHUNK: usize = 256 * 1024;
@@ -30,7 +31,6 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The end of the magic number of zstd's skippable frames, which begins with a byte from 0x50 to 0x5f. Parallel
 /// compressors write such a frame first.
 const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// An input in a known format, ready to be read.
 pub(super) struct Opened<'o> {
@@ -157,26 +157,31 @@ pub(super) fn open<'o>(
         expect_format(name, options.format, format)?;
         return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
-    open_text(name, &head, reader, options.format)
+    text::open(name, &head, reader, options)
 }
 
 /// An input that is not a file, in a known format, and not compressed.
-pub(super) fn of_reader<'o>(name: &str, mut reader: Box<dyn Read + Send + 'o>, format: Format) -> Result<Opened<'o>> {
+pub(super) fn of_reader<'o>(
+    name: &str,
+    mut reader: Box<dyn Read + Send + 'o>,
+    format: Format,
+    options: &ReadOptions,
+) -> Result<Opened<'o>> {
     let head = read_head(&mut reader).map_err(|e| read_error(name, e))?;
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
     if begins_as(format, &head) {
         return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
-    open_text(name, &head, reader, Some(format))
+    text::open(name, &head, reader, &ReadOptions { format: Some(format), ..options.clone() })
 }
 
 /// An open file that is not compressed, in a known format.
-pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format) -> Result<Opened<'o>> {
+pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format, options: &ReadOptions) -> Result<Opened<'o>> {
     let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
     if begins_as(format, &head) {
         return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report: 0 }) });
     }
-    open_text(name, &head, Box::new(file), Some(format))
+    text::open(name, &head, Box::new(file), &ReadOptions { format: Some(format), ..options.clone() })
 }
 
 /// The format of a file that is not text, by its first bytes.
@@ -190,47 +195,9 @@ fn begins_as(format: Format, head: &[u8]) -> bool {
     !format.has_lines() && head.starts_with(format.signature())
 }
 
-/// The format of a text, by its first bytes that are not white space.
-fn text_format(head: &[u8]) -> Format {
-    let signed = Format::ALL.into_iter().filter(|format| format.has_lines() && !format.signature().is_empty());
-    let found = { signed }.find(|format| head.trim_ascii_start().starts_with(format.signature()));
-    found.unwrap_or(Format::Csv)
-}
-
-fn open_text<'o>(
-    name: &str,
-    head: &[u8],
-    mut reader: Box<dyn Read + Send + 'o>,
-    declared: Option<Format>,
-) -> Result<Opened<'o>> {
-    if let Some(declared) = declared.filter(|format| !format.has_lines() && !head.is_empty()) {
-        let begins = String::from_utf8_lossy(declared.signature());
-        let problem = format!("this is not a {declared} file (it does not begin with {begins})");
-        return Err(InputError::in_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
-    }
-    let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
-    let text = &head[bom..];
-    // If JSON lines are declared, an empty file has no events: the file of a quiet day.
-    if declared != Some(Format::JsonLines) || !text.iter().all(u8::is_ascii_whitespace) {
-        refuse_unreadable(name, text)?;
-    }
-    reader.read_exact(&mut [0; BOM.len()][..bom]).map_err(|e| read_error(name, e))?;
-    let format = declared.unwrap_or_else(|| text_format(text));
-    match format.has_lines() {
-        true => Ok(Opened { format, bytes: Bytes::Reader(reader) }),
-        false => Err(InputError::in_file(name, "the file is empty").into()),
-    }
-}
-
-/// Refuses data that cannot be events in any of the formats, judging by the first bytes.
-fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
-    let first = head.iter().find(|b| !b.is_ascii_whitespace());
+/// Refuses data of known kinds that are not events, judging by the first bytes.
+pub(super) fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
     let problem = match head {
-        [] => "the file is empty: it has no header line",
-        _ if first.is_none() && head.len() < DETECTION_BYTES - BOM.len() => {
-            "the file is empty: it contains only blank lines"
-        }
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "this is UTF-16 text; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)",
         [b'P', b'K', 3, 4, ..] => "this is a zip archive; unpack it first",
         [b'B', b'Z', b'h', ..] => "this is compressed with bzip2; only gzip and zstd are read, so decompress it first",
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
@@ -238,8 +205,10 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
         }
         _ if head.starts_with(GZIP) || is_zstd(head) => "it contains compressed data; decompress that first",
         _ if is_tar(head) => "this is a tar archive; extract its files first (tar -xf), and name them in order",
-        _ if first == Some(&b'[') => "this is a JSON array; write one object per line instead (jq -c '.[]')",
-        _ => return Ok(()),
+        _ => match binary::kind(head) {
+            Some(problem) => problem,
+            None => return Ok(()),
+        },
     };
     Err(InputError::in_file(name, problem))
 }
@@ -254,7 +223,7 @@ fn expect_format(name: &str, declared: Option<Format>, found: Format) -> Result<
     }
 }
 
-fn recognise() -> Sentence {
+pub(super) fn recognise() -> Sentence {
     sentence!["omit ", Parameter::InputFormat, " to have it detected"]
 }
 
@@ -289,7 +258,7 @@ fn head_of(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(super) fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(DETECTION_BYTES);
     reader.take(DETECTION_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)

@@ -27,8 +27,9 @@ const MAX_ROWS_IN_MEMORY: u64 = 250_000;
 /// The format of an answer: the requested one, or the first known media type that the reader accepts.
 fn format_of(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
     if let Some(asked) = asked {
-        return Format::from_word(asked).ok_or_else(|| {
-            ProblemAnswer::bad(format!("`{asked}` is not a format: use {}", Format::any_word_of(|_| true)))
+        return Format::from_word(asked).filter(|format| format.is_for_answers()).ok_or_else(|| {
+            let words = Format::any_word_of(Format::is_for_answers);
+            ProblemAnswer::bad(format!("`{asked}` is not a format: use {words}"))
         });
     }
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
