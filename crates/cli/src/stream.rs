@@ -5,6 +5,7 @@ mod files;
 mod flags;
 mod groups_file;
 mod inputs;
+mod reading;
 mod terminal;
 
 pub(crate) use config::with_config;

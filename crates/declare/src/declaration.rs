@@ -28,7 +28,7 @@ pub use resolve::{follows_no_stream, needed, parse_time};
 pub use schema::schema;
 pub use stretch::Stretches;
 pub use table::{Declaration, Files, Questions, Written};
-pub use value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind, Word};
+pub use value::{Decimal, DeclaredGroups, Delimiter, PathList, Quote, Value, ValueKind, Word};
 
 #[cfg(test)]
 mod tests;

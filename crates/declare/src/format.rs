@@ -23,6 +23,10 @@ pub enum Format {
     Xes,
     /// One JSON object for all rows.
     Json,
+    /// The common log format of web servers.
+    CommonLog,
+    /// The combined log format of web servers.
+    CombinedLog,
 }
 
 /// The properties of a format.
@@ -57,10 +61,10 @@ struct FormatRow {
     is_writable: bool,
     /// Whether bodies of requests are read in it.
     is_for_requests: bool,
+    /// Whether a service answers in it.
+    is_for_answers: bool,
     /// Whether it can be written before all rows are known. Otherwise an answer is built in memory.
     is_streamable: bool,
-    /// Whether the service answers in it.
-    is_for_answers: bool,
 }
 
 const CSV: FormatRow = FormatRow {
@@ -79,8 +83,8 @@ const CSV: FormatRow = FormatRow {
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
-    is_streamable: true,
     is_for_answers: true,
+    is_streamable: true,
 };
 
 const JSON_LINES: FormatRow = FormatRow {
@@ -99,8 +103,8 @@ const JSON_LINES: FormatRow = FormatRow {
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
-    is_streamable: true,
     is_for_answers: true,
+    is_streamable: true,
 };
 
 const PARQUET: FormatRow = FormatRow {
@@ -119,8 +123,8 @@ const PARQUET: FormatRow = FormatRow {
     is_readable: true,
     is_writable: true,
     is_for_requests: true,
-    is_streamable: false,
     is_for_answers: true,
+    is_streamable: false,
 };
 
 const ARROW: FormatRow = FormatRow {
@@ -139,8 +143,8 @@ const ARROW: FormatRow = FormatRow {
     is_readable: true,
     is_writable: false,
     is_for_requests: true,
-    is_streamable: true,
     is_for_answers: true,
+    is_streamable: true,
 };
 
 const XES: FormatRow = FormatRow {
@@ -159,8 +163,8 @@ const XES: FormatRow = FormatRow {
     is_readable: true,
     is_writable: false,
     is_for_requests: false,
-    is_streamable: false,
     is_for_answers: false,
+    is_streamable: false,
 };
 
 const JSON: FormatRow = FormatRow {
@@ -179,13 +183,51 @@ const JSON: FormatRow = FormatRow {
     is_readable: false,
     is_writable: false,
     is_for_requests: false,
-    is_streamable: true,
     is_for_answers: true,
+    is_streamable: true,
+};
+
+const COMMON_LOG: FormatRow = FormatRow {
+    word: "common-log",
+    alias: None,
+    name: "common log",
+    help: "Access log of a web server in the common format: no referer, no agent",
+    endings: &[],
+    output_endings: &[],
+    media_type: "text/x-common-log",
+    request_types: &[],
+    accept_types: &[],
+    content_type: "text/x-common-log",
+    signatures: &[],
+    has_lines: true,
+    is_readable: true,
+    is_writable: false,
+    is_for_requests: true,
+    is_for_answers: false,
+    is_streamable: false,
+};
+
+const COMBINED_LOG: FormatRow = FormatRow {
+    word: "combined-log",
+    name: "combined log",
+    help: "Access log of a web server in the combined format, the default of nginx",
+    media_type: "text/x-combined-log",
+    content_type: "text/x-combined-log",
+    ..COMMON_LOG
 };
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 6] = [Self::Csv, Self::JsonLines, Self::Parquet, Self::Arrow, Self::Xes, Self::Json];
+    pub const ALL: [Self; 8] = [
+        Self::Csv,
+        Self::JsonLines,
+        Self::Parquet,
+        Self::Arrow,
+        Self::Xes,
+        Self::Json,
+        Self::CommonLog,
+        Self::CombinedLog,
+    ];
 
     const fn row(self) -> &'static FormatRow {
         match self {
@@ -195,6 +237,8 @@ impl Format {
             Self::Arrow => &ARROW,
             Self::Xes => &XES,
             Self::Json => &JSON,
+            Self::CommonLog => &COMMON_LOG,
+            Self::CombinedLog => &COMBINED_LOG,
         }
     }
 
@@ -299,7 +343,7 @@ impl Format {
     pub fn from_accept_type(media_type: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| {
             let row = format.row();
-            row.is_for_answers && row.media_type == media_type || row.accept_types.contains(&media_type)
+            row.is_for_answers && (row.media_type == media_type || row.accept_types.contains(&media_type))
         })
     }
 
@@ -316,8 +360,9 @@ impl fmt::Display for Format {
     }
 }
 
-/// The format of files of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A format in which files of events are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 pub struct InputFormat(pub Format);
 
 /// Reads the word of a format that tables are written in.
@@ -357,12 +402,6 @@ impl<'de> Deserialize<'de> for Format {
     }
 }
 
-impl Serialize for InputFormat {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
 impl<'de> Deserialize<'de> for InputFormat {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
@@ -386,8 +425,7 @@ mod tests {
                 assert!(seen.insert((kind, text)), "the {kind} {text} names two formats");
             }
             assert!(row.content_type.starts_with(row.media_type), "{format}");
-            let answered = Some(format).filter(|format| format.is_for_answers());
-            assert_eq!(Format::from_accept_type(row.media_type), answered);
+            assert_eq!(Format::from_accept_type(row.media_type), Some(format).filter(|_| row.is_for_answers));
         }
     }
 
@@ -396,13 +434,15 @@ mod tests {
         for (text, format) in [("csv", Format::Csv), ("ndjson", Format::JsonLines), ("Parquet", Format::Parquet)] {
             assert_eq!(text.parse(), Ok(format));
         }
-        for text in ["xls", "arrow", "json", "pq", ""] {
+        for text in ["xls", "arrow", "json", "pq", "combined-log", ""] {
             let problem = text.parse::<Format>().unwrap_err();
             assert_eq!(problem, format!("tables are not written as `{text}`: use csv, jsonl or parquet"));
         }
         assert_eq!("arrow".parse(), Ok(InputFormat(Format::Arrow)));
+        assert_eq!("combined-log".parse(), Ok(InputFormat(Format::CombinedLog)));
         let problem = "xls".parse::<InputFormat>().unwrap_err();
-        assert_eq!(problem, "tables are not read as `xls`: use csv, jsonl, parquet, arrow or xes");
+        let words = "csv, jsonl, parquet, arrow, xes, common-log or combined-log";
+        assert_eq!(problem, format!("tables are not read as `xls`: use {words}"));
         assert_eq!((Format::from_word("arrow"), Format::from_word("ndjson")), (Some(Format::Arrow), None));
         assert_eq!(Format::from_ending("arrows"), Some(Format::Arrow));
         assert_eq!(Format::from_ending("pq"), None);

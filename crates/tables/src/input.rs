@@ -1,4 +1,4 @@
-//! Events from CSV, JSON, Parquet, Arrow, XES and tables in memory, one pass in bounded memory.
+//! Events from CSV, JSON, access logs, Parquet, Arrow, XES and tables in memory, one pass in bounded memory.
 //!
 //! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip, zstd or zip.
 //! The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
@@ -7,20 +7,25 @@
 mod arrow;
 mod bad_rows;
 mod batches;
+mod binary;
 mod blocks;
 mod columns;
 mod csv;
+mod encoding;
 mod feed;
 mod frames;
 mod header;
 mod json;
 mod limits;
+mod lines;
+mod log;
 mod options;
 mod parquet;
 mod pass;
 mod pieces;
 mod seen;
 mod source;
+mod text;
 mod xes;
 mod zip;
 
@@ -42,10 +47,11 @@ use crate::progress::Progress;
 pub use arrow::ArrowStream;
 pub use bad_rows::BadRow;
 use csv::RecordBuffers;
+pub use encoding::TextEncoding;
 pub use feed::EventSink;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
-pub use options::ReadOptions;
+pub use options::{CsvOptions, ReadOptions};
 use pass::Pass;
 use pieces::{InputPieces, Open, Piece};
 pub use source::{is_same_source, spool};
@@ -131,7 +137,7 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let opened = source::of_reader(name, reader, format)?;
+        let opened = source::of_reader(name, reader, format, options)?;
         let open = Some(Open::new(opened, name, options, &wanted, cancelled)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
@@ -152,7 +158,7 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let open = Some(Open::new(source::of_file(name, file, format)?, name, options, &wanted, cancelled)?);
+        let open = Some(Open::new(source::of_file(name, file, format, options)?, name, options, &wanted, cancelled)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }

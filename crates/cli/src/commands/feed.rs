@@ -32,7 +32,7 @@ pub(super) struct FeedArgs {
     /// File with the CA certificate of the service, if its authority is not a public one.
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
-    /// Follow a file that grows: CSV with a header, or JSON lines.
+    /// Follow a file that grows: CSV with a header, JSON lines, or an access log.
     #[arg(long)]
     file: Option<PathBuf>,
     /// Follow all present and future files of a folder: growing text files, and complete files (.gz, .zst, .parquet)
@@ -42,7 +42,7 @@ pub(super) struct FeedArgs {
     /// Read standard input.
     #[arg(long)]
     stdin: bool,
-    /// Format of the rows, if no file name determines it: csv or jsonl.
+    /// Format of the rows, if no file name determines it: csv, jsonl, common-log or combined-log.
     #[arg(long)]
     format: Option<String>,
     /// File that records which rows were sent. Use one per source and stream, and keep it as long as the source.

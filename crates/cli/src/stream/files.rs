@@ -1,25 +1,19 @@
 //! The files that a run reads and writes.
 
+use super::reading::reading;
 use crate::failure::usage;
 use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
-use evertally_declare::declaration::{self, Delimiter, Parameter, needed};
+use evertally_declare::declaration::{self, Parameter, needed};
 use evertally_declare::format::Format;
 use evertally_declare::policy::BadRows;
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 use evertally_ledger::ledger::ledger_path;
-use evertally_tables::input::{DEFAULT_MEMORY, ReadOptions};
+use evertally_tables::input::ReadOptions;
 use evertally_tables::output::{format_of, is_stream};
 use evertally_tables::progress::Progress;
-use std::num::NonZero;
 use std::path::PathBuf;
-
-/// More than any machine can use.
-const MAX_THREADS: u64 = 1024;
-
-/// In MiB. With less, not even common files can be read.
-const MIN_MEMORY_MIB: u64 = 16;
 
 /// What a run reads and writes, and how.
 pub(crate) struct Files {
@@ -83,12 +77,12 @@ impl Files {
             out => needed(out, Parameter::Out, "the file for the table")?,
         };
         let output_format = named.output_format.map_or_else(|| format_of(&out), Ok)?;
+        let reading = reading(&named, missing_text)?;
         let inputs = named.input.unwrap_or_default().0;
         let inputs = if plan_only { inputs } else { super::inputs::files(inputs)? };
         if inputs.is_empty() && !plan_only && !going_on.is_wanted {
             return Err(usage("no input file was given"));
         }
-        let delimiter = delimiter(named.delimiter)?;
         let json = named.json == Some(true);
         if json && out.as_os_str() == "-" && !plan_only {
             return Err(usage("--json and --out - both go to standard output; give --out a file name"));
@@ -100,14 +94,7 @@ impl Files {
         };
         Ok(Self {
             inputs,
-            reading: ReadOptions {
-                format: named.input_format.map(|format| format.0),
-                delimiter,
-                missing: missing_text,
-                threads: threads(named.threads)?,
-                memory: memory(named.read_memory)?,
-                ..ReadOptions::default()
-            },
+            reading,
             key_path,
             create_key: named.create_key == Some(true),
             budget_file: named.budget_file,
@@ -170,32 +157,5 @@ impl Files {
         let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
         let kept = [self.key_path.clone(), ledger_path(&self.key_path)];
         inputs.chain(kept).chain(self.budget_file.clone()).collect()
-    }
-}
-
-fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
-    let fits = |threads: u64| Some(threads as usize).filter(|_| threads <= MAX_THREADS).and_then(NonZero::new);
-    given.map_or(Ok(None), |threads| {
-        let problem = format!(" {threads} is not a number of threads from 1 to {MAX_THREADS}");
-        fits(threads).map(Some).ok_or_else(|| usage(sentence![Parameter::Threads, problem]))
-    })
-}
-
-/// Bytes of memory for reading.
-fn memory(given: Option<u64>) -> Result<u64> {
-    let Some(mebibytes) = given else { return Ok(DEFAULT_MEMORY) };
-    let bytes = mebibytes.checked_mul(1 << 20).filter(|_| mebibytes >= MIN_MEMORY_MIB);
-    let problem = format!(" {mebibytes} is not a valid number of MiB; give at least {MIN_MEMORY_MIB}");
-    bytes.ok_or_else(|| usage(sentence![Parameter::ReadMemory, problem]))
-}
-
-fn delimiter(given: Option<Delimiter>) -> Result<u8> {
-    match given.map(|delimiter| delimiter.0) {
-        None => Ok(b','),
-        Some(c) if c.is_ascii() && c != '"' && c != '\n' && c != '\r' => Ok(c as u8),
-        Some(c) => {
-            let problem = format!(" {} is not an ASCII character that can separate cells", quoted(&c.to_string()));
-            Err(usage(sentence![Parameter::Delimiter, problem]))
-        }
     }
 }

@@ -25,12 +25,13 @@ pub(crate) struct TimeOfDay<'t> {
 }
 
 /// `2024/5/1`, `2024-05`, `2024-05-01 9:30 PM`, `2024-05-01 12:30:00,123 UTC` and the like: the year first, then month
-/// and day with the same separator, then perhaps a time of day.
+/// and day with the same separator, then perhaps a time of day. Also the times of web servers,
+/// `17/May/2015:10:05:03 +0000`.
 ///
 /// # Errors
 /// If it has another shape, or if no calendar has the date.
 pub(crate) fn parse_wide(text: &str) -> Result<WideTime<'_>, TimeError> {
-    let (year, rest) = number(text, 4, 4)?;
+    let Ok((year, rest)) = number(text, 4, 4) else { return parse_log_time(text) };
     let separator = rest.chars().next().filter(|c| "-/.".contains(*c)).ok_or(TimeError::Unrecognised)?;
     let (month, rest) = number(&rest[1..], 1, 2)?;
     let Some(rest) = rest.strip_prefix(separator) else {
@@ -48,6 +49,19 @@ pub(crate) fn parse_wide(text: &str) -> Result<WideTime<'_>, TimeError> {
     }
     let clock = rest.strip_prefix(['T', 't', ' ']).ok_or(TimeError::Unrecognised)?;
     Ok(WideTime { day, is_month: false, clock: Some(parse_clock(clock.trim_ascii_start())?) })
+}
+
+/// `17/May/2015:10:05:03 +0000`, as web servers log times.
+fn parse_log_time(text: &str) -> Result<WideTime<'_>, TimeError> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (day, rest) = number(text, 1, 2)?;
+    let mut parts = rest.strip_prefix('/').ok_or(TimeError::Unrecognised)?.splitn(2, '/');
+    let (name, rest) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    let month = MONTHS.iter().zip(1..).find(|(month, _)| **month == name).ok_or(TimeError::Unrecognised)?.1;
+    let (year, rest) = number(rest, 4, 4)?;
+    let clock = rest.strip_prefix(':').ok_or(TimeError::Unrecognised)?;
+    let day = day_of(i64::from(year), month, day)?;
+    Ok(WideTime { day, is_month: false, clock: Some(parse_clock(clock)?) })
 }
 
 /// `9:30`, `09:30:15.25`, `09:30:15,250`, `9:30 PM` or `9 p.m.`, and perhaps a zone.
@@ -125,6 +139,16 @@ mod tests {
 
     fn clock(text: &str) -> Result<(i64, &str), TimeError> {
         parse_clock(text).map(|clock| (clock.micros / 1000, clock.zone))
+    }
+
+    #[test]
+    fn times_of_web_servers() {
+        let time = parse_wide("17/May/2015:10:05:03 +0000").unwrap();
+        assert_eq!((time.day, time.clock), (16572, parse_clock("10:05:03 +0000").ok()));
+        assert_eq!(parse_wide("31/Feb/2015:10:05:03 +0000"), Err(TimeError::NoSuch("day of that month", 31)));
+        for text in ["17/05/2015:10:05:03 +0000", "17/May/2015", "17/May/2015 10:05:03", "17/Mayo/2015:10:05:03"] {
+            assert_eq!(parse_wide(text), Err(TimeError::Unrecognised), "{text}");
+        }
     }
 
     #[test]

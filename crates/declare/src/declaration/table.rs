@@ -1,7 +1,7 @@
 //! The parameters as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
 
 use super::listed;
-use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Value, ValueKind};
+use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Quote, Value, ValueKind};
 use crate::filter::Filter;
 use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;

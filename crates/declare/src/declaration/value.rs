@@ -151,6 +151,7 @@ macro_rules! from_one_text {
 from_one_text! {
     String: ValueKind::Text,
     Delimiter: ValueKind::Character,
+    Quote: ValueKind::Text,
     TimeFormat: ValueKind::Text,
     Filter: ValueKind::Text,
     u32: ValueKind::Whole,
@@ -318,6 +319,38 @@ impl Serialize for Delimiter {
 }
 
 impl<'de> Deserialize<'de> for Delimiter {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The character around cells that contain delimiters or line ends; `none` makes quotes ordinary characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote(pub Option<char>);
+
+impl FromStr for Quote {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self(None)),
+            "\"" => Ok(Self(Some('"'))),
+            "'" => Ok(Self(Some('\''))),
+            _ => Err(format!("{} is not a quote: use '\"', \"'\" or none", quoted(text))),
+        }
+    }
+}
+
+impl Serialize for Quote {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(quote) => serializer.serialize_char(quote),
+            None => serializer.serialize_str("none"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Quote {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }

@@ -57,6 +57,29 @@ macro_rules! parameter_rows {
                 Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, example "tab", default "','" ""
             }
             files {
+                /// Character around CSV cells that contain delimiters or line ends: '"', "'", or none if quotes are
+                /// ordinary characters.
+                Quote quote: Quote, Events "CHARACTER" PROGRAM, example "none", default "" "'\"'"
+            }
+            files {
+                /// Number of lines to skip at the beginning of a CSV file, before its header.
+                SkipLines skip_lines: u64, Events "N" PROGRAM, example "2", default "0" ""
+            }
+            files {
+                /// Text at the beginning of each comment line of a CSV file; such lines are skipped.
+                Comment comment: String, Events "TEXT" PROGRAM, example "#"
+            }
+            files {
+                /// Names of the columns of CSV files without a header line.
+                Columns columns: Vec<String>, Events "NAME" PROGRAM, example "time,hall,member"
+            }
+            files {
+                /// Character encoding of text files, as a label of the WHATWG standard, such as windows-1252, utf-16 or
+                /// shift_jis.
+                Encoding encoding: String, Events "LABEL" PROGRAM,
+                    example "windows-1252", default "" "UTF-8, or the encoding of the byte order mark"
+            }
+            files {
                 /// Number of threads that read events, from 1 to 1024. Affects only the speed, never the result: rows
                 /// are counted in order.
                 Threads threads: u64, Events "N" PROGRAM, example "4", default "" "one per core, up to 16"

@@ -83,7 +83,12 @@ impl AnswerPieces {
                     piece.extend(b"]}");
                 }
             }
-            Format::Csv | Format::JsonLines | Format::Parquet => {
+            Format::Csv
+            | Format::JsonLines
+            | Format::Parquet
+            | Format::Xes
+            | Format::CommonLog
+            | Format::CombinedLog => {
                 // Only the first piece has the header.
                 let header = match is_first {
                     true => 0,

@@ -59,6 +59,11 @@ impl<R: Read> BlockReader<R> {
         BlockReader { inner, begun: Vec::new(), next_line: 1, block_bytes, longest, at_end: false }
     }
 
+    /// A stream that begins after this number of lines of its file.
+    pub(super) fn after_lines(self, lines: u64) -> Self {
+        BlockReader { next_line: lines + 1, ..self }
+    }
+
     /// Fills a block with the result of one read call, or of more if that ends no record; false at the end of the
     /// stream.
     ///

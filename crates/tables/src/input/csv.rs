@@ -1,66 +1,49 @@
-//! CSV with a header line (RFC 4180, `\n` or `\r\n`), without an allocation per row.
+//! CSV (RFC 4180, `\n` or `\r\n`), without an allocation per row.
 //!
 //! Unlike a lenient reader, this one refuses input that would silently swallow or shift data: a quote that is never
 //! closed, text after a closing quote, a row that is longer or shorter than the header.
 
+mod dialect;
+mod records;
+mod start;
+
 use std::ops::Range;
 
-use super::blocks::{RecordBlock, count_lines, whole_lines, without_end};
+use super::blocks::{RecordBlock, without_end};
 use super::header;
-use super::limits::{MAX_CELL_BYTES, MOST_COLUMNS, mebibytes, refuse_long_cells};
+use super::limits::{MAX_CELL_BYTES, MOST_COLUMNS, refuse_long_cells};
 use super::pass::{Pass, text_field};
+pub(super) use dialect::Dialect;
+use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
-use evertally_declare::problem::Sentence;
+use evertally_declare::problem::{Sentence, SentencePart, sentence};
+use records::CsvRecords;
+pub(super) use records::RecordBuffers;
+pub(super) use start::CsvStart;
 
-/// The header of a file.
+/// A file whose columns are known.
 pub(super) struct CsvFile {
     name: String,
-    delimiter: u8,
+    dialect: Dialect,
     /// The names of all columns.
     columns: Vec<String>,
     /// The positions of the wanted columns.
     slots: Vec<usize>,
-}
-
-/// Buffers for one record.
-#[derive(Default)]
-pub(super) struct RecordBuffers {
-    /// The ranges of the record's cells in its text.
-    fields: Vec<(u32, u32)>,
-    /// The number of further cells that are not kept: more than any valid row has.
-    beyond: usize,
-    /// The unquoted text of a record with quotes.
-    unquoted: Vec<u8>,
-}
-
-impl RecordBuffers {
-    #[inline]
-    fn clear(&mut self) {
-        self.fields.clear();
-        self.beyond = 0;
-    }
-
-    /// Records the range of a cell if there is room: a line can hold millions.
-    #[inline]
-    fn push(&mut self, start: usize, end: usize) {
-        if self.fields.len() <= MOST_COLUMNS {
-            self.fields.push((start as u32, end as u32));
-        } else {
-            self.beyond += 1;
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.fields.len() + self.beyond
-    }
+    /// Whether the names of the columns are declared, because the file has no header.
+    is_headless: bool,
 }
 
 impl CsvFile {
-    /// Takes the header from the first block that has a record; `None` if this one holds only blank lines.
-    pub(super) fn open(name: &str, block: &mut RecordBlock, delimiter: u8, wanted: &[String]) -> Result<Option<Self>> {
+    /// Takes the header from the first block that has a record; `None` if this one holds only blank lines and comments.
+    pub(super) fn open(
+        name: &str,
+        block: &mut RecordBlock,
+        dialect: &Dialect,
+        wanted: &[String],
+    ) -> Result<Option<Self>> {
         let mut cut = RecordBuffers::default();
-        let mut records = CsvRecords::new(name, block, delimiter, &mut cut);
+        let mut records = CsvRecords::new(name, block, dialect, &mut cut);
         if !records.advance()? {
             return Ok(None);
         }
@@ -71,13 +54,49 @@ impl CsvFile {
             return Err(InputError::in_file(name, problem).into());
         }
         let names: Vec<&str> = cut.fields.iter().map(|f| &text[range(f)]).collect();
-        if names.iter().any(|name| name.contains('\r')) {
-            let problem = "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')";
-            return Err(InputError::in_file(name, problem).into());
+        refuse_carriage_returns(name, &text)?;
+        let file = Self::new(name, dialect, &names, wanted).map_err(|error| match header_hint(&names) {
+            Some(hint) if error.remedies().is_none() => error.remedy(hint),
+            _ => error,
+        });
+        Ok(Some(file?))
+    }
+
+    /// The same for a file without a header, with declared names. Its first record must not be these names.
+    pub(super) fn open_headless(
+        name: &str,
+        block: &RecordBlock,
+        dialect: &Dialect,
+        names: &[String],
+        wanted: &[String],
+    ) -> Result<Option<Self>> {
+        let mut cut = RecordBuffers::default();
+        let mut records = CsvRecords::new(name, block, dialect, &mut cut);
+        if !records.advance()? {
+            return Ok(None);
         }
-        let slots = header::locate(name, wanted, &names)?;
-        let columns = names.into_iter().map(str::to_owned).collect();
-        Ok(Some(CsvFile { name: name.to_owned(), delimiter, columns, slots }))
+        let (text, line, is_plain) = (records.text()?.to_owned(), records.line, records.is_plain());
+        if is_plain {
+            refuse_carriage_returns(name, &text)?;
+        }
+        if cut.fields.iter().map(|f| &text[range(f)]).eq(names.iter().map(String::as_str)) {
+            let problem = sentence!["this row is a header with the same names as ", Parameter::Columns];
+            let error = InputError::in_file(name, problem).at(Place::Line(line));
+            return Err(error.remedy(sentence!["omit ", Parameter::Columns]).into());
+        }
+        Self::headless(name, dialect, names, wanted).map(Some)
+    }
+
+    /// A file without a header, with declared names.
+    pub(super) fn headless(name: &str, dialect: &Dialect, names: &[String], wanted: &[String]) -> Result<Self> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(CsvFile { is_headless: true, ..Self::new(name, dialect, &names, wanted)? })
+    }
+
+    fn new(name: &str, dialect: &Dialect, names: &[&str], wanted: &[String]) -> Result<Self, InputError> {
+        let slots = header::locate(name, wanted, names)?;
+        let columns = names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(CsvFile { name: name.to_owned(), dialect: dialect.clone(), columns, slots, is_headless: false })
     }
 
     /// The error for a file without a header.
@@ -87,19 +106,8 @@ impl CsvFile {
 
     /// The number of bytes at the front that are whole records, as [`Blocks::next`](super::blocks::BlockReader::next)
     /// expects it.
-    pub(super) fn whole_records(data: &[u8], delimiter: u8) -> usize {
-        let mut at = 0;
-        loop {
-            // A line without a quote, at the start of a record, is a record.
-            let rest = &data[at..];
-            let Some(quote) = memchr::memchr(b'"', rest) else { return at + whole_lines(rest) };
-            at += whole_lines(&rest[..quote]);
-            match unquote(&data[at..], false, delimiter, &mut ()) {
-                UnquoteResult::Record(len) => at += len,
-                UnquoteResult::More => return at,
-                UnquoteResult::Unclosed | UnquoteResult::AfterQuote => return data.len(),
-            }
-        }
+    pub(super) fn whole_records(&self, data: &[u8]) -> usize {
+        self.dialect.whole_records(data)
     }
 
     /// The name of the file in messages.
@@ -115,9 +123,7 @@ impl CsvFile {
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
         match std::str::from_utf8(block.bytes()) {
-            Ok(text) if memchr::memchr(b'"', block.bytes()).is_none() => {
-                self.visit_plain(text, block.first_line, cut, pass)
-            }
+            Ok(text) if self.dialect.is_plain(block.bytes()) => self.visit_plain(text, block.first_line, cut, pass),
             _ => self.visit_each(block, cut, pass),
         }
     }
@@ -133,7 +139,7 @@ impl CsvFile {
         let bytes = text.as_bytes();
         let (mut row_start, mut start) = (0, 0);
         cut.clear();
-        let ends = memchr::memchr2_iter(self.delimiter, b'\n', bytes);
+        let ends = memchr::memchr2_iter(self.dialect.delimiter, b'\n', bytes);
         let last = if bytes.last() == Some(&b'\n') { None } else { Some(bytes.len()) };
         for end in ends.chain(last) {
             if end < bytes.len() && bytes[end] != b'\n' {
@@ -159,7 +165,7 @@ impl CsvFile {
         cut: &mut RecordBuffers,
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
-        let mut records = CsvRecords::new(&self.name, block, self.delimiter, cut);
+        let mut records = CsvRecords::new(&self.name, block, &self.dialect, cut);
         while records.advance().map_err(PipelineError::from)? {
             let text = records.text().map_err(PipelineError::from)?;
             self.emit(text, records.line, records.cut, pass)?;
@@ -178,23 +184,59 @@ impl CsvFile {
         let fields = &cut.fields[..];
         let row = CsvRow { file: self, text, fields, missing: pass.missing };
         if fields.len() != self.columns.len() {
-            return pass.refuse(ragged(&self.name, line, cut.count(), self.columns.len()), || row.record());
+            return pass.refuse(self.ragged(line, cut.count()), || row.record());
         }
         if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES {
             refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(PipelineError::from)?;
         }
         pass.emit(&self.name, Place::Line(line), &row)
     }
+
+    /// The error for a row of another width.
+    #[cold]
+    fn ragged(&self, line: u64, found: usize) -> InputError {
+        let plural = |n: usize| if n == 1 { "1 cell".to_string() } else { format!("{n} cells") };
+        let (found, width) = (plural(found), self.columns.len());
+        let problem = match self.is_headless {
+            true => sentence![format!("it has {found}, but "), Parameter::Columns, format!(" has {width} names")],
+            false => format!("it has {found}, but the header has {}", plural(width)).into(),
+        };
+        let remedy = match self.dialect.quote {
+            Some(_) => "put quotes around cells that hold the delimiter, and complete short rows",
+            None => "remove the delimiter from cells that hold it, and complete short rows",
+        };
+        InputError::in_file(&*self.name, problem).at(Place::Line(line)).remedy(remedy)
+    }
 }
 
-fn ragged(file: &str, line: u64, found: usize, width: usize) -> InputError {
-    let plural = |n: usize| if n == 1 { "1 cell".to_string() } else { format!("{n} cells") };
-    let problem = format!(
-        "it has {}, but the header has {}; put quotes around cells that hold the delimiter, and complete short rows",
-        plural(found),
-        plural(width)
-    );
-    InputError::in_file(file, problem).at(Place::Line(line))
+/// Refuses lines that only a carriage return ends: all of them would be one record.
+fn refuse_carriage_returns(name: &str, record: &str) -> Result<(), InputError> {
+    match record.contains('\r') {
+        true => Err(InputError::in_file(name, "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')")),
+        false => Ok(()),
+    }
+}
+
+/// The likely remedy if the first record does not have the columns.
+fn header_hint(names: &[&str]) -> Option<Sentence> {
+    let first = names.first()?.trim_start();
+    let begins = |name: &&str| name.starts_with(|c: char| c.is_ascii_digit() || c == '[');
+    let (declare, change) = if first.starts_with('#') {
+        let comment = (Parameter::Comment, "'#'");
+        (sentence!["if lines that begin with # are comments, declare ", comment], "remove the lines before the header")
+    } else if names.iter().any(begins) {
+        let columns = SentencePart::Example(Parameter::Columns);
+        (
+            sentence!["if the file has no header line, name its columns with ", columns, ", separated by commas"],
+            "begin with a header line that names the columns",
+        )
+    } else if names.len() == 1 || names.iter().skip(1).all(|name| name.is_empty()) {
+        let skip = SentencePart::Example(Parameter::SkipLines);
+        (sentence!["if other lines precede the header, skip them with ", skip], "remove the lines before the header")
+    } else {
+        return None;
+    };
+    Some(SentencePart::Where(Parameter::Columns, declare, change.into()).into())
 }
 
 /// One row: ranges into a text.
@@ -212,14 +254,20 @@ impl CsvRow<'_> {
 
     /// The record, with quotes where they are needed.
     fn record(&self) -> String {
+        let Dialect { delimiter, quote, .. } = self.file.dialect;
+        let needs_quotes = |text: &str| text.bytes().any(|byte| byte == delimiter || b"\r\n".contains(&byte));
         let mut record = String::new();
         for (place, text) in self.texts().enumerate() {
             if place > 0 {
-                record.push(char::from(self.file.delimiter));
+                record.push(char::from(delimiter));
             }
-            match text.bytes().any(|byte| byte == self.file.delimiter || b"\"\r\n".contains(&byte)) {
-                true => record.extend(["\"", &text.replace('"', "\"\""), "\""]),
-                false => record.push_str(text),
+            match quote.map(char::from) {
+                Some(quote) if text.contains(quote) || needs_quotes(text) => {
+                    record.push(quote);
+                    record.push_str(&text.replace(quote, &format!("{quote}{quote}")));
+                    record.push(quote);
+                }
+                _ => record.push_str(text),
             }
         }
         record
@@ -241,210 +289,6 @@ impl Cells for CsvRow<'_> {
 #[inline]
 fn range(field: &(u32, u32)) -> Range<usize> {
     field.0 as usize..field.1 as usize
-}
-
-/// The records of a block, one at a time.
-struct CsvRecords<'b> {
-    file: &'b str,
-    bytes: &'b [u8],
-    is_last: bool,
-    delimiter: u8,
-    cut: &'b mut RecordBuffers,
-    /// Start of the next record.
-    at: usize,
-    /// The range of the current record's text, unless it has quotes.
-    plain: Option<Range<usize>>,
-    /// The maximum length of a record, for messages.
-    longest: String,
-    /// First line of the current record, and of the next one.
-    line: u64,
-    next_line: u64,
-}
-
-impl<'b> CsvRecords<'b> {
-    fn new(file: &'b str, block: &'b RecordBlock, delimiter: u8, cut: &'b mut RecordBuffers) -> Self {
-        let (bytes, is_last, line) = (block.bytes(), block.is_last, block.first_line);
-        let longest = mebibytes(block.longest as u64);
-        CsvRecords { file, bytes, is_last, delimiter, cut, longest, at: 0, plain: None, line, next_line: line }
-    }
-
-    /// Moves to the next record that is not blank; false at the end.
-    fn advance(&mut self) -> Result<bool, InputError> {
-        loop {
-            self.line = self.next_line;
-            let rest = &self.bytes[self.at..];
-            let len = match memchr::memchr(b'\n', rest) {
-                Some(end) => end + 1,
-                None if rest.is_empty() => return Ok(false),
-                None if self.is_last || memchr::memchr(b'"', rest).is_some() => rest.len(),
-                None => {
-                    return Err(self.fault(format!("this line is longer than {}; is this a CSV file?", self.longest)));
-                }
-            };
-            let line = without_end(&rest[..len]);
-            if memchr::memchr(b'"', line).is_some() {
-                return self.advance_quoted().map(|()| true);
-            }
-            self.next_line += 1;
-            if !line.is_empty() {
-                self.plain = Some(self.at..self.at + line.len());
-                split(line, self.delimiter, self.cut);
-            }
-            self.at += len;
-            if !line.is_empty() {
-                return Ok(true);
-            }
-        }
-    }
-
-    fn advance_quoted(&mut self) -> Result<(), InputError> {
-        self.plain = None;
-        let rest = &self.bytes[self.at..];
-        self.cut.unquoted.clear();
-        self.cut.clear();
-        let problem = match unquote(rest, self.is_last, self.delimiter, self.cut) {
-            UnquoteResult::Record(len) => {
-                self.at += len;
-                self.next_line += count_lines(&rest[..len]);
-                return Ok(());
-            }
-            UnquoteResult::Unclosed => "a quote that opens in this row is never closed; close or remove it".to_owned(),
-            UnquoteResult::AfterQuote => {
-                "text follows a closing quote; write a quote inside a quoted cell twice".to_owned()
-            }
-            // The block would end with a whole record if this one were not too long.
-            UnquoteResult::More => {
-                format!("a quote that opens in this row is not closed within {}; close or remove it", self.longest)
-            }
-        };
-        Err(self.fault(problem))
-    }
-
-    /// The current record's text, in which the fields are ranges.
-    fn text(&self) -> Result<&str, InputError> {
-        let bytes = self.plain.clone().map_or(&self.cut.unquoted[..], |plain| &self.bytes[plain]);
-        // Without the delimiters between them, halves of a character in two cells can form one.
-        let is_whole = |text: &&str| self.cut.fields.iter().all(|field| text.is_char_boundary(field.1 as usize));
-        let text = std::str::from_utf8(bytes).ok().filter(|text| self.plain.is_some() || is_whole(text));
-        text.ok_or_else(|| self.fault("this row is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))
-    }
-
-    fn fault(&self, problem: impl Into<Sentence>) -> InputError {
-        InputError::in_file(self.file, problem).at(Place::Line(self.line))
-    }
-}
-
-/// Splits a line without quotes at its delimiters.
-#[inline]
-fn split(line: &[u8], delimiter: u8, cut: &mut RecordBuffers) {
-    cut.clear();
-    let mut start = 0;
-    for end in memchr::memchr_iter(delimiter, line) {
-        cut.push(start, end);
-        start = end + 1;
-    }
-    cut.push(start, line.len());
-}
-
-/// Receives the parts of a record with quotes.
-trait Unquote {
-    /// A part of the cell's text.
-    fn text(&mut self, piece: &[u8]);
-    /// The cell ends.
-    fn end_cell(&mut self);
-}
-
-/// For callers that only need the end of the record.
-impl Unquote for () {
-    fn text(&mut self, _: &[u8]) {}
-    fn end_cell(&mut self) {}
-}
-
-impl Unquote for RecordBuffers {
-    fn text(&mut self, piece: &[u8]) {
-        self.unquoted.extend_from_slice(piece);
-    }
-
-    fn end_cell(&mut self) {
-        let start = self.fields.last().map_or(0, |field| field.1 as usize);
-        self.push(start, self.unquoted.len());
-    }
-}
-
-/// The result of [`unquote`].
-#[derive(Debug, PartialEq, Eq)]
-enum UnquoteResult {
-    /// A whole record of this number of bytes.
-    Record(usize),
-    /// The record continues after the bytes.
-    More,
-    /// The stream ends inside quotes.
-    Unclosed,
-    /// Something other than a delimiter or a line end follows a closing quote.
-    AfterQuote,
-}
-
-/// Reads one record that may have quotes from the front of `data`.
-fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> UnquoteResult {
-    let mut at = 0;
-    loop {
-        let cell = if data.get(at) == Some(&b'"') {
-            quoted_cell(data, at + 1, at_eof, out)
-        } else {
-            plain_cell(data, at, at_eof, delimiter, out)
-        };
-        at = match cell {
-            Ok(end) => end,
-            Err(stop) => return stop,
-        };
-        out.end_cell();
-        match &data[at..] {
-            [] => return if at_eof { UnquoteResult::Record(at) } else { UnquoteResult::More },
-            [b, ..] if *b == delimiter => at += 1,
-            [b'\n', ..] => return UnquoteResult::Record(at + 1),
-            [b'\r', b'\n', ..] => return UnquoteResult::Record(at + 2),
-            [b'\r'] => return if at_eof { UnquoteResult::Record(at + 1) } else { UnquoteResult::More },
-            _ => return UnquoteResult::AfterQuote,
-        }
-    }
-}
-
-/// Reads the cell after an opening quote; returns the position after its closing quote.
-fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote) -> Result<usize, UnquoteResult> {
-    loop {
-        let Some(i) = memchr::memchr(b'"', &data[at..]) else {
-            return Err(if at_eof { UnquoteResult::Unclosed } else { UnquoteResult::More });
-        };
-        out.text(&data[at..at + i]);
-        at += i + 1;
-        match data.get(at) {
-            Some(b'"') => {
-                out.text(b"\"");
-                at += 1;
-            }
-            None if !at_eof => return Err(UnquoteResult::More),
-            _ => return Ok(at),
-        }
-    }
-}
-
-/// Reads a cell that does not begin with a quote; returns the position of the delimiter or line end after it.
-fn plain_cell(
-    data: &[u8],
-    at: usize,
-    at_eof: bool,
-    delimiter: u8,
-    out: &mut impl Unquote,
-) -> Result<usize, UnquoteResult> {
-    let rest = &data[at..];
-    let len = match memchr::memchr2(delimiter, b'\n', rest) {
-        Some(i) if rest[i] == delimiter => i,
-        Some(i) => without_end(&rest[..=i]).len(),
-        None if at_eof => without_end(rest).len(),
-        None => return Err(UnquoteResult::More),
-    };
-    out.text(&rest[..len]);
-    Ok(at + len)
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use std::ops::Range;
 use serde::de::{self, DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::blocks::{RecordBlock, count_lines, without_end};
+use super::blocks::{RecordBlock, count_lines};
+use super::encoding::not_utf8;
 use super::header;
 use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
+use super::lines::TextLines;
 use super::pass::{Pass, text_field};
 use elements::Nesting;
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
@@ -87,20 +89,9 @@ impl JsonFile {
         object: &mut Object<'_>,
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
-        let (mut rest, mut number) = (block.bytes(), block.first_line);
-        while !rest.is_empty() {
-            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            let line = without_end(&rest[..len]);
-            if !rest[..len].ends_with(b"\n") && !block.is_last {
-                let longest = mebibytes(block.longest as u64);
-                let problem = format!("this line is longer than {longest}; write one object per line");
-                return Err(PipelineError::from(self.error(problem, number)).into());
-            }
-            if !line.trim_ascii().is_empty() {
-                self.visit_object(line, number, object, pass)?;
-            }
-            rest = &rest[len..];
-            number += 1;
+        for line in TextLines::new(&self.name, block, "object") {
+            let (number, line) = line.map_err(PipelineError::from)?;
+            self.visit_object(line, number, object, pass)?;
         }
         Ok(())
     }
@@ -127,7 +118,11 @@ impl JsonFile {
                 );
                 return Err(PipelineError::from(self.error(problem, number)).into());
             }
-            self.visit_object(text, number, object, pass)?;
+            let object_text = std::str::from_utf8(text).map_err(|error| {
+                let line = number + count_lines(&text[..error.valid_up_to()]);
+                PipelineError::from(not_utf8(&self.name, line, "object", text))
+            })?;
+            self.visit_object(object_text, number, object, pass)?;
             number += count_lines(text);
             rest = &rest[text.len()..];
         }
@@ -136,17 +131,12 @@ impl JsonFile {
 
     fn visit_object<E: From<PipelineError>>(
         &self,
-        text: &[u8],
+        text: &str,
         line: u64,
         object: &mut Object<'_>,
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
         let place = Place::Line(line);
-        let text = std::str::from_utf8(text).map_err(|error| {
-            let line = line + count_lines(&text[..error.valid_up_to()]);
-            let problem = "this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)";
-            PipelineError::from(self.error(problem.into(), line))
-        })?;
         if let Err(fault) = object.parse(text) {
             return pass.refuse(fault.into_error(&self.name, line), || text.to_owned());
         }

@@ -2,8 +2,12 @@
 
 use std::num::NonZero;
 
+use super::encoding::TextEncoding;
 use super::limits::DEFAULT_MEMORY;
+use evertally_declare::declaration::Parameter;
+use evertally_declare::error::InputError;
 use evertally_declare::format::Format;
+use evertally_declare::problem::sentence;
 
 /// The maximum number of threads by default: the single thread that reads and consumes cannot keep more busy.
 const MOST_BY_ITSELF: usize = 16;
@@ -16,8 +20,10 @@ const BLOCK_BYTES: usize = 128 * 1024;
 pub struct ReadOptions {
     /// The format of every file; detected from its first bytes if `None`.
     pub format: Option<Format>,
-    /// The separator of cells in a CSV line.
-    pub delimiter: u8,
+    /// The layout of CSV files.
+    pub csv: CsvOptions,
+    /// The encoding of text files. If `None`, UTF-8, or the encoding of a byte order mark.
+    pub encoding: Option<TextEncoding>,
     /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.
     pub missing: Vec<String>,
     /// Whether rows are read with the columns that are not used, so that they can be written to a side file.
@@ -32,11 +38,52 @@ pub struct ReadOptions {
     pub block_bytes: usize,
 }
 
+/// The layout of CSV files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// The separator of cells. If `None`, a comma, or the separator that a first line `sep=;` declares.
+    pub delimiter: Option<u8>,
+    /// The character around cells that contain delimiters or line ends; `None` if quotes are ordinary characters.
+    pub quote: Option<u8>,
+    /// The number of lines before the header.
+    pub skip_lines: u64,
+    /// The beginning of comment lines. It is not empty, and contains neither quotes nor line ends.
+    pub comment: Option<String>,
+    /// The names of the columns of files without a header line.
+    pub columns: Option<Vec<String>>,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions { delimiter: None, quote: Some(b'"'), skip_lines: 0, comment: None, columns: None }
+    }
+}
+
+impl CsvOptions {
+    /// Refuses options that would be ignored in a file of another format, although rows depend on them.
+    pub(super) fn refuse_for(&self, name: &str, format: Format) -> Result<(), InputError> {
+        let given = [
+            (Parameter::SkipLines, self.skip_lines > 0),
+            (Parameter::Comment, self.comment.is_some()),
+            (Parameter::Columns, self.columns.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given && format != Format::Csv) {
+            None => Ok(()),
+            Some((parameter, _)) => {
+                let problem =
+                    sentence![format!("this is not CSV but {format}, to which "), parameter, " does not apply"];
+                Err(InputError::in_file(name, problem).remedy(sentence!["omit ", parameter]))
+            }
+        }
+    }
+}
+
 impl Default for ReadOptions {
     fn default() -> Self {
         ReadOptions {
             format: None,
-            delimiter: b',',
+            csv: CsvOptions::default(),
+            encoding: None,
             missing: Vec::new(),
             whole_rows: false,
             threads: None,

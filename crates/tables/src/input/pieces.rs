@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{PipelineError, Result, read_error, usage};
+use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::format::Format;
 
 use super::arrow;
 use super::batches::{RowBatch, TABLE_NAME, TableRows};
-use super::blocks::{BlockReader, RecordBlock};
+use super::blocks::{BlockReader, RecordBlock, whole_lines};
 use super::columns;
-use super::csv::{CsvFile, RecordBuffers};
+use super::csv::{CsvFile, CsvStart, RecordBuffers};
+use super::encoding::text_error;
 use super::json::{Findings, JsonBlocks, JsonFile, Layout};
+use super::log::LogFile;
 use super::options::ReadOptions;
 use super::parquet::ParquetRows;
 use super::pass::Pass;
@@ -27,6 +29,7 @@ use crate::progress::Progress;
 pub(super) enum InputFile {
     Csv(CsvFile),
     Json(JsonFile),
+    Log(LogFile),
     /// A file that is not text, or a table in memory, with this name.
     Rows(String),
 }
@@ -50,8 +53,8 @@ pub(super) struct Piece {
 enum Content {
     #[default]
     End,
-    /// Lines of CSV, in the block.
-    Csv,
+    /// Records or lines, in the block.
+    Lines,
     /// JSON objects, in the block.
     Json(Layout),
     Rows(RowBatch),
@@ -81,7 +84,8 @@ impl Piece {
     ) -> Result<Findings, E> {
         let nothing = |()| Findings::default();
         match (self.file.as_deref(), &self.content) {
-            (Some(InputFile::Csv(file)), Content::Csv) => file.visit(&self.block, cut, pass).map(nothing),
+            (Some(InputFile::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
+            (Some(InputFile::Log(file)), Content::Lines) => file.visit(&self.block, pass).map(nothing),
             (Some(InputFile::Json(file)), Content::Json(layout)) => file.visit(*layout, &self.block, pass),
             (Some(InputFile::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
             _ => Ok(Findings::default()),
@@ -108,15 +112,15 @@ pub(super) struct Open<'o> {
 }
 
 enum PieceRows<'o> {
-    Csv(CsvBlocks<'o>),
+    Text(Text<'o>),
     Json(JsonBlocks<Box<dyn Read + Send + 'o>>),
     Parquet(ParquetRows),
     Table(TableRows<'o>),
     Xes(Box<XesRows<Box<dyn Read + Send + 'o>>>),
 }
 
-/// The blocks of a CSV file.
-struct CsvBlocks<'o> {
+/// The blocks of a CSV file or a log.
+struct Text<'o> {
     blocks: BlockReader<Box<dyn Read + Send + 'o>>,
     /// The rest of the block in which the header was found.
     first: Option<RecordBlock>,
@@ -139,12 +143,18 @@ impl<'o> Open<'o> {
         cancelled: &AtomicBool,
     ) -> Result<Self> {
         let Opened { format, bytes } = opened;
+        options.csv.refuse_for(name, format)?;
         let rows = match format {
             Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
             Format::JsonLines => {
                 let blocks = JsonBlocks::new(bytes.into_reader(), options);
                 let file = Arc::new(InputFile::Json(JsonFile::new(name, wanted, options.format)));
                 return Ok(Open { file, rows: PieceRows::Json(blocks) });
+            }
+            Format::CommonLog | Format::CombinedLog => {
+                let file = Arc::new(InputFile::Log(LogFile::new(name, format, wanted)?));
+                let blocks = BlockReader::new(bytes.into_reader(), options);
+                return Ok(Open { file, rows: PieceRows::Text(Text { blocks, first: None }) });
             }
             Format::Parquet => {
                 PieceRows::Parquet(ParquetRows::open(name, bytes.into_file(name, cancelled)?, options, wanted)?)
@@ -165,25 +175,30 @@ impl<'o> Open<'o> {
         options: &ReadOptions,
         wanted: &[String],
     ) -> Result<Self> {
-        let mut blocks = BlockReader::new(reader, options);
+        let CsvStart { dialect, lines, reader } = CsvStart::read(name, reader, &options.csv)?;
+        let mut blocks = BlockReader::new(reader, options).after_lines(lines);
         let mut block = RecordBlock::default();
-        loop {
-            let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
-            if !blocks.next(&mut block, whole).map_err(|e| read_error(name, e))? {
-                return Err(CsvFile::empty(name).into());
+        let (file, first) = loop {
+            let whole = |data: &[u8]| dialect.whole_records(data);
+            let has_more = blocks.next(&mut block, whole).map_err(|e| text_error(name, e))?;
+            let file = match &options.csv.columns {
+                None if !has_more => return Err(CsvFile::empty(name).into()),
+                None => CsvFile::open(name, &mut block, &dialect, wanted)?,
+                Some(columns) if !has_more => break (CsvFile::headless(name, &dialect, columns, wanted)?, None),
+                Some(columns) => CsvFile::open_headless(name, &block, &dialect, columns, wanted)?,
+            };
+            if let Some(file) = file {
+                break (file, Some(block));
             }
-            if let Some(file) = CsvFile::open(name, &mut block, options.delimiter, wanted)? {
-                let rows = PieceRows::Csv(CsvBlocks { blocks, first: Some(block) });
-                return Ok(Open { file: Arc::new(InputFile::Csv(file)), rows });
-            }
-        }
+        };
+        Ok(Open { file: Arc::new(InputFile::Csv(file)), rows: PieceRows::Text(Text { blocks, first }) })
     }
 
-    fn next(&mut self, piece: &mut Piece, options: &ReadOptions, progress: &dyn Progress) -> Result<()> {
+    fn next(&mut self, piece: &mut Piece, progress: &dyn Progress) -> Result<()> {
         let rows = match (&mut self.rows, &*self.file) {
-            (PieceRows::Csv(blocks), InputFile::Csv(file)) => {
-                let has_more = blocks.next(file.name(), options.delimiter, &mut piece.block)?;
-                piece.content = if has_more { Content::Csv } else { Content::End };
+            (PieceRows::Text(text), file) => {
+                let has_more = text.next(file, &mut piece.block)?;
+                piece.content = if has_more { Content::Lines } else { Content::End };
                 return Ok(());
             }
             (PieceRows::Json(blocks), InputFile::Json(file)) => {
@@ -194,21 +209,25 @@ impl<'o> Open<'o> {
             (PieceRows::Parquet(rows), _) => rows.next(progress)?,
             (PieceRows::Table(rows), _) => rows.next()?,
             (PieceRows::Xes(rows), _) => rows.next()?,
-            (PieceRows::Csv(_) | PieceRows::Json(_), _) => unreachable!("opened together with its file"),
+            (PieceRows::Json(_), _) => unreachable!("opened together with its file"),
         };
         piece.content = rows.map_or(Content::End, Content::Rows);
         Ok(())
     }
 }
 
-impl CsvBlocks<'_> {
-    fn next(&mut self, name: &str, delimiter: u8, block: &mut RecordBlock) -> Result<bool> {
+impl Text<'_> {
+    fn next(&mut self, file: &InputFile, block: &mut RecordBlock) -> Result<bool> {
         if let Some(first) = self.first.take() {
             *block = first;
             return Ok(true);
         }
-        let whole = |data: &[u8]| CsvFile::whole_records(data, delimiter);
-        self.blocks.next(block, whole).map_err(|e| read_error(name, e))
+        let (name, next) = match file {
+            InputFile::Csv(file) => (file.name(), self.blocks.next(block, |data| file.whole_records(data))),
+            InputFile::Log(file) => (file.name(), self.blocks.next(block, whole_lines)),
+            InputFile::Json(_) | InputFile::Rows(_) => unreachable!("they have readers of their own"),
+        };
+        next.map_err(|e| text_error(name, e))
     }
 }
 
@@ -218,7 +237,7 @@ impl<'o> InputPieces<'o> {
         let Some(mut open) = mem::take(&mut self.open).map_or_else(|| self.open_next(), |open| Ok(Some(open)))? else {
             return Ok(false);
         };
-        open.next(piece, self.options, self.progress)?;
+        open.next(piece, self.progress)?;
         piece.file = Some(Arc::clone(&open.file));
         self.open = Some(open).filter(|_| !piece.is_end());
         Ok(true)

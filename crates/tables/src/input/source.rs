@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::json;
 use super::limits::PIPE_CHUNK;
 use super::options::ReadOptions;
 use super::xes;
 use super::zip;
+use super::{binary, text};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
-use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error, usage};
+use evertally_declare::error::{Cancelled, InputError, Result, read_error, usage};
 use evertally_declare::format::Format;
 use evertally_declare::problem::{Sentence, sentence};
 
@@ -24,14 +24,13 @@ use evertally_declare::problem::{Sentence, sentence};
 pub(super) const STDIN_NAME: &str = "standard input";
 
 /// The number of bytes used to detect the format.
-const DETECTION_BYTES: usize = 4096;
+pub(super) const DETECTION_BYTES: usize = 4096;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The end of the magic number of zstd's skippable frames, which begins with a byte from 0x50 to 0x5f. Parallel
 /// compressors write such a frame first.
 const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// An input in a known format, ready to be read.
 pub(super) struct Opened<'o> {
@@ -168,26 +167,31 @@ pub(super) fn open<'o>(
         expect_format(name, options.format, format)?;
         return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
-    open_text(name, &head, reader, options.format)
+    text::open(name, &head, reader, options)
 }
 
 /// An input that is not a file, in a known format, and not compressed.
-pub(super) fn of_reader<'o>(name: &str, mut reader: Box<dyn Read + Send + 'o>, format: Format) -> Result<Opened<'o>> {
+pub(super) fn of_reader<'o>(
+    name: &str,
+    mut reader: Box<dyn Read + Send + 'o>,
+    format: Format,
+    options: &ReadOptions,
+) -> Result<Opened<'o>> {
     let head = read_head(&mut reader).map_err(|e| read_error(name, e))?;
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
     if begins_as(format, &head) {
         return Ok(Opened { format, bytes: Bytes::Reader(reader) });
     }
-    open_text(name, &head, reader, Some(format))
+    text::open(name, &head, reader, &ReadOptions { format: Some(format), ..options.clone() })
 }
 
 /// An open file that is not compressed, in a known format.
-pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format) -> Result<Opened<'o>> {
+pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format, options: &ReadOptions) -> Result<Opened<'o>> {
     let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
     if begins_as(format, &head) {
         return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report: 0 }) });
     }
-    open_text(name, &head, Box::new(file), Some(format))
+    text::open(name, &head, Box::new(file), &ReadOptions { format: Some(format), ..options.clone() })
 }
 
 /// The format of a file whose rows are not lines, by its first bytes.
@@ -203,49 +207,9 @@ fn begins_as(format: Format, head: &[u8]) -> bool {
     !format.has_lines() && format.signatures().iter().any(|signature| head.starts_with(signature))
 }
 
-/// The format of a text, by its first bytes that are not white space.
-fn text_format(head: &[u8]) -> Format {
-    if json::begins_array(head) {
-        return Format::JsonLines;
-    }
-    let text = head.trim_ascii_start();
-    let begins = |format: &Format| format.signatures().iter().any(|signature| text.starts_with(signature));
-    Format::ALL.into_iter().filter(|format| format.has_lines()).find(begins).unwrap_or(Format::Csv)
-}
-
-fn open_text<'o>(
-    name: &str,
-    head: &[u8],
-    mut reader: Box<dyn Read + Send + 'o>,
-    declared: Option<Format>,
-) -> Result<Opened<'o>> {
-    if let Some(declared) = declared.filter(|format| !format.has_lines() && !head.is_empty()) {
-        let problem = format!("this is not in the format {declared} (it begins otherwise)");
-        return Err(InputError::in_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
-    }
-    let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
-    let text = &head[bom..];
-    // If JSON lines are declared, an empty file has no events: the file of a quiet day.
-    if declared != Some(Format::JsonLines) || !text.iter().all(u8::is_ascii_whitespace) {
-        refuse_unreadable(name, text)?;
-    }
-    reader.read_exact(&mut [0; BOM.len()][..bom]).map_err(|e| read_error(name, e))?;
-    let format = declared.unwrap_or_else(|| text_format(text));
-    match format.has_lines() {
-        true => Ok(Opened { format, bytes: Bytes::Reader(reader) }),
-        false => Err(InputError::in_file(name, "the file is empty").into()),
-    }
-}
-
-/// Refuses data that cannot be events in any of the formats, judging by the first bytes.
-fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
-    let first = head.iter().find(|b| !b.is_ascii_whitespace());
+/// Refuses data of known kinds that are not events, judging by the first bytes.
+pub(super) fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
     let problem = match head {
-        [] => "the file is empty: it has no header line",
-        _ if first.is_none() && head.len() < DETECTION_BYTES - BOM.len() => {
-            "the file is empty: it contains only blank lines"
-        }
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "this is UTF-16 text; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)",
         [b'P', b'K', 3, 4, ..] => "this is a zip archive; unpack it first",
         [b'B', b'Z', b'h', ..] => "this is compressed with bzip2; only gzip and zstd are read, so decompress it first",
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
@@ -256,10 +220,10 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
         _ if head.trim_ascii_start().starts_with(b"<?xml") => {
             "this is XML, of which only event logs (XES) are read; export the events as CSV"
         }
-        _ if first == Some(&b'[') && !json::begins_array(head) => {
-            "this is a JSON array whose first element is not an object; write each event as an object"
-        }
-        _ => return Ok(()),
+        _ => match binary::kind(head) {
+            Some(problem) => problem,
+            None => return Ok(()),
+        },
     };
     Err(InputError::in_file(name, problem))
 }
@@ -274,7 +238,7 @@ fn expect_format(name: &str, declared: Option<Format>, found: Format) -> Result<
     }
 }
 
-fn recognise() -> Sentence {
+pub(super) fn recognise() -> Sentence {
     sentence!["omit ", Parameter::InputFormat, " to have it detected"]
 }
 
@@ -309,7 +273,7 @@ fn head_of(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(super) fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(DETECTION_BYTES);
     reader.take(DETECTION_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)

@@ -1,5 +1,6 @@
 mod errors;
 pub(super) mod golden;
+mod shapes;
 mod streams;
 
 use std::io::Write;

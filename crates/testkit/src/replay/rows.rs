@@ -68,6 +68,8 @@ pub fn write_file(path: &Path, format: Format, rows: &[Row]) {
             writer.write(&batch).expect("written");
             writer.close().expect("closed");
         }
-        Format::Arrow | Format::Xes | Format::Json => panic!("no file of events is in {format}"),
+        Format::Arrow | Format::Xes | Format::Json | Format::CommonLog | Format::CombinedLog => {
+            panic!("no file of these rows is in {format}")
+        }
     }
 }

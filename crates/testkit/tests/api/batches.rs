@@ -59,6 +59,20 @@ fn the_same_batch_is_taken_once() {
     assert_eq!(server.send("closed", "id-1", "{\"time\":\"2026-01-01T00:10:00Z\"}\n").status, 200);
 }
 
+/// Access logs, which have names for their columns.
+#[test]
+fn logs_are_taken_and_misfits_are_named() {
+    let server = Server::new();
+    let line = "192.0.2.9 - - [01/Jan/2026:00:10:00 +0000] \"GET / HTTP/1.1\" 200 5\n";
+    let answer = server.send_as("closed", "log", "text/x-common-log", line.as_bytes(), &[]);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(server.events("closed"), 1);
+    let combined = line.replace(" 5\n", " 5 \"-\" \"Mozilla\"\n");
+    let answer = server.send_as("closed", "more", "text/x-common-log", (line.to_owned() + &combined).as_bytes(), &[]);
+    assert_eq!((answer.status, answer.json()["errors"][0]["row"].as_u64()), (422, Some(2)), "{}", answer.text);
+    assert!(answer.text.contains("send it as text/x-combined-log"), "{}", answer.text);
+}
+
 #[test]
 fn all_formats_and_codings_are_taken() {
     let server = Server::new();
@@ -169,7 +183,7 @@ fn what_is_no_batch_is_refused() {
         let cut = post(&[csv, ("idempotency-key", "x"), ("content-encoding", coding)], &whole[..whole.len() - 2]);
         assert_eq!(cut.status, 400, "{coding}: {}", cut.text);
     }
-    for body in [&b"\xff\xfe"[..], b"{", b"[1,2]", b"\0\0\0"] {
+    for body in [&b"\xff\xfe\xfd"[..], b"{", b"[1,2]", b"\0\0\0"] {
         for kind in ["application/x-ndjson", "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"] {
             let broken = post(&[("content-type", kind), ("idempotency-key", "x")], body);
             let expected = if kind.contains("ndjson") { 422 } else { 400 };

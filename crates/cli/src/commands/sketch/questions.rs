@@ -7,7 +7,7 @@ use evertally_declare::event::{ColumnRole, Columns, Event};
 use evertally_declare::identity::Identities;
 use evertally_declare::steps::{Instant, StepCalendar, TimeParser};
 use evertally_declare::tuples::push_encoded;
-use evertally_tables::input::{ReadOptions, for_each_event};
+use evertally_tables::input::{CsvOptions, ReadOptions, for_each_event};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -252,7 +252,9 @@ impl ItemReader<'_> {
         // The reader needs a time column; if there is none, a key column takes its place and the cell is ignored.
         let time = self.at_column.unwrap_or(&columns[0]).clone();
         let columns = Columns { time, labels: columns.to_vec(), ..Columns::default() };
-        let reading = ReadOptions { format: None, ..reading.clone() };
+        // Delimiter, quote and encoding are those of the events. The lines of this file are its own.
+        let csv = CsvOptions { skip_lines: 0, comment: None, columns: None, ..reading.csv.clone() };
+        let reading = ReadOptions { format: None, csv, ..reading.clone() };
         let running = AtomicBool::new(false);
         for_each_event(&[path.to_owned()], &columns, &reading, &(), &running, &mut |row| self.row(row))?;
         Ok(self.found)

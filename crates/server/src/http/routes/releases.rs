@@ -28,10 +28,8 @@ const MAX_ROWS_IN_MEMORY: u64 = 250_000;
 fn format_of(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
     if let Some(asked) = asked {
         return Format::from_word(asked).filter(|format| format.is_for_answers()).ok_or_else(|| {
-            ProblemAnswer::bad(format!(
-                "`{asked}` is not a format: use {}",
-                Format::any_word_of(Format::is_for_answers)
-            ))
+            let words = Format::any_word_of(Format::is_for_answers);
+            ProblemAnswer::bad(format!("`{asked}` is not a format: use {words}"))
         });
     }
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");

@@ -16,13 +16,22 @@ impl Read for Dribble<'_> {
     }
 }
 
+/// Commas and double quotes.
+fn usual() -> Dialect {
+    Dialect { delimiter: b',', quote: Some(b'"'), comment: None }
+}
+
 /// All records, from blocks as the reader returns them.
 fn records(data: &[u8], step: usize) -> Result<Vec<(u64, Vec<String>)>> {
+    records_of(data, step, &usual())
+}
+
+fn records_of(data: &[u8], step: usize, dialect: &Dialect) -> Result<Vec<(u64, Vec<String>)>> {
     let options = ReadOptions { block_bytes: step.min(1 << 18), ..ReadOptions::default() };
     let mut blocks = BlockReader::new(Dribble(data, step), &options);
     let (mut block, mut cut, mut all) = (RecordBlock::default(), RecordBuffers::default(), Vec::new());
-    while blocks.next(&mut block, |data| CsvFile::whole_records(data, b',')).unwrap() {
-        let mut records = CsvRecords::new("f.csv", &block, b',', &mut cut);
+    while blocks.next(&mut block, |data| dialect.whole_records(data)).unwrap() {
+        let mut records = CsvRecords::new("f.csv", &block, dialect, &mut cut);
         while records.advance()? {
             let text = records.text()?;
             all.push((records.line, records.cut.fields.iter().map(|f| text[range(f)].to_owned()).collect()));
@@ -56,6 +65,49 @@ fn broken_quotes_name_the_line_they_open_on() {
         assert!(error.contains("f.csv, line 3") && error.contains("never closed"), "{error}");
         let error = records(b"a,b\n1,\"2\"x\n", step).unwrap_err().to_string();
         assert!(error.contains("f.csv, line 2") && error.contains("closing quote"), "{error}");
+    }
+}
+
+#[test]
+fn comments_are_left_out_wherever_a_record_may_begin() {
+    let dialect = Dialect { comment: Some(b"# ".to_vec()), ..usual() };
+    let data = b"# \"open\na,b\r\n# it's \"x\", y\r\n#1,2\n\"x\n# y\",3\n# end \"";
+    for step in [1, 2, 3, 7, 1000] {
+        let found = records_of(data, step, &dialect).unwrap();
+        let expected: Vec<(u64, Vec<String>)> = [(2, ["a", "b"]), (4, ["#1", "2"]), (5, ["x\n# y", "3"])]
+            .map(|(line, cells)| (line, cells.map(String::from).to_vec()))
+            .to_vec();
+        assert_eq!(found, expected, "step {step}");
+    }
+    // A comment without an end does not hide that the rest of the file is not read.
+    let mut data = b"a\n# \"".to_vec();
+    data.resize((16 << 20) + 2_000_000, b'x');
+    let error = records_of(&data, usize::MAX, &dialect).unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("16 MiB"), "{error}");
+}
+
+#[test]
+fn quotes_are_declared() {
+    let data = b"a,'b\n1,\"2\n3,4' '\n";
+    for (quote, expected) in [
+        (None, Ok(vec![vec!["a", "'b"], vec!["1", "\"2"], vec!["3", "4' '"]])),
+        (
+            Some(b'"'),
+            Err("line 2: a quote that opens in this row is never closed; close or remove it, or, if quotes are \
+                          ordinary characters, declare --quote none"),
+        ),
+        (Some(b'\''), Err("line 1: text follows a closing quote; write a quote inside a quoted cell twice, or, if")),
+    ] {
+        for step in [1, 3, 1000] {
+            let found = records_of(data, step, &Dialect { quote, ..usual() });
+            match (&expected, found) {
+                (Ok(rows), Ok(found)) => {
+                    assert_eq!(found.into_iter().map(|(_, cells)| cells).collect::<Vec<_>>(), *rows);
+                }
+                (Err(says), Err(error)) => assert!(error.to_string().contains(says), "{error}"),
+                (_, found) => panic!("{quote:?}: {found:?}"),
+            }
+        }
     }
 }
 

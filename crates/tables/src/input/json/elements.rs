@@ -3,8 +3,9 @@
 use std::io::Read;
 
 use super::super::blocks::{BlockReader, RecordBlock, count_lines, whole_lines};
+use super::super::encoding::text_error;
 use super::super::options::ReadOptions;
-use evertally_declare::error::{InputError, Place, Result, Unreadable, read_error};
+use evertally_declare::error::{InputError, Place, Result, Unreadable};
 
 /// How objects follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +197,7 @@ impl<R: Read> JsonBlocks<R> {
                 Some(Layout::Elements) => scanner.whole(text),
             }
         };
-        let has_more = blocks.next(block, whole).map_err(|e| read_error(name, e))?;
+        let has_more = blocks.next(block, whole).map_err(|e| text_error(name, e))?;
         // The only line of a text may have no end.
         let layout = layout.unwrap_or(Layout::Lines);
         if let Some((offset, problem)) = scanner.fault.take() {

@@ -82,12 +82,13 @@ fn ragged_rows_name_their_line() {
 fn encodings_other_than_utf8() {
     let fixture = Fixture::new();
     let message = fixture.error(&[HEADER.as_bytes(), b"1,Z\xfcrich,3,4,5\n"].concat());
-    assert_says(&message, &["events.csv, line 2", "not UTF-8", "iconv"]);
+    assert_says(&message, &["events.csv, line 2", "not UTF-8", "declare", "--encoding windows-1252"]);
     // Halves of a character in two cells of a row with quotes: found by fuzzing.
     let message = fixture.error(&[HEADER.as_bytes(), b"1,\"x\",\xc6,\x89,5\n"].concat());
     assert_says(&message, &["events.csv, line 2", "not UTF-8"]);
     assert_says(&fixture.error(b"\xc6,\x89,\"x\"\n"), &["line 1", "not UTF-8"]);
-    assert_says(&fixture.error(b"\xff\xfet\0i\0m\0e\0"), &["UTF-16", "iconv"]);
+    assert_says(&fixture.error(b"t\0i\0m\0e\0\n\0"), &["UTF-16", "--encoding utf-16le"]);
+    assert_says(&fixture.error(b"\xff\xfe\0\0t\0\0\0"), &["UTF-32", "iconv"]);
     assert_says(&fixture.error(b"{\"time\":\"\xfc\"}\n"), &["line 1", "not UTF-8"]);
     assert_says(&fixture.error(b"time,airport\r1,2\r"), &["carriage returns"]);
 }
@@ -117,7 +118,21 @@ fn other_kinds_of_files() {
     assert_says(&fixture.error(&zst(&tar(b"time\n"))), &["tar archive"]);
     assert_says(&fixture.error(&gzip(&gzip(b"time\n"))), &["compressed data"]);
     assert_says(&fixture.error(&gzip(&zst(b"time\n"))), &["compressed data"]);
-    assert_says(&fixture.error(b" [\"time\", 1]"), &["JSON array", "not an object"]);
+    for array in [&b" [\"time\", 1]"[..], b"[", b"[[1]]"] {
+        assert_says(&fixture.error(array), &["JSON array", "not an object"]);
+    }
+    for (bytes, kind) in
+        [(&b"%PDF-1.7\n"[..], "PDF"), (b"\x89PNG\r\n\x1a\n\0", "PNG"), (b"a\x01\xff\x02", "binary data")]
+    {
+        let message = fixture.error(bytes);
+        assert_says(&message, &[kind]);
+        assert!(!message.contains("iconv") && !message.contains("--encoding"), "{message}");
+    }
+    // Binary data after the first block: no encoding is advised.
+    let long = [HEADER.as_bytes(), &b"1,2,3,4,5\n".repeat(1000), b"1,\xff\x01,3,4,5\n"].concat();
+    let message = fixture.error(&long);
+    assert_says(&message, &["line 1002", "binary data"]);
+    assert!(!message.contains("--encoding"), "{message}");
     assert_says(&fixture.error_of(&fixture.path("absent.csv")), &["absent.csv: there is no such file"]);
     std::fs::create_dir(fixture.path("folder")).unwrap();
     assert_says(&fixture.error_of(&fixture.path("folder")), &["folder: this is a directory"]);

@@ -68,7 +68,7 @@ fn csv_with_windows_line_ends() {
 
 #[test]
 fn csv_with_another_delimiter() {
-    let options = ReadOptions { delimiter: b';', ..na() };
+    let options = ReadOptions { csv: CsvOptions { delimiter: Some(b';'), ..CsvOptions::default() }, ..na() };
     let fixture = Fixture::new().options(options);
     let data = "time;airport;carrier;tail;delay\n2013-01-01;A,B;C;;1\n";
     assert_eq!(fixture.read_bytes(data.as_bytes()).unwrap(), ["line 2|2013-01-01|A,B|C||1"]);
