@@ -7,8 +7,6 @@ use anyhow::Result;
 use evertally_declare::declaration::{self, Parameter, needed};
 use evertally_declare::format::Format;
 use evertally_declare::policy::BadRows;
-use evertally_declare::problem::sentence;
-use evertally_declare::words::quoted;
 use evertally_ledger::ledger::ledger_path;
 use evertally_tables::input::ReadOptions;
 use evertally_tables::output::{format_of, is_stream};
@@ -72,12 +70,12 @@ impl Files {
     pub(crate) fn new(mut named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
         let plan_only = named.plan_only == Some(true);
         let going_on = Continuation::new(&mut named);
+        let reading = reading(&named, missing_text)?;
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "the file for the table")?,
         };
         let output_format = named.output_format.map_or_else(|| format_of(&out), Ok)?;
-        let reading = reading(&named, missing_text)?;
         let inputs = named.input.unwrap_or_default().0;
         let inputs = if plan_only { inputs } else { super::inputs::files(inputs)? };
         if inputs.is_empty() && !plan_only && !going_on.is_wanted {

@@ -59,6 +59,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         calendar,
         published: None,
         kept: unit,
+        unit_name: None,
         periods: Periods::default(),
         last_step: STEPS,
         values,
