@@ -11,7 +11,7 @@ pub(crate) use files::Files;
 pub(crate) use flags::{BudgetFlags, PlannedFlags, UnitFlags, WorkloadFlags};
 pub use flags::{ReleaseFlags, SketchFlags};
 pub(crate) use groups_file::with_groups_of_file;
-pub(crate) use terminal::{print_plan, print_summary};
+pub(crate) use terminal::{plan_facts, print_plan, print_summary};
 
 use anyhow::Result;
 use evertally_declare::stream::Stream;

@@ -10,6 +10,7 @@ mod blocks;
 mod csv;
 mod feed;
 mod frames;
+mod head;
 mod header;
 mod json;
 mod limits;
@@ -29,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{PipelineError, Result, refuse_if};
+use evertally_declare::error::{InputError, PipelineError, Result, refuse_if};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 
@@ -37,12 +38,13 @@ use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
 use csv::RecordBuffers;
+pub use head::{HeadColumn, InputHead};
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use options::ReadOptions;
-use pass::Pass;
+use pass::{Pass, end_reading};
 use pieces::{InputPieces, Open, Piece};
-pub use source::{is_same_source, spool};
+pub use source::{is_same_source, refuse_duplicates, spool, total_bytes};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
 
@@ -170,13 +172,35 @@ impl<'o> Events<'o> {
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
+        self.next_rows(visit, &mut end_reading::<E>)
+    }
+
+    /// Like [`next_batch`](Self::next_batch), but passes rows that cannot be read to `refused`, and continues with the
+    /// next row. Damage after which no row can be found still ends the reading.
+    pub fn next_batch_with_refused<E: From<PipelineError>>(
+        &mut self,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+        refused: &mut dyn FnMut(InputError),
+    ) -> Result<bool, E> {
+        let mut refused = |error| {
+            refused(error);
+            Ok(())
+        };
+        self.next_rows(visit, &mut refused)
+    }
+
+    fn next_rows<E: From<PipelineError>>(
+        &mut self,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+        refused: &mut dyn FnMut(InputError) -> Result<(), E>,
+    ) -> Result<bool, E> {
         refuse_if(self.cancelled).map_err(PipelineError::from)?;
         let Self { layout, cancelled, pieces, piece, cut, findings, read } = self;
         if !pieces.next(piece)? {
             pieces.progress.finish();
             return Ok(false);
         }
-        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, rows: 0 };
+        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, refused, rows: 0 };
         let found = piece.visit(cut, &mut pass)?;
         read.rows += pass.rows;
         Self::ended(piece, found, findings, read)?;

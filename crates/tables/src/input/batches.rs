@@ -96,8 +96,9 @@ impl RowBatch {
         for index in 0..self.batch.num_rows() {
             let cells = BatchRow { columns: &columns.0, index, missing: pass.missing };
             let place = Place::Row(self.before + index as u64 + 1);
-            if has_long_cells {
-                refuse_long_cells(file, place, pass.layout, &cells).map_err(PipelineError::from)?;
+            if has_long_cells && let Err(fault) = refuse_long_cells(file, place, pass.layout, &cells) {
+                pass.refuse(fault)?;
+                continue;
             }
             pass.emit(file, place, &cells)?;
         }

@@ -19,8 +19,8 @@ pub(super) struct CsvFile {
     delimiter: u8,
     /// The positions of the wanted columns.
     slots: Vec<usize>,
-    /// The number of columns in the header.
-    width: usize,
+    /// The columns of the header.
+    columns: Vec<String>,
 }
 
 /// Buffers for one record.
@@ -76,7 +76,12 @@ impl CsvFile {
             return Err(InputError::in_file(name, problem).into());
         }
         let slots = header::locate(name, wanted, &names)?;
-        Ok(Some(CsvFile { name: name.to_owned(), delimiter, slots, width: names.len() }))
+        Ok(Some(CsvFile {
+            name: name.to_owned(),
+            delimiter,
+            slots,
+            columns: names.into_iter().map(str::to_owned).collect(),
+        }))
     }
 
     /// The error for a file without a header.
@@ -104,6 +109,11 @@ impl CsvFile {
     /// The name of the file in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The columns of the header.
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
     }
 
     /// Passes on the rows of a block.
@@ -160,8 +170,10 @@ impl CsvFile {
     ) -> Result<(), E> {
         let mut records = CsvRecords::new(&self.name, block, self.delimiter, cut);
         while records.advance().map_err(PipelineError::from)? {
-            let text = records.text().map_err(PipelineError::from)?;
-            self.emit(text, records.line, records.cut, pass)?;
+            match records.text() {
+                Ok(text) => self.emit(text, records.line, records.cut, pass)?,
+                Err(fault) => pass.refuse(fault)?,
+            }
         }
         Ok(())
     }
@@ -174,13 +186,15 @@ impl CsvFile {
         cut: &RecordBuffers,
         pass: &mut Pass<'_, E>,
     ) -> Result<(), E> {
-        let fields = &cut.fields[..];
-        if fields.len() != self.width {
-            return Err(PipelineError::from(ragged(&self.name, line, cut.count(), self.width)).into());
+        let (fields, width) = (&cut.fields[..], self.columns.len());
+        if fields.len() != width {
+            return pass.refuse(ragged(&self.name, line, cut.count(), width));
         }
         let row = CsvRow { text, fields, slots: &self.slots, missing: pass.missing };
-        if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES {
-            refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(PipelineError::from)?;
+        if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES
+            && let Err(fault) = refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row)
+        {
+            return pass.refuse(fault);
         }
         pass.emit(&self.name, Place::Line(line), &row)
     }

@@ -23,7 +23,7 @@ use evertally_publish::session::{Accumulator, Batch, LabelAssigner, Placer, Push
 
 use super::csv::RecordBuffers;
 use super::json::Findings;
-use super::pass::Pass;
+use super::pass::{Pass, end_reading};
 use super::pieces::{InputPieces, Piece};
 use super::{Events, Summary};
 
@@ -238,7 +238,7 @@ impl RowsOf<'_> {
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> (Result<Findings, E>, u64) {
         let Self { layout, missing, stopped, cut } = self;
-        let mut pass = Pass { layout, missing, cancelled: stopped, visit, rows: 0 };
+        let mut pass = Pass { layout, missing, cancelled: stopped, visit, refused: &mut end_reading::<E>, rows: 0 };
         (piece.visit(cut, &mut pass), pass.rows)
     }
 }

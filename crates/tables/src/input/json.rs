@@ -13,6 +13,7 @@ use super::pass::{Pass, text_field};
 use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::format::Format;
+use evertally_declare::problem::Sentence;
 use evertally_declare::words::quoted;
 
 /// The properties of a file before it is read.
@@ -67,29 +68,46 @@ impl JsonFile {
         while !rest.is_empty() {
             let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
             let line = without_end(&rest[..len]);
-            let error = |problem: &str| {
-                let error = InputError::in_file(&*self.name, problem.to_owned()).at(Place::Line(number));
-                PipelineError::from(error)
-            };
             if !rest[..len].ends_with(b"\n") && !block.is_last {
                 let longest = mebibytes(block.longest as u64);
-                return Err(error(&format!("this line is longer than {longest}; write one object per line")).into());
+                let problem = format!("this line is longer than {longest}; write one object per line");
+                return Err(PipelineError::from(self.fault(number, problem)).into());
             }
             if !line.trim_ascii().is_empty() {
-                let line = std::str::from_utf8(line)
-                    .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                object.parse(line).map_err(|fault| PipelineError::from(fault.into_error(&self.name, number)))?;
-                let row = JsonRow { line, object: &object, missing: pass.missing };
-                if line.len() > MAX_CELL_BYTES {
-                    refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row)
-                        .map_err(PipelineError::from)?;
-                }
-                pass.emit(&self.name, Place::Line(number), &row)?;
+                self.visit_line(line, number, &mut object, pass)?;
             }
             rest = &rest[len..];
             number += 1;
         }
         Ok(object.findings)
+    }
+
+    /// Passes on the object of a line.
+    fn visit_line<E: From<PipelineError>>(
+        &self,
+        line: &[u8],
+        number: u64,
+        object: &mut Object<'_>,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        let Ok(line) = std::str::from_utf8(line) else {
+            let problem = "this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)";
+            return pass.refuse(self.fault(number, problem));
+        };
+        if let Err(fault) = object.parse(line) {
+            return pass.refuse(fault.into_error(&self.name, number));
+        }
+        let row = JsonRow { line, object, missing: pass.missing };
+        if line.len() > MAX_CELL_BYTES
+            && let Err(fault) = refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row)
+        {
+            return pass.refuse(fault);
+        }
+        pass.emit(&self.name, Place::Line(number), &row)
+    }
+
+    fn fault(&self, number: u64, problem: impl Into<Sentence>) -> InputError {
+        InputError::in_file(&*self.name, problem).at(Place::Line(number))
     }
 
     /// The errors found in the file as a whole.

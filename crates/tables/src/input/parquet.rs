@@ -306,6 +306,20 @@ fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
     Ok(())
 }
 
+/// The columns of a file in their order, each with the reason why it cannot be read as cells, if there is one.
+pub(super) fn columns(file: &str, source: std::fs::File, memory: u64) -> Result<Vec<(String, Option<String>)>> {
+    let opened = guarded(file, || read_footer(source, memory))?;
+    let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;
+    let problem = |place: usize| match schema[place].metadata().get(EXTENSION) {
+        Some(extension) if extension != UUID => Some(format!("it has the unsupported extension type {extension}")),
+        _ => {
+            let viewed = views(file, &source.metadata, &schema, &BTreeSet::from([place]));
+            viewed.err().and_then(|error| Some(error.input()?.problem().to_string()))
+        }
+    };
+    Ok((0..schema.len()).map(|place| (schema[place].name().clone(), problem(place))).collect())
+}
+
 /// How to read the wanted columns.
 struct ColumnViews {
     /// All columns; the wanted ones have types that avoid copies.

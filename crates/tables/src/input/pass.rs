@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use evertally_declare::error::{PipelineError, Place, Result, refuse_if};
+use evertally_declare::error::{InputError, PipelineError, Place, Result, refuse_if};
 use evertally_declare::event::{Cells, ColumnLayout, Event, Field, Position};
 
 /// Rows passed on at once.
@@ -17,6 +17,8 @@ pub(super) struct Pass<'p, E> {
     pub(super) missing: &'p [String],
     pub(super) cancelled: &'p AtomicBool,
     pub(super) visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+    /// Takes the error of a row, and ends the reading or lets it continue with the next row.
+    pub(super) refused: &'p mut dyn FnMut(InputError) -> Result<(), E>,
     pub(super) rows: u64,
 }
 
@@ -29,6 +31,17 @@ impl<E: From<PipelineError>> Pass<'_, E> {
         self.rows += 1;
         (self.visit)(&Event::new(Position { file, place }, cells, self.layout))
     }
+
+    /// Passes on the error of a row.
+    #[cold]
+    pub(super) fn refuse(&mut self, error: InputError) -> Result<(), E> {
+        (self.refused)(error)
+    }
+}
+
+/// Ends the reading with the error of a row.
+pub(super) fn end_reading<E: From<PipelineError>>(error: InputError) -> Result<(), E> {
+    Err(PipelineError::from(error).into())
 }
 
 /// A text cell, or missing if it is empty or declared to mean missing.

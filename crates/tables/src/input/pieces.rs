@@ -131,7 +131,7 @@ impl<'o> Open<'o> {
         wanted: &[String],
         cancelled: &AtomicBool,
     ) -> Result<Self> {
-        let Opened { format, bytes } = opened;
+        let Opened { format, bytes, .. } = opened;
         let rows = match format {
             Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
             Format::JsonLines => {
@@ -169,6 +169,11 @@ impl<'o> Open<'o> {
                 return Ok(Open { file: Arc::new(InputFile::Csv(file)), rows });
             }
         }
+    }
+
+    /// The columns of a CSV file; empty for other inputs.
+    pub(super) fn csv_columns(&self) -> &[String] {
+        if let InputFile::Csv(file) = &*self.file { file.columns() } else { &[] }
     }
 
     fn next(&mut self, piece: &mut Piece, options: &ReadOptions, progress: &dyn Progress) -> Result<()> {
