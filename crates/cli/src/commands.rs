@@ -3,6 +3,7 @@
 mod about;
 mod bounds;
 mod budget;
+mod check;
 mod deployment_record;
 mod feed;
 mod interval;
@@ -49,6 +50,9 @@ enum Command {
     Budget(budget::BudgetArgs),
     /// Choose privately how many events to keep per person, under a small budget.
     Bounds(Box<bounds::BoundsArgs>),
+    /// Look at event files before they are published: columns, times, order, rows that a release would refuse. NOT
+    /// PRIVATE: for you only.
+    Check(Box<check::CheckArgs>),
     /// Publish running counts or sums of event files: a table, a picture and a privacy report.
     Release(Box<ReleaseFlags>),
     /// Count very many items, then publish the counts of a few of them or the heaviest.
@@ -93,6 +97,7 @@ impl CommandLine {
             Command::Key(args) => args.run(),
             Command::Budget(args) => args.run(),
             Command::Bounds(args) => args.run(),
+            Command::Check(args) => args.run(),
             Command::Release(args) => release::run(*args),
             Command::Sketch(args) => sketch::run(*args),
             Command::Interval(args) => args.run(),

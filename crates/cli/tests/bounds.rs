@@ -166,6 +166,24 @@ fn intervals_allow_for_rare_heavy_users() {
     assert!(below.code == 2 && below.stderr.contains("try bounds up to 63"), "{}", below.stderr);
 }
 
+/// The flags of the release may stay on the command line; those that change nothing are named.
+#[test]
+fn flags_of_the_release_are_accepted() {
+    let bench = ready();
+    let flags = ["--look-rho", "0.1", "--max-events", "7", "--sort-buffer", "all", "--no-plot"];
+    let run = bench.run(&[&LOOK[..], &flags].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("not used here"), "{}", run.stderr);
+    assert!(run.stderr.contains("--no-plot, --sort-buffer, --max-events"), "{}", run.stderr);
+    // Only planned, it needs no key and records nothing.
+    std::fs::remove_file(bench.path("my.key")).unwrap();
+    let before = bench.files();
+    let plan = bench.run(&[&LOOK[..], &["--look-rho", "0.1", "--plan-only"]].concat());
+    assert_eq!(plan.code, 0, "{}", plan.stderr);
+    assert!(plan.stdout.contains("# standard error of each cell"), "{}", plan.stdout);
+    assert_eq!(bench.files(), before);
+}
+
 #[test]
 fn senseless_looks_are_refused() {
     let bench = ready();

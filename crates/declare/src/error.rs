@@ -66,6 +66,14 @@ impl PipelineError {
         self.input().is_some_and(InputError::is_bad_row)
     }
 
+    /// The problem with the input and its place.
+    ///
+    /// # Errors
+    /// The error itself, if it is of another kind.
+    pub fn into_input(self) -> Result<InputError> {
+        if let PipelineErrorKind::Input(error) = self.0.kind { Ok(error) } else { Err(self) }
+    }
+
     /// The problem with the declaration, if this is such an error.
     pub fn problem(&self) -> Option<&Problem> {
         if let PipelineErrorKind::Problem(problem) = &self.0.kind { Some(problem) } else { None }

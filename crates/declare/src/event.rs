@@ -85,6 +85,17 @@ impl ColumnLayout {
         ColumnLayout { names, time, time_of_day, labels, person, value, filter }
     }
 
+    /// This layout with further columns, which have no role; names that it has already are not repeated.
+    #[must_use]
+    pub fn with_others(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        for name in names {
+            if !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+        self
+    }
+
     /// The names of the columns, by slot.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -152,6 +163,14 @@ impl<'a> Event<'a> {
     #[inline]
     pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a ColumnLayout) -> Self {
         Event { position, cells, layout }
+    }
+
+    /// The cell in a slot of the [`ColumnLayout`].
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub fn cell(&self, slot: usize) -> Field<'a> {
+        self.cells.cell(slot)
     }
 
     /// Its time, or its date if the time of day is in another column.

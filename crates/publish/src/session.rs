@@ -24,6 +24,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
 
 mod accumulator;
+mod event_check;
 mod intake;
 mod items;
 mod keys;
@@ -38,6 +39,7 @@ mod step_finder;
 mod sums;
 
 pub use accumulator::{Accumulator, KeptEvent};
+pub use event_check::{CheckedEvent, EventCheck, Refusal, RefusalReason};
 pub use intake::bound_of_persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};

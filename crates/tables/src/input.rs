@@ -14,6 +14,7 @@ mod csv;
 mod encoding;
 mod feed;
 mod frames;
+mod head;
 mod header;
 mod json;
 mod limits;
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{Cancelled, PipelineError, Result, refuse_if};
+use evertally_declare::error::{Cancelled, InputError, PipelineError, Result, refuse_if};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 
@@ -46,15 +47,17 @@ use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
 pub use bad_rows::BadRow;
+use bad_rows::SetAside;
 use csv::RecordBuffers;
 pub use encoding::TextEncoding;
 pub use feed::EventSink;
+pub use head::{HeadColumn, InputHead};
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use options::{CsvOptions, ReadOptions};
 use pass::Pass;
 use pieces::{InputPieces, Open, Piece};
-pub use source::{is_same_source, spool};
+pub use source::{is_same_source, refuse_duplicates, spool, total_bytes};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
 
@@ -197,25 +200,47 @@ impl<'o> Events<'o> {
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
+        self.next_rows(visit, None)
+    }
+
+    /// Like [`next_batch`](Self::next_batch), but then passes the errors of rows that cannot be read to `refused`.
+    /// Damage after which no row can be found still ends the reading.
+    pub fn next_batch_with_refused<E: From<PipelineError>>(
+        &mut self,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+        refused: &mut dyn FnMut(InputError),
+    ) -> Result<bool, E> {
+        let aside = SetAside::default();
+        let more = self.next_rows(visit, Some(&aside));
+        aside.into_errors().for_each(refused);
+        more
+    }
+
+    fn next_rows<E: From<PipelineError>>(
+        &mut self,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+        aside: Option<&SetAside>,
+    ) -> Result<bool, E> {
         let mut own = None;
-        let more = self.next_rows(&mut |event| {
+        let mut visit = |event: &Event<'_>| {
             visit(event).map_err(|error| {
                 own = Some(error);
                 Cancelled.into() // ends the reading, and is not returned
             })
-        });
+        };
+        let more = self.read_rows(&mut visit, aside);
         own.map_or(more.map_err(E::from), Err)
     }
 
-    /// The same for the errors of the pipeline: the readers of all formats are compiled for this only.
-    fn next_rows(&mut self, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Result<bool> {
+    /// For the errors of the pipeline alone: the readers of all formats are compiled for these only.
+    fn read_rows(&mut self, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>, aside: Option<&SetAside>) -> Result<bool> {
         refuse_if(self.cancelled)?;
         let Self { layout, cancelled, pieces, piece, cut, findings, read, .. } = self;
         if !pieces.next(piece)? {
             pieces.progress.finish();
             return Ok(false);
         }
-        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, rows: 0, aside: None };
+        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, rows: 0, aside };
         let found = piece.visit(cut, &mut pass)?;
         read.rows += pass.rows;
         Self::ended(piece, found, findings, read)?;

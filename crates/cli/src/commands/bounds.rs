@@ -75,8 +75,15 @@ struct BoundsSetup {
 impl BoundsArgs {
     /// Makes the estimate, and shows the resulting bounds.
     pub(super) fn run(self) -> Result<()> {
+        let unused: Vec<String> = self.flags.unused().map(|flag| format!("--{}", flag.name())).collect();
+        if !unused.is_empty() {
+            eprintln!("note: not used here, where bounds on counts of events are chosen: {}", unused.join(", "));
+        }
         let setup = self.setup()?;
         let files = &setup.files;
+        if files.plan_only {
+            return shown::print_plan(&setup);
+        }
         let cancelled = interruptible()?;
         let mut open = open_key(files, &cancelled)?;
         // A look that does not fit the ledger or the source budget is refused before anything is read.
@@ -99,6 +106,8 @@ impl BoundsArgs {
     fn setup(self) -> Result<BoundsSetup> {
         let budget = Budget::from_numbers(self.look_epsilon, None, self.look_rho, false)
             .map_err(|problem| usage(format!("--look-epsilon or --look-rho, the budget of the estimate: {problem}")))?;
+        // That of a configuration file is about the release.
+        let plan_only = self.flags.0.files.plan_only;
         let written = with_config(self.flags, Use::Release)?;
         written.check_groups_file()?;
         let named = &written.files;
@@ -128,8 +137,8 @@ impl BoundsArgs {
             out: Some(PathBuf::from("-")),
             output_format: Some(Format::Csv),
             json: None,
-            // Flags that the release's configuration file may contain, but that have no meaning here.
-            plan_only: None,
+            plan_only,
+            // Flags of the release that have no meaning here.
             r#continue: None,
             rebuild: None,
             expect: None,

@@ -16,12 +16,13 @@ mod views;
 
 use crate::failure::{RecordedNotWritten, usage};
 use crate::stream::{
-    Files, Published, ReleaseFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
-    report_new_key,
+    Files, Published, ReleaseFlags, interruptible, open_events, open_key, plan_facts, preview_budget, print_plan,
+    print_summary, report_new_key,
 };
 use anyhow::Result;
 use emit::RowEmitter;
 use evertally_declare::declaration::Parameter::{self, Through};
+use evertally_declare::declaration::Written;
 use evertally_declare::error::refuse_if;
 use evertally_declare::problem::{SentencePart, sentence};
 use evertally_declare::records::Records;
@@ -66,6 +67,17 @@ pub(super) fn run(args: ReleaseFlags) -> Result<()> {
     } else {
         all_at_once(&setup, files, &mut open, &cancelled)
     }
+}
+
+/// What a release would publish and how exactly, in sentences; reads no event and no key.
+///
+/// # Errors
+/// If the release would be refused.
+pub(super) fn forecast(written: Written) -> Result<Vec<String>> {
+    let declared = ValidatedDeclaration::new(written)?;
+    let setup = declared.standalone_setup()?;
+    let table = Forecast::new(&setup, &declared.files).in_words();
+    Ok(plan_facts(&setup.stream, &ErrorFacts::for_releases(&setup.stream), &[table]))
 }
 
 /// A run that reads all events from the first one and writes the whole table.

@@ -18,11 +18,16 @@ pub(crate) trait Flags: From<Written> {
 
     /// The values that were given.
     fn written(&mut self) -> &mut Written;
+
+    /// The parameters that help does not show.
+    fn hidden() -> &'static [Parameter] {
+        &[]
+    }
 }
 
 /// Implements [`clap::Args`] for [`Flags`], which clap's derive cannot do.
 macro_rules! table_flags {
-    ($($flags:ty: $parameters:expr),+ $(,)?) => { $(
+    ($($flags:ty: $parameters:expr $(, hidden $hidden:expr)?);+ $(;)?) => { $(
         impl From<Written> for $flags {
             fn from(written: Written) -> Self {
                 Self(written)
@@ -37,11 +42,18 @@ macro_rules! table_flags {
             fn written(&mut self) -> &mut Written {
                 &mut self.0
             }
+            $(
+            fn hidden() -> &'static [Parameter] {
+                $hidden
+            }
+            )?
         }
 
         impl clap::Args for $flags {
             fn augment_args(command: Command) -> Command {
-                <$flags as Flags>::parameters().fold(command, |command, parameter| command.arg(argument(parameter)))
+                <$flags as Flags>::parameters().fold(command, |command, parameter| {
+                    command.arg(argument(parameter).hide(<$flags as Flags>::hidden().contains(&parameter)))
+                })
             }
 
             fn augment_args_for_update(command: Command) -> Command {
@@ -71,20 +83,23 @@ pub struct ReleaseFlags(pub(crate) Written);
 #[derive(Clone, Debug, Default)]
 pub struct SketchFlags(pub(crate) Written);
 
-/// Flags of `evertally bounds`: those of the planned `evertally release`, without output flags and without the bounds
-/// to be found.
+/// Flags of `evertally bounds`: those of the planned `evertally release`. Its table goes to another file, with a flag
+/// of the same name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PlannedFlags(pub(crate) Written);
 
-/// Flags of a release that do not apply to a planned one.
-const NOT_PLANNED: &[Parameter] = &[
-    Parameter::Out,
+/// Flags of a release that change nothing about its bounds, so that help does not show them. They are accepted because
+/// both commands share flags and configuration files.
+const UNUSED_WHEN_PLANNED: &[Parameter] = &[
     Parameter::OutputFormat,
     Parameter::NoPlot,
-    Parameter::PlanOnly,
     Parameter::PlotGroups,
     Parameter::UnsafeShowTruth,
     Parameter::Confidence,
+    Parameter::Band,
+    Parameter::View,
+    Parameter::Title,
+    Parameter::Top,
     Parameter::Continue,
     Parameter::Rebuild,
     Parameter::Expect,
@@ -108,6 +123,13 @@ const NOT_PLANNED: &[Parameter] = &[
     Parameter::ScaleColumn,
     Parameter::RestScale,
 ];
+
+impl PlannedFlags {
+    /// The given flags that change nothing.
+    pub(crate) fn unused(&self) -> impl Iterator<Item = Parameter> {
+        UNUSED_WHEN_PLANNED.iter().copied().filter(|parameter| self.0.has(*parameter))
+    }
+}
 
 /// A privacy budget: ε, or ε and δ, or ρ.
 #[derive(Clone, Debug, Default)]
@@ -133,12 +155,13 @@ const UNIT: [Parameter; 7] = [
 ];
 
 table_flags! {
-    WorkloadFlags: [Parameter::Workload, Parameter::Publish].into_iter(),
-    UnitFlags: UNIT.into_iter(),
-    ReleaseFlags: Parameter::used_by(Use::Release),
-    SketchFlags: Parameter::used_by(Use::Sketch),
-    PlannedFlags: Parameter::used_by(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
-    BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter(),
+    WorkloadFlags: [Parameter::Workload, Parameter::Publish].into_iter();
+    UnitFlags: UNIT.into_iter();
+    ReleaseFlags: Parameter::used_by(Use::Release);
+    SketchFlags: Parameter::used_by(Use::Sketch);
+    PlannedFlags: Parameter::used_by(Use::Release).filter(|parameter| *parameter != Parameter::Out),
+        hidden UNUSED_WHEN_PLANNED;
+    BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter();
 }
 
 impl BudgetFlags {

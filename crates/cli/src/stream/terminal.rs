@@ -10,37 +10,34 @@ use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
 
 /// Prints the plan, its error and further remarks; reads and writes no files.
 pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]) -> Result<()> {
-    let plan = &stream.plan;
     let mut out = std::io::stdout().lock();
     use std::io::Write;
-    let guarantee = guarantee_in_words(stream);
-    if let Some(facts) = MeasureFacts::new(stream) {
-        write!(out, "{}", stream.plan_text()?)?;
-        writeln!(out, "\n# guarantee: {guarantee}")?;
-        for words in facts.in_words() {
-            writeln!(out, "# {words}")?;
-        }
-        for remark in notes(stream).iter().chain(&clock_note(stream)).chain(remarks) {
-            writeln!(out, "# {remark}")?;
-        }
-        return Ok(());
+    match stream.measures {
+        Some(_) => write!(out, "{}", stream.plan_text()?)?,
+        None => write!(out, "{}", toml::to_string_pretty(&stream.plan)?)?,
     }
-    write!(out, "{}", toml::to_string_pretty(plan)?)?;
-    writeln!(
-        out,
-        "\n# guarantee: {guarantee}\n# standard error: at most {}, {} in root mean square",
-        at_most(error.max_std_error),
-        short(error.mean_std_error)
-    )?;
-    writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
-    let selection = SelectionFacts::new(stream).map_or(Vec::new(), |facts| facts.in_words());
-    for remark in selection.iter().map(|fact| format!("groups: {fact}")) {
-        writeln!(out, "# {remark}")?;
-    }
-    for remark in notes(stream).iter().chain(&clock_note(stream)).chain(remarks) {
-        writeln!(out, "# {remark}")?;
+    writeln!(out)?;
+    for fact in plan_facts(stream, error, remarks) {
+        writeln!(out, "# {fact}")?;
     }
     Ok(())
+}
+
+/// The error of a plan, and remarks on it, in sentences.
+pub(crate) fn plan_facts(stream: &Stream, error: &ErrorFacts, remarks: &[String]) -> Vec<String> {
+    let mut facts = vec![format!("guarantee: {}", guarantee_in_words(stream))];
+    if let Some(measures) = MeasureFacts::new(stream) {
+        facts.extend(measures.in_words());
+    } else {
+        let (most, mean) = (at_most(error.max_std_error), short(error.mean_std_error));
+        facts.push(format!("standard error: at most {most}, {mean} in root mean square"));
+        let (width, confidence) = (&error.last_step_half_width, error.confidence * 100.0);
+        facts.push(format!("interval at the last step: ± {width} at {confidence} %"));
+        let selection = SelectionFacts::new(stream).map_or(Vec::new(), |facts| facts.in_words());
+        facts.extend(selection.iter().map(|fact| format!("groups: {fact}")));
+    }
+    facts.extend(notes(stream).into_iter().chain(clock_note(stream)).chain(remarks.iter().cloned()));
+    facts
 }
 
 /// Noise this wide hides any count of people or events.

@@ -7,6 +7,7 @@ use evertally::sketch::{CountSketch, SketchPlan};
 use evertally_declare::error::Result;
 use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::policy::Refusable;
+use evertally_declare::settings::Settings;
 use evertally_declare::stream::Stream;
 use evertally_declare::tuples::push_encoded;
 use evertally_ledger::ledger::StreamDigest;
@@ -56,7 +57,7 @@ impl LabelAssigner for ItemLabels {
 pub(super) fn push_labels(
     code: &mut Vec<u8>,
     text: &mut String,
-    stream: &Stream,
+    stream: &Settings,
     event: &Event<'_>,
     what: &str,
 ) -> Result<bool> {

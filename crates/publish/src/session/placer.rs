@@ -10,6 +10,7 @@ use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::parameter::Parameter;
 use evertally_declare::policy::OutOfBounds;
 use evertally_declare::problem::sentence;
+use evertally_declare::settings::Settings;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
 use std::collections::VecDeque;
@@ -222,7 +223,7 @@ pub fn no_value(event: &Event<'_>) -> InputError {
 /// The value that an event adds, in multiples of its group's grid; `None` for an event that the stream skips.
 ///
 /// If values are clamped, one too large for 64 bits is treated like any value beyond the bounds.
-fn value(stream: &Stream, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> {
+pub(super) fn value(stream: &Settings, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> {
     if stream.columns.value.is_none() {
         return Ok(Some(1));
     }

@@ -11,8 +11,8 @@ use evertally_declare::event::{ColumnRole, Event};
 use evertally_declare::parameter::Parameter::{self, TimeFormat};
 use evertally_declare::policy::{DateOnly, Outside, Refusable};
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
+use evertally_declare::settings::Settings;
 use evertally_declare::steps::{EpochUnit, Instant, Precision, ReadTime, StepCalendar, TimeParser, no_time};
-use evertally_declare::stream::Stream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -93,7 +93,7 @@ impl TimesSeen {
     ///
     /// # Errors
     /// If so, unless any event may be skipped.
-    pub(super) fn check(&self, stream: &Stream) -> Result<()> {
+    pub(super) fn check(&self, stream: &Settings) -> Result<()> {
         if self.any_inside.load(Ordering::Relaxed) || stream.outside == Outside::SkipAny {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl TimesSeen {
 }
 
 impl StepFinder {
-    pub(super) fn new(stream: &Stream) -> Self {
+    pub(super) fn new(stream: &Settings) -> Self {
         Self { times: stream.file_times(), seen: Arc::default() }
     }
 
@@ -139,27 +139,58 @@ impl StepFinder {
     /// # Errors
     /// If its time cannot be read, or if it has no step and the stream refuses such events. The error names the row.
     #[inline]
-    pub(super) fn find(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<(Instant, u64)>> {
-        let Some(time) = self.times.read_event(event)? else {
-            TimesSeen::note(&self.seen.any_missing);
-            return skip_or(stream.missing, || no_time(event).remedy(leave_out()));
-        };
-        let calendar = &stream.calendar;
-        let step = calendar.step_of(time.instant);
-        if time.precision != Precision::Time {
-            self.check_width(stream, event, &time, step)?;
+    pub(super) fn find(&mut self, stream: &Settings, event: &Event<'_>) -> Result<Option<(Instant, u64)>> {
+        let Some(time) = self.read(stream, event)? else { return Ok(None) };
+        let step = stream.calendar.step_of(time.instant);
+        self.check_width(stream, event, &time, step)?;
+        Ok(self.found(stream, event, &time, step)?.map(|step| (time.instant, step)))
+    }
+
+    /// The time of an event; `None` for an event without one that the stream skips.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is missing and the stream refuses such events.
+    #[inline]
+    pub(super) fn read(&mut self, stream: &Settings, event: &Event<'_>) -> Result<Option<ReadTime>> {
+        if let Some(time) = self.times.read_event(event)? {
+            return Ok(Some(time));
         }
-        match step {
-            Some(step) => {
-                TimesSeen::note(&self.seen.any_inside);
-                Ok(Some((time.instant, step)))
-            }
-            None => self.outside(stream, event, time.instant),
+        TimesSeen::note(&self.seen.any_missing);
+        skip_or(stream.missing, || no_time(event).remedy(leave_out()))
+    }
+
+    /// The step of an event, where the calendar has one; `None` for an event that the stream skips.
+    ///
+    /// # Errors
+    /// If it has no step and the stream refuses such events.
+    #[inline]
+    pub(super) fn found(
+        &self,
+        stream: &Settings,
+        event: &Event<'_>,
+        time: &ReadTime,
+        step: Option<u64>,
+    ) -> Result<Option<u64>> {
+        if step.is_none() {
+            return self.outside(stream, event, time.instant);
         }
+        TimesSeen::note(&self.seen.any_inside);
+        Ok(step)
     }
 
     /// Refuses a day, month or year that is not within one step.
-    fn check_width(&mut self, stream: &Stream, event: &Event<'_>, time: &ReadTime, step: Option<u64>) -> Result<()> {
+    #[inline]
+    pub(super) fn check_width(
+        &mut self,
+        stream: &Settings,
+        event: &Event<'_>,
+        time: &ReadTime,
+        step: Option<u64>,
+    ) -> Result<()> {
+        if time.precision == Precision::Time { Ok(()) } else { self.check_date(stream, event, time, step) }
+    }
+
+    fn check_date(&mut self, stream: &Settings, event: &Event<'_>, time: &ReadTime, step: Option<u64>) -> Result<()> {
         let calendar = &stream.calendar;
         if (time.is_local_day() && calendar.is_date_only()) || stream.date_only == DateOnly::Midnight {
             return Ok(());
@@ -198,7 +229,7 @@ impl StepFinder {
 
     /// What happens to an event outside the horizon.
     #[cold]
-    fn outside(&self, stream: &Stream, event: &Event<'_>, instant: Instant) -> Result<Option<(Instant, u64)>> {
+    fn outside(&self, stream: &Settings, event: &Event<'_>, instant: Instant) -> Result<Option<u64>> {
         if stream.outside == Outside::SkipAny {
             return Ok(None);
         }
@@ -214,7 +245,7 @@ impl StepFinder {
     }
 
     /// Another unit in which the number of an event is a time inside the horizon.
-    fn other_unit(&self, stream: &Stream, event: &Event<'_>) -> Option<(EpochUnit, Instant)> {
+    fn other_unit(&self, stream: &Settings, event: &Event<'_>) -> Option<(EpochUnit, Instant)> {
         let declared = self.times.epoch_unit()?;
         let others = EpochUnit::ALL.into_iter().filter(|unit| *unit != declared);
         let read = |unit| Some((unit, self.times.in_unit(event.time(), unit)?));
@@ -223,7 +254,7 @@ impl StepFinder {
 
     fn refusal(
         &self,
-        stream: &Stream,
+        stream: &Settings,
         event: &Event<'_>,
         instant: Instant,
         other_unit: Option<(EpochUnit, Instant)>,

@@ -12,6 +12,7 @@ use evertally_declare::error::{PipelineError, Result, usage};
 use evertally_declare::event::Event;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::policy::Refusable;
+use evertally_declare::settings::{Labels, Settings};
 use evertally_declare::stream::Stream;
 use evertally_declare::tuples::decode;
 use evertally_ledger::ledger::StreamDigest;
@@ -347,6 +348,16 @@ impl GroupAssigner {
         table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
     }
 
+    /// Assigns the groups of checked settings to events, without a key: the numbers of discovered groups are all 0.
+    pub(super) fn from_settings(settings: &Settings) -> Self {
+        match &settings.labels {
+            Labels::Discovered { .. } => {
+                Self::Discovered { name: Vec::new(), text: String::new(), numbers: GroupNumbers(None) }
+            }
+            _ => Self::from_declared(settings.groups()),
+        }
+    }
+
     /// Assigns discovered groups to events.
     pub fn discovered(stream: &Stream, key: &SecretKey) -> Self {
         Self::Discovered { name: Vec::new(), text: String::new(), numbers: GroupNumbers::new(stream, key) }
@@ -357,15 +368,27 @@ impl LabelAssigner for GroupAssigner {
     type Label = GroupRef;
 
     fn grid_of(&self, stream: &Stream, label: &GroupRef) -> Grid {
-        let grid = stream.plan.request().grid();
+        self.grid_in(stream.plan.request().grid(), label)
+    }
+
+    #[inline]
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupRef>> {
+        self.group_of(stream, event)
+    }
+}
+
+impl GroupAssigner {
+    /// The grid of a group's values, where values are on this grid at scale 1.
+    pub(super) fn grid_in(&self, grid: Grid, label: &GroupRef) -> Grid {
         match (self, label) {
             (Self::Declared(table), GroupRef::Place(place)) => table.grid_of(*place, grid),
             _ => grid,
         }
     }
 
+    /// The group of an event; `None` for an event that the stream skips.
     #[inline]
-    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupRef>> {
+    pub(super) fn group_of(&mut self, stream: &Settings, event: &Event<'_>) -> Result<Option<GroupRef>> {
         match self {
             Self::None => Ok(Some(GroupRef::Place(0))),
             Self::Declared(table) => match table.place_of(event)? {

@@ -71,10 +71,7 @@ pub(super) fn open<'o>(
     options: &ReadOptions,
     wanted: &[String],
 ) -> PublishResult<TableRows<'o>> {
-    let damaged = |problem: &dyn std::fmt::Display| {
-        let problem = format!("this cannot be read as Arrow record batches ({problem})");
-        InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
-    };
+    let damaged = |problem: &dyn std::fmt::Display| damaged(name, problem);
     let mut bytes = BufReader::new(file);
     let start = start_of_stream(&mut bytes).map_err(|e| damaged(&e))?;
     let fields = {
@@ -92,6 +89,21 @@ pub(super) fn open<'o>(
     let frames = Frames::new(bytes, options.memory).with_end();
     let stream = ArrowStream::from_frames(frames, Some(places)).map_err(|e| damaged(&e))?;
     Ok(TableRows::new(name, Box::new(stream), columns))
+}
+
+/// The columns of a file in either format, in their order.
+pub(super) fn columns(name: &str, file: File, memory: u64) -> PublishResult<Vec<(String, Option<String>)>> {
+    let damaged = |problem: &dyn std::fmt::Display| damaged(name, problem);
+    let mut bytes = BufReader::new(file);
+    start_of_stream(&mut bytes).map_err(|e| damaged(&e))?;
+    let stream = ArrowStream::new(bytes, memory).map_err(|e| damaged(&e))?;
+    let readable = |name: String| (name, None);
+    Ok(columns::names_of(stream.schema().fields()).into_iter().map(readable).collect())
+}
+
+fn damaged(name: &str, problem: &dyn std::fmt::Display) -> InputError {
+    let problem = format!("this cannot be read as Arrow record batches ({problem})");
+    InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
 }
 
 /// The offset of the stream, to which the file is set.

@@ -33,14 +33,14 @@ impl BadRow {
     }
 }
 
-/// The rows of a piece that were set aside, in their order.
+/// The rows of a piece that were set aside, in their order: why, and as the file has them.
 #[derive(Debug, Default)]
-pub(super) struct SetAside(RefCell<Vec<BadRow>>);
+pub(super) struct SetAside(RefCell<Vec<(InputError, String)>>);
 
 impl SetAside {
     /// Sets a row aside.
-    pub(super) fn push(&self, error: &InputError, row: String) {
-        self.0.borrow_mut().push(BadRow::new(error, row));
+    pub(super) fn push(&self, error: InputError, row: String) {
+        self.0.borrow_mut().push((error, row));
     }
 
     /// Sets an event aside if it was refused because it cannot be read.
@@ -48,15 +48,20 @@ impl SetAside {
     /// # Errors
     /// The same error, if it was refused for another reason.
     pub(super) fn push_event(&self, event: &Event<'_>, error: PipelineError) -> Result<()> {
-        match error.input().filter(|input| input.is_bad_row()) {
-            Some(input) => self.push(input, event.whole().text),
-            None => return Err(error),
+        if !error.is_bad_row() {
+            return Err(error);
         }
+        self.push(error.into_input()?, event.whole().text);
         Ok(())
     }
 
     /// Takes all of them.
     pub(super) fn take(&self) -> Vec<BadRow> {
-        self.0.take()
+        self.0.take().into_iter().map(|(error, row)| BadRow::new(&error, row)).collect()
+    }
+
+    /// Their errors.
+    pub(super) fn into_errors(self) -> impl Iterator<Item = InputError> {
+        self.0.into_inner().into_iter().map(|(error, _)| error)
     }
 }

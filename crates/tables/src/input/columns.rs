@@ -88,7 +88,7 @@ fn find(fields: &Fields, wanted: &str, above: &mut Vec<usize>, found: &mut Vec<V
 }
 
 /// The names of all columns, with those inside of structs instead of the structs.
-fn names_of(fields: &Fields) -> Vec<String> {
+pub(super) fn names_of(fields: &Fields) -> Vec<String> {
     fn collect(fields: &Fields, prefix: &str, names: &mut Vec<String>) {
         for field in fields.iter().take(MAX_NAMES.saturating_sub(names.len())) {
             let name = format!("{prefix}{}", field.name());

@@ -115,6 +115,11 @@ impl CsvFile {
         &self.name
     }
 
+    /// The names of all columns.
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     /// Passes on the rows of a block.
     pub(super) fn visit<E: From<PipelineError>>(
         &self,

@@ -25,6 +25,7 @@ use evertally_declare::words::quoted;
 use paths::{Paths, WantedKey};
 
 pub(super) use elements::{JsonBlocks, Layout, begins_array};
+pub(super) use names::names_of;
 
 /// The properties of a file before it is read.
 pub(super) struct JsonFile {
@@ -167,6 +168,18 @@ impl JsonFile {
             }
         }
     }
+}
+
+/// The complete objects of a text, in either layout.
+pub(super) fn objects(text: &[u8]) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = memchr::memchr(b'{', rest)?;
+        let end = start + Nesting::default().end(&rest[start..])?;
+        let object = std::str::from_utf8(&rest[start..end]).unwrap_or_default();
+        rest = &rest[end..];
+        Some(object)
+    })
 }
 
 /// Whether a text ends inside of an object that has no fault up to there.

@@ -76,7 +76,8 @@ impl LogFile {
     }
 }
 
-fn columns_of(format: Format) -> &'static [&'static str] {
+/// The columns of a format.
+pub(super) fn columns_of(format: Format) -> &'static [&'static str] {
     if format == Format::CombinedLog { &COLUMNS } else { &COLUMNS[..COMMON] }
 }
 

@@ -315,6 +315,25 @@ fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
     Ok(())
 }
 
+/// The columns of a file in their order, each with the reason why it cannot be read as cells, if there is one.
+pub(super) fn columns(file: &str, source: std::fs::File, memory: u64) -> Result<Vec<(String, Option<String>)>> {
+    let opened = guarded(file, || read_footer(source, memory))?;
+    let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;
+    let problem = |name: &String| {
+        let located = columns::locate(file, std::slice::from_ref(name), &schema);
+        let viewed = located.and_then(|column| views(file, &source.metadata, &schema, &column));
+        let extension = viewed.as_ref().ok().and_then(|views| unsupported_extension(&views.fields, name));
+        viewed.err().map(|error| error.problem().to_string()).or(extension)
+    };
+    Ok(columns::names_of(&schema).into_iter().map(|name| (name.clone(), problem(&name))).collect())
+}
+
+/// Why a top-level column of an extension type cannot be read.
+fn unsupported_extension(fields: &Fields, name: &str) -> Option<String> {
+    let extension = fields.find(name)?.1.metadata().get(EXTENSION).filter(|extension| *extension != UUID)?;
+    Some(format!("it has the unsupported extension type {extension}"))
+}
+
 /// How to read the wanted columns.
 struct ColumnViews {
     /// All columns; the wanted ones have types that avoid copies.

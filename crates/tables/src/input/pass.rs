@@ -28,7 +28,7 @@ impl<E: From<PipelineError>> Pass<'_, E> {
     #[cold]
     pub(super) fn refuse(&self, error: InputError, row: impl FnOnce() -> String) -> Result<(), E> {
         match self.aside {
-            Some(aside) => aside.push(&error, row()),
+            Some(aside) => aside.push(error, row()),
             None => return Err(PipelineError::from(error).into()),
         }
         Ok(())

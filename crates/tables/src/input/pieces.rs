@@ -142,7 +142,7 @@ impl<'o> Open<'o> {
         wanted: &[String],
         cancelled: &AtomicBool,
     ) -> Result<Self> {
-        let Opened { format, bytes } = opened;
+        let Opened { format, bytes, .. } = opened;
         options.csv.refuse_for(name, format)?;
         let rows = match format {
             Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
@@ -192,6 +192,11 @@ impl<'o> Open<'o> {
             }
         };
         Ok(Open { file: Arc::new(InputFile::Csv(file)), rows: PieceRows::Text(Text { blocks, first }) })
+    }
+
+    /// The columns of a CSV file; empty for other inputs.
+    pub(super) fn csv_columns(&self) -> &[String] {
+        if let InputFile::Csv(file) = &*self.file { file.columns() } else { &[] }
     }
 
     fn next(&mut self, piece: &mut Piece, progress: &dyn Progress) -> Result<()> {

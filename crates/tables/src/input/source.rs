@@ -35,7 +35,15 @@ const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 /// An input in a known format, ready to be read.
 pub(super) struct Opened<'o> {
     pub(super) format: Format,
+    /// The name of the compression, if it was compressed.
+    pub(super) compression: Option<&'static str>,
     pub(super) bytes: Bytes<'o>,
+}
+
+impl<'o> Opened<'o> {
+    pub(super) fn new(format: Format, bytes: Bytes<'o>) -> Self {
+        Self { format, compression: None, bytes }
+    }
 }
 
 /// The decompressed bytes of an input, from the start.
@@ -77,7 +85,10 @@ pub(super) fn display_name(path: &Path) -> String {
 }
 
 /// Refuses a file that is named twice, even under different names: its events would count twice.
-pub(super) fn refuse_duplicates(sources: &[PathBuf]) -> Result<(), InputError> {
+///
+/// # Errors
+/// The name of the second file, and of the first.
+pub fn refuse_duplicates(sources: &[PathBuf]) -> Result<(), InputError> {
     let mut seen: HashMap<Identity, &Path> = HashMap::new();
     for path in sources {
         let Some(first) = seen.insert(Identity::new(path), path) else { continue };
@@ -122,7 +133,7 @@ impl Identity {
 }
 
 /// The total size of all files, if all are regular files.
-pub(super) fn total_bytes(sources: &[PathBuf]) -> Option<u64> {
+pub fn total_bytes(sources: &[PathBuf]) -> Option<u64> {
     sources.iter().try_fold(0u64, |sum, path| {
         let meta = if is_stdin(path) { None } else { std::fs::metadata(path).ok() }?;
         meta.is_file().then(|| sum + meta.len())
@@ -147,7 +158,7 @@ pub(super) fn open<'o>(
             if let Some(format) = binary_format(&head) {
                 expect_format(name, options.format, format)?;
                 let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
-                return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report }) });
+                return Ok(Opened::new(format, Bytes::File(SeekableFile { file, bytes_to_report })));
             }
             is_unzipped = zip::is_zip(&head);
             match is_unzipped {
@@ -157,17 +168,22 @@ pub(super) fn open<'o>(
         }
         Raw::Pipe(chunks) => Box::new(Counted { inner: PipeReader::new(chunks, cancelled), progress }),
     };
-    let (mut head, mut reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
+    let (mut head, mut reader, mut compression) = decompressed(reader).map_err(|e| read_error(name, e))?;
     if zip::is_zip(&head) && !is_unzipped {
         let file = spool(reader, name, cancelled)?;
         reader = zip::open_only_member(name, file, |packed| packed)?;
-        (head, reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
+        (head, reader, compression) = decompressed(reader).map_err(|e| read_error(name, e))?;
+        is_unzipped = true;
     }
-    if let Some(format) = binary_format(&head) {
-        expect_format(name, options.format, format)?;
-        return Ok(Opened { format, bytes: Bytes::Reader(reader) });
-    }
-    text::open(name, &head, reader, options)
+    let compression = if is_unzipped { Some("zip") } else { compression };
+    let opened = match binary_format(&head) {
+        Some(format) => {
+            expect_format(name, options.format, format)?;
+            Opened::new(format, Bytes::Reader(reader))
+        }
+        None => text::open(name, &head, reader, options)?,
+    };
+    Ok(Opened { compression, ..opened })
 }
 
 /// An input that is not a file, in a known format, and not compressed.
@@ -180,7 +196,7 @@ pub(super) fn of_reader<'o>(
     let head = read_head(&mut reader).map_err(|e| read_error(name, e))?;
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
     if begins_as(format, &head) {
-        return Ok(Opened { format, bytes: Bytes::Reader(reader) });
+        return Ok(Opened::new(format, Bytes::Reader(reader)));
     }
     text::open(name, &head, reader, &ReadOptions { format: Some(format), ..options.clone() })
 }
@@ -189,7 +205,7 @@ pub(super) fn of_reader<'o>(
 pub(super) fn of_file<'o>(name: &str, mut file: File, format: Format, options: &ReadOptions) -> Result<Opened<'o>> {
     let head = head_of(&mut file).map_err(|e| read_error(name, e))?;
     if begins_as(format, &head) {
-        return Ok(Opened { format, bytes: Bytes::File(SeekableFile { file, bytes_to_report: 0 }) });
+        return Ok(Opened::new(format, Bytes::File(SeekableFile { file, bytes_to_report: 0 })));
     }
     text::open(name, &head, Box::new(file), &ReadOptions { format: Some(format), ..options.clone() })
 }
@@ -279,19 +295,22 @@ pub(super) fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The first bytes, and a reader from the start, both after decompression.
-fn decompressed<'o>(mut reader: Box<dyn Read + Send + 'o>) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'o>)> {
+/// The first bytes, and a reader from the start, both after decompression; and the name of the compression.
+#[expect(clippy::type_complexity, reason = "a triple that is taken apart at once")]
+fn decompressed<'o>(
+    mut reader: Box<dyn Read + Send + 'o>,
+) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'o>, Option<&'static str>)> {
     let head = read_head(&mut reader)?;
     let whole = Cursor::new(head.clone()).chain(reader);
-    let mut plain: Box<dyn Read + Send + 'o> = if head.starts_with(GZIP) {
-        Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(PIPE_CHUNK, whole)))
+    let (mut plain, name): (Box<dyn Read + Send + 'o>, _) = if head.starts_with(GZIP) {
+        (Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(PIPE_CHUNK, whole))), "gzip")
     } else if is_zstd(&head) {
-        Box::new(zstd::Decoder::new(whole)?)
+        (Box::new(zstd::Decoder::new(whole)?), "zstd")
     } else {
-        return Ok((head, Box::new(whole)));
+        return Ok((head, Box::new(whole), None));
     };
     let head = read_head(&mut plain)?;
-    Ok((head.clone(), Box::new(Cursor::new(head).chain(plain))))
+    Ok((head.clone(), Box::new(Cursor::new(head).chain(plain)), Some(name)))
 }
 
 /// Whether the first bytes are those of a zstd frame, which may be a skippable one.

@@ -42,7 +42,7 @@ pub(super) fn open<'o>(
     };
     let format = format_of_text(name, &text, options)?;
     match format.has_lines() {
-        true => Ok(Opened { format, bytes: Bytes::Reader(reader) }),
+        true => Ok(Opened::new(format, Bytes::Reader(reader))),
         false => Err(InputError::in_file(name, "the file is empty").into()),
     }
 }

@@ -60,6 +60,14 @@ fn person(setup: &BoundsSetup) -> &str {
     setup.settings.columns.person.as_deref().expect("checked by the setup")
 }
 
+/// Prints the plan of the estimate, and its error.
+pub(super) fn print_plan(setup: &BoundsSetup) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let error = short(setup.plan.max_std_error());
+    write!(out, "{}", toml::to_string_pretty(&setup.plan)?)?;
+    Ok(writeln!(out, "\n# standard error of each cell of the histograms: {error}")?)
+}
+
 pub(super) fn print_table(setup: &BoundsSetup, estimate: &ContributionEstimate, choices: &Choices) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "estimated from {}", looked_at(setup, estimate))?;

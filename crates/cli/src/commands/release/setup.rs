@@ -6,7 +6,7 @@ use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_declare::closing;
-use evertally_declare::declaration::{Declaration, Labels, Present, Settings, Use};
+use evertally_declare::declaration::{Declaration, Labels, Present, Settings, Use, Written};
 use evertally_declare::groups::{GroupTable, LaterGroups};
 use evertally_declare::policy::Late;
 use evertally_declare::records::Records;
@@ -55,7 +55,11 @@ pub(super) struct ReleaseSetup {
 impl ValidatedDeclaration {
     /// The declaration from the program's flags and their configuration file.
     pub(super) fn from_flags(flags: ReleaseFlags) -> Result<Self> {
-        let written = with_config(flags, Use::Release)?;
+        Self::new(with_config(flags, Use::Release)?)
+    }
+
+    /// The declaration from flags that are joined with their configuration file.
+    pub(super) fn new(written: Written) -> Result<Self> {
         written.check_release()?;
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let declaration = with_groups_of_file(

@@ -13,7 +13,7 @@ const MAX_DEPTH: u32 = 8;
 
 /// The names under which the values of an object can be columns, with those inside of objects and of the first element
 /// of arrays.
-pub(super) fn names_of(object: &str) -> Vec<String> {
+pub(in crate::input) fn names_of(object: &str) -> Vec<String> {
     let mut names = Vec::new();
     // Text that is not an object has no names; another error has been reported for it.
     let _ = collect(object, "", 0, &mut names);

@@ -1,0 +1,384 @@
+//! Opens inputs: the head of the first decides about columns and formats, and all are read under them.
+
+use super::report::{FileReport, TimesReport};
+use super::roles::{self, SampledColumn};
+use super::rows::RowCounts;
+use super::sample::{MOST_ROWS, SampleRow};
+use super::suggest::Suggestion;
+use super::times::TimeGuess;
+use evertally_declare::declaration::{Parameter, Written};
+use evertally_declare::error::{PipelineError, Result};
+use evertally_declare::event::{ColumnLayout, Columns, Event};
+use evertally_declare::format::Format;
+use evertally_declare::steps::{TimeParser, Zone};
+use evertally_tables::input::{CsvOptions, HeadColumn, InputHead, ReadOptions};
+use evertally_tables::progress::Progress;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Delimiters to try if the declared one separates nothing, as in flags.
+const DELIMITERS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
+
+/// How inputs are read.
+pub(super) struct Reader<'r> {
+    pub(super) options: &'r ReadOptions,
+    /// Whether the delimiter was declared.
+    pub(super) is_delimited: bool,
+    pub(super) progress: &'r dyn Progress,
+    pub(super) cancelled: &'r AtomicBool,
+}
+
+/// An input whose head was looked at.
+pub(super) struct LookedAt<'r> {
+    head: InputHead<'r>,
+    /// The options with which its rows are found.
+    options: ReadOptions,
+    columns: Vec<HeadColumn>,
+}
+
+/// The first input that can be read.
+pub(super) struct FirstLook<'r> {
+    /// Its place among the inputs, and itself.
+    pub(super) head: Option<(usize, LookedAt<'r>)>,
+    pub(super) columns: Vec<SampledColumn>,
+    /// The delimiter that separates its cells, if it is not the declared one.
+    delimiter: Option<&'static str>,
+    rows: Vec<SampleRow>,
+}
+
+/// A declaration, completed from the first rows.
+pub(super) struct Found {
+    pub(super) written: Written,
+    pub(super) flags: Vec<Suggestion>,
+    pub(super) notes: Vec<String>,
+    pub(super) times: TimesReport,
+    /// Columns that may name persons.
+    pub(super) persons: Vec<String>,
+}
+
+impl LookedAt<'_> {
+    /// The columns that can be read.
+    fn names(&self) -> Vec<String> {
+        let readable = self.columns.iter().filter(|column| column.problem.is_none());
+        readable.map(|column| column.name.clone()).collect()
+    }
+}
+
+/// The layout of columns without roles.
+fn layout_of(names: &[String]) -> Option<ColumnLayout> {
+    let columns = Columns { time: names.first()?.clone(), ..Columns::default() };
+    Some(ColumnLayout::new(&columns).with_others(names.iter().cloned()))
+}
+
+impl<'r> Reader<'r> {
+    /// The first rows of the first input that can be read.
+    pub(super) fn first(&self, inputs: &[PathBuf]) -> Result<FirstLook<'r>> {
+        for (place, path) in inputs.iter().enumerate() {
+            match self.open(path) {
+                Ok((looked_at, delimiter)) => {
+                    let names = looked_at.names();
+                    let (rows, _) = self.sample(&looked_at.head, &looked_at.options, &names)?;
+                    return Ok(FirstLook { columns: Vec::new(), head: Some((place, looked_at)), delimiter, rows });
+                }
+                Err(error) if error.is_cancelled() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(FirstLook { head: None, columns: Vec::new(), delimiter: None, rows: Vec::new() })
+    }
+
+    /// Opens an input, and finds its delimiter.
+    fn open(&self, path: &Path) -> Result<(LookedAt<'r>, Option<&'static str>)> {
+        let head = InputHead::open(path, self.options, self.progress, self.cancelled)?;
+        let declared = head.columns(self.options);
+        let separates = |columns: &Result<Vec<HeadColumn>>| columns.as_ref().is_ok_and(|columns| columns.len() > 1);
+        if head.format == Format::Csv && !self.is_delimited && !separates(&declared) {
+            for (delimiter, word) in DELIMITERS {
+                let csv = CsvOptions { delimiter: Some(delimiter), ..self.options.csv.clone() };
+                let options = ReadOptions { csv, ..self.options.clone() };
+                if let Some(columns) = self.separated(&head, &options) {
+                    return Ok((LookedAt { head, options, columns }, Some(word)));
+                }
+            }
+        }
+        let columns = declared?;
+        Ok((LookedAt { head, options: self.options.clone(), columns }, None))
+    }
+
+    /// The columns, if the options separate the cells of most rows.
+    fn separated(&self, head: &InputHead<'_>, options: &ReadOptions) -> Option<Vec<HeadColumn>> {
+        let columns = head.columns(options).ok().filter(|columns| columns.len() > 1)?;
+        let names: Vec<String> = columns.iter().filter(|c| c.problem.is_none()).map(|c| c.name.clone()).collect();
+        let (rows, refused) = self.sample(head, options, &names).ok()?;
+        (rows.len() as u64 >= 9 * refused).then_some(columns)
+    }
+
+    /// The first rows of a head, and the number of broken rows among them. Damage ends the sample.
+    fn sample(&self, head: &InputHead<'_>, options: &ReadOptions, names: &[String]) -> Result<(Vec<SampleRow>, u64)> {
+        let Some(layout) = layout_of(names) else { return Ok((Vec::new(), 0)) };
+        let (mut rows, mut refused) = (Vec::new(), 0);
+        let mut events = head.rows(&layout, options, self.cancelled)?;
+        while rows.len() < MOST_ROWS {
+            let mut visit = |event: &Event<'_>| -> Result<()> {
+                if rows.len() < MOST_ROWS {
+                    rows.push(SampleRow::new(event, names.len()));
+                }
+                Ok(())
+            };
+            match events.next_batch_with_refused(&mut visit, &mut |_| refused += 1) {
+                Ok(true) => {}
+                Err(error) if error.is_cancelled() => return Err(error),
+                Ok(false) | Err(_) => break,
+            }
+        }
+        Ok((rows, refused))
+    }
+
+    /// Removes formats of times that a cell of an input contradicts, until one is left: what the first rows leave open,
+    /// a later one may decide. An input that can be read only once is left alone.
+    pub(super) fn settle(&self, input: &Path, column: &str, formats: &mut Vec<String>, zone: &Zone) -> Result<()> {
+        if !input.is_file() {
+            return Ok(());
+        }
+        let parser = |format: &String| Some(TimeParser::new(format.parse().ok()?, zone.clone()));
+        let mut open: Vec<(String, TimeParser)> =
+            formats.iter().filter_map(|format| Some((format.clone(), parser(format)?))).collect();
+        let quiet = Reader { progress: &(), options: self.options, ..*self };
+        let (LookedAt { head, options, .. }, _) = quiet.open(input)?;
+        let Some(layout) = layout_of(&[column.to_owned()]) else { return Ok(()) };
+        let mut events = head.into_rows(&layout, &options, &(), self.cancelled)?;
+        let mut visit = |event: &Event<'_>| -> Result<()> {
+            let reads: Vec<bool> = open.iter_mut().map(|(_, parser)| parser.read(event.time()).is_ok()).collect();
+            // A cell that no format reads decides nothing.
+            if reads.contains(&true) && reads.contains(&false) {
+                let mut reads = reads.into_iter();
+                open.retain(|_| reads.next() == Some(true));
+            }
+            Ok(())
+        };
+        while events.next_batch_with_refused::<PipelineError>(&mut visit, &mut |_| {})? {}
+        *formats = open.into_iter().map(|(format, _)| format).collect();
+        Ok(())
+    }
+
+    /// Reads all inputs; the head of one of them has been looked at.
+    pub(super) fn read(
+        &self,
+        inputs: &[PathBuf],
+        mut first: Option<(usize, LookedAt<'r>)>,
+        counts: &mut RowCounts,
+    ) -> Result<Vec<FileReport>> {
+        let mut reports = Vec::new();
+        for (place, path) in inputs.iter().enumerate() {
+            let opened = match first.take_if(|(of, _)| *of == place) {
+                Some((_, looked_at)) => Ok(looked_at),
+                None => self.open(path).map(|(looked_at, _)| looked_at),
+            };
+            let report = match opened {
+                Ok(looked_at) => self.read_one(looked_at, counts),
+                Err(error) => Err(error),
+            };
+            reports.push(match report {
+                Err(error) if error.is_cancelled() => return Err(error),
+                Err(error) => FileReport::unreadable(path, &error),
+                Ok(report) => report,
+            });
+        }
+        Ok(reports)
+    }
+
+    fn read_one(&self, looked_at: LookedAt<'r>, counts: &mut RowCounts) -> Result<FileReport> {
+        let names = looked_at.names();
+        let layout = match &counts.check {
+            Some(check) => Some(ColumnLayout::new(&check.settings().columns).with_others(names.iter().cloned())),
+            None => layout_of(&names),
+        };
+        let LookedAt { head, options, columns } = looked_at;
+        let mut report = FileReport::new(&head, &options, &columns);
+        // Columns that other files have.
+        let known = counts.profiles.iter().map(|(name, _)| name.clone());
+        report.missing_columns = known.filter(|name| !names.contains(name)).collect();
+        let Some(layout) = layout else { return Ok(report) };
+        let before = counts.rows;
+        let read = (|| -> Result<()> {
+            let mut events = head.into_rows(&layout, &options, self.progress, self.cancelled)?;
+            let profiles = counts.profiles_of(&layout);
+            loop {
+                let mut broken = Vec::new();
+                let counted = &mut *counts;
+                let mut visit = |event: &Event<'_>| -> Result<()> {
+                    counted.add(event, &profiles);
+                    Ok(())
+                };
+                let more = events.next_batch_with_refused::<PipelineError>(&mut visit, &mut |error| broken.push(error));
+                broken.into_iter().for_each(|error| counts.add_unreadable(error));
+                if !more? {
+                    return Ok(());
+                }
+            }
+        })();
+        report.rows = counts.rows - before;
+        match read {
+            Err(error) if error.is_cancelled() => Err(error),
+            Err(error) => Ok(FileReport { problem: Some(error.to_string()), ..report }),
+            Ok(()) => Ok(report),
+        }
+    }
+}
+
+impl FileReport {
+    fn new(head: &InputHead<'_>, options: &ReadOptions, columns: &[HeadColumn]) -> Self {
+        let problems = columns.iter().filter_map(|column| Some((column.name.clone(), column.problem.clone()?)));
+        let delimiter = char::from(options.csv.delimiter.unwrap_or(b','));
+        Self {
+            name: head.name.clone(),
+            format: Some(head.format.to_string()),
+            compression: head.compression,
+            bytes: head.bytes,
+            delimiter: (head.format == Format::Csv)
+                .then(|| if delimiter == '\t' { "tab".to_owned() } else { delimiter.to_string() }),
+            rows: 0,
+            missing_columns: Vec::new(),
+            unreadable_columns: problems.collect(),
+            problem: None,
+        }
+    }
+
+    fn unreadable(path: &Path, error: &PipelineError) -> Self {
+        Self {
+            name: path.display().to_string(),
+            format: None,
+            compression: None,
+            bytes: None,
+            delimiter: None,
+            rows: 0,
+            missing_columns: Vec::new(),
+            unreadable_columns: Vec::new(),
+            problem: Some(error.to_string()),
+        }
+    }
+}
+
+impl FirstLook<'_> {
+    /// Completes a declaration from the first rows.
+    ///
+    /// # Errors
+    /// If later rows are needed, and cannot be read.
+    pub(super) fn found(&mut self, written: Written, reader: &Reader<'_>, inputs: &[PathBuf]) -> Result<Found> {
+        let zone = written.declaration.time_zone.clone().unwrap_or_default();
+        if let Some((place, looked_at)) = &self.head {
+            self.columns = SampledColumn::of_rows(&looked_at.names(), &self.rows, &zone);
+            for column in &mut self.columns {
+                if let Some(TimeGuess::Ambiguous { formats }) = &mut column.time {
+                    reader.settle(&inputs[*place], &column.name, formats, &zone)?;
+                    column.time = column.time.take().map(TimeGuess::settled);
+                }
+            }
+        }
+        let (flags, notes, persons) = Default::default();
+        let mut found = Found { written, flags, notes, times: TimesReport::default(), persons };
+        if let Some(delimiter) = self.delimiter {
+            found.add(Parameter::Delimiter, delimiter, "separates the cells of the first rows");
+        }
+        found.find_times(&self.columns);
+        found.find_person(&self.columns);
+        Ok(found)
+    }
+
+    /// Whether it is known which columns are the time, and in which format.
+    pub(super) fn is_time_known(&self, found: &Found) -> bool {
+        !found.times.columns.is_empty() && found.times.ambiguous.is_empty()
+    }
+}
+
+impl Found {
+    fn add(&mut self, parameter: Parameter, value: &str, why: &str) {
+        let set = self.written.set(parameter, &[OsStr::new(value)]);
+        debug_assert!(set.is_ok(), "{parameter:?} {value}: {set:?}");
+        self.flags.push(Suggestion { parameter, value: value.to_owned(), why: why.to_owned() });
+    }
+
+    fn find_times(&mut self, columns: &[SampledColumn]) {
+        let declared = &self.written.declaration;
+        let named = declared.date.clone().or_else(|| declared.time.clone());
+        self.times.is_declared = named.is_some();
+        let candidates = roles::times(columns);
+        let column = match &named {
+            Some(name) => columns.iter().find(|column| column.name == *name),
+            // The default, whatever it holds: a release would read it.
+            None => columns.iter().find(|column| column.name == "time").or_else(|| candidates.first().copied()),
+        };
+        let Some(column) = column else {
+            self.times.columns = named.into_iter().chain(declared.time_of_day.clone()).collect();
+            if self.times.columns.is_empty() {
+                self.notes.push("no column looks like the time of an event: name it with --time".to_owned());
+            }
+            return;
+        };
+        self.times.columns = vec![column.name.clone()];
+        match (roles::time_of_day(column, columns), declared.time_of_day.clone()) {
+            (_, Some(clock)) => self.times.columns.push(clock),
+            (Some(clock), None) if named.is_none() => {
+                self.times.columns.push(clock.name.clone());
+                self.add(Parameter::Date, &column.name, "a column of dates");
+                self.add(Parameter::TimeOfDay, &clock.name, "a column of times of day");
+            }
+            _ if named.is_none() && column.name != "time" => {
+                self.add(Parameter::Time, &column.name, "a column of times; check that it is the time of the event");
+            }
+            _ => {}
+        }
+        let others: Vec<&str> = candidates.iter().map(|column| &*column.name).collect();
+        let others: Vec<&str> =
+            others.into_iter().filter(|name| !self.times.columns.iter().any(|c| c == name)).collect();
+        if named.is_none() && !others.is_empty() {
+            self.notes.push(format!("other columns of times: {}", others.join(", ")));
+        }
+        self.find_format(column);
+    }
+
+    fn find_format(&mut self, column: &SampledColumn) {
+        if let Some(format) = &self.written.declaration.time_format {
+            self.times.format = Some(format.to_string());
+            return;
+        }
+        match &column.time {
+            Some(TimeGuess::Format { format, .. }) => {
+                self.times.format = Some(format.clone());
+                if format != "auto" {
+                    self.add(Parameter::TimeFormat, format, "reads the first times, and no other format does");
+                }
+            }
+            Some(TimeGuess::Ambiguous { formats }) => {
+                self.times.ambiguous = formats.clone();
+                let formats: Vec<String> = formats.iter().map(|format| format!("'{format}'")).collect();
+                let which = formats.join(" or ");
+                self.notes
+                    .push(format!("the first times do not show how they are read: declare --time-format {which}"));
+            }
+            None => self.times.format = Some("auto".to_owned()),
+        }
+    }
+
+    fn find_person(&mut self, columns: &[SampledColumn]) {
+        let declared = &self.written.declaration;
+        let groups = declared.group_by.iter().flatten().map(String::as_str);
+        let taken: Vec<&str> =
+            self.times.columns.iter().map(String::as_str).chain(declared.value.as_deref()).chain(groups).collect();
+        let found: Vec<String> = roles::persons(columns, &taken).iter().map(|column| column.name.clone()).collect();
+        self.persons = found;
+        if self.written.has(Parameter::Person) {
+            return;
+        }
+        match self.persons.first().cloned() {
+            Some(name) => {
+                self.add(Parameter::Person, &name, "by its name, a column of persons: protects all events of each");
+            }
+            None => {
+                let note = "no column looks like a person: without --person only single events are protected";
+                self.notes.push(note.to_owned());
+            }
+        }
+    }
+}

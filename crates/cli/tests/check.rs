@@ -1,0 +1,219 @@
+//! `evertally check`: its findings in files, that it changes nothing, and that its suggestions work.
+
+mod common;
+
+use common::{Bench, Run};
+use serde_json::Value;
+
+const WARNING: &str = "NOT PRIVATE: for you only, do not publish";
+
+/// A check that must succeed and leave the folder as it was.
+fn check(bench: &Bench, more: &[&str], stdin: &[u8]) -> Run {
+    let before = contents(bench);
+    let run = bench.run_as_is(&[&["check"], more].concat(), stdin);
+    assert_eq!(run.code, 0, "{more:?}: {}", run.stderr);
+    assert_eq!(contents(bench), before, "{more:?} changed files");
+    run
+}
+
+fn contents(bench: &Bench) -> Vec<(String, Vec<u8>)> {
+    bench.files().into_iter().map(|name| (name.clone(), std::fs::read(bench.path(&name)).unwrap())).collect()
+}
+
+fn found(bench: &Bench, more: &[&str]) -> Value {
+    let run = check(bench, &[more, &["--json"]].concat(), b"");
+    let found: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(found["not_private"], WARNING);
+    found
+}
+
+/// Splits a command at blanks outside quotes, and fills in the choices.
+fn arguments(command: &str) -> Vec<String> {
+    let (mut words, mut quoted) = (vec![String::new()], false);
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    let choice = |word: String| match word.as_str() {
+        "RHO" => "20".to_owned(),
+        "KEYFILE" => "my.key".to_owned(),
+        "NAMES" => "north,south".to_owned(),
+        "LOW,HIGH" => "0,10".to_owned(),
+        _ => word,
+    };
+    words.into_iter().skip(1).map(choice).chain(["--allow-weak-budget".to_owned()]).collect()
+}
+
+/// Runs the suggested release.
+fn release_as_suggested(bench: &Bench, found: &Value) -> Run {
+    let arguments = arguments(found["suggested"]["command"].as_str().unwrap());
+    bench.run_as_is(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), b"")
+}
+
+/// Files with what the check has to find out, and the flags that are given.
+fn inputs() -> Vec<(&'static str, String, &'static [&'static str])> {
+    let mut german = "Tag;Halle;Kunde;member\n".to_owned();
+    let mut epochs = String::new();
+    let mut two = "day,clock,visitor\n".to_owned();
+    for day in 1..=28 {
+        german.push_str(&format!("{day:02}.03.2023 09:00;Nord;K{};M{}\n", day % 9, day % 7));
+        epochs.push_str(&format!(
+            "{{\"when\": {}, \"user\": {{\"id\": 1}}, \"gate\": \"a\"}}\n",
+            1_677_628_800 + day * 86_400
+        ));
+        two.push_str(&format!("2023-03-{day:02},{}:05,v{}\n", 23 - day % 24, day % 5));
+    }
+    let newest_first: Vec<String> = (1..=28).rev().map(|day| format!("2023-03-{day:02},x\n")).collect();
+    vec![
+        ("semicolons", german, &[]),
+        ("epochs", epochs, &[]),
+        ("two columns", two, &["--every", "1h"]),
+        ("newest first", format!("time,who\n{}", newest_first.concat()), &[]),
+        ("dates in hours", "time,who\n2023-03-01,a\n2023-03-02,b\n".to_owned(), &["--every", "1h"]),
+        ("missing", "time,who\n2023-03-01,a\n2023-03-02,\n,b\n".to_owned(), &[]),
+        (
+            "outside",
+            "time\n2023-03-01\n2021-03-02\n".to_owned(),
+            &["--start", "2023-01-01", "--every", "1w", "--steps", "20"],
+        ),
+        ("weeks", "time\n2023-03-01\n2023-08-02\n".to_owned(), &["--every", "1w"]),
+        (
+            "groups",
+            "time,gate\n2023-03-01,north\n2023-03-02,west\n".to_owned(),
+            &["--group-by", "gate", "--groups", "north,south"],
+        ),
+        ("values", "time,price\n2023-03-01,1.5\n2023-03-02,2\n".to_owned(), &["--value", "price", "--grid", "0.5"]),
+        ("open groups", "time,gate\n2023-03-01,north\n2023-03-02,south\n".to_owned(), &["--group-by", "gate"]),
+    ]
+}
+
+/// The suggested release works, as a command and as a configuration file, for each kind of input.
+#[test]
+fn suggestions_work() {
+    for (name, content, flags) in inputs() {
+        let bench = Bench::new();
+        bench.write("data.txt", content);
+        let flags = [&["data.txt"], flags].concat();
+        let found = found(&bench, &flags);
+        let run = release_as_suggested(&bench, &found);
+        assert_eq!(run.code, 0, "{name}: {}\n{}", found["suggested"]["command"], run.stderr);
+        assert!(bench.read("released.csv").lines().count() > 2, "{name}");
+        // The same as a file, to which the open choices are added.
+        std::fs::remove_file(bench.path("released.csv")).unwrap();
+        let written = bench.run_as_is(&[&["check"], &flags[..], &["--write", "visits.toml"]].concat(), b"");
+        assert_eq!(written.code, 0, "{name}: {}", written.stderr);
+        assert!(written.stdout.contains("wrote visits.toml"), "{name}: {}", written.stdout);
+        let more = ["--rho", "20", "--allow-weak-budget", "--key", "my.key"];
+        let open: &[&str] = match name {
+            "values" => &["--bounds", "0,10"],
+            "open groups" => &["--groups", "north,south"],
+            _ => &[],
+        };
+        let release = [&["release", "--config", "visits.toml"], &more[..], open].concat();
+        let again = bench.run_as_is(&release, b"");
+        assert_eq!(again.code, 0, "{name}: {}\n{}", bench.read("visits.toml"), again.stderr);
+        assert!(bench.read("released.csv").lines().count() > 2, "{name}");
+    }
+}
+
+/// A check of a whole file, as it is printed.
+#[test]
+fn a_file_is_described() {
+    let bench = Bench::new();
+    let mut text = "time,who,gate,n\n".to_owned();
+    for row in 0..40 {
+        text.push_str(&format!(
+            "2024-01-{:02} 10:00,p{},{},{}\n",
+            1 + row / 2,
+            row % 4,
+            ["north", "south"][row % 2],
+            row
+        ));
+    }
+    text.push_str("soon,p1,north,1\n2024-01-02 10:00,p9,north\n2024-01-19 10:00,,north,2\n");
+    bench.write("events.csv", &text);
+    let shown = check(&bench, &["events.csv"], b"").stdout;
+    assert!(shown.starts_with(WARNING), "{shown}");
+    for words in [
+        "events.csv: CSV",
+        "43 rows",
+        "north (21), south (20)",
+        "rows: 43 read, 40 of which a release can count",
+        "from 2024-01-01T10:00:00Z to 2024-01-20T10:00:00Z",
+        "order: sorted by time",
+        "1 row that cannot be read",
+        "events.csv, line 43: it has 3 cells, but the header has 4",
+        "1 row with a time that cannot be read",
+        "line 42, column `time`: `soon`",
+        "1 row with a missing cell",
+        "4 persons; rows of each: half have at most 10",
+        "1: 90 %, 2: 80 %, 5: 50 %, 10: 0 %",
+        "columns that may name groups: gate",
+        "--missing skip",
+        "2 rows have to be corrected or removed first",
+        "--rho RHO",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let piped = check(&bench, &["-"], text.as_bytes()).stdout;
+    assert_eq!(piped.replace("standard input", "events.csv").lines().count(), shown.lines().count(), "{piped}");
+}
+
+#[test]
+fn the_order_needs_the_smallest_buffer() {
+    let bench = Bench::new();
+    bench.write("events.csv", "time\n2024-01-01\n2024-01-03\n2024-01-03\n2024-01-02\n2024-01-04\n");
+    let answer = found(&bench, &["events.csv"]);
+    assert_eq!((&answer["order"]["order"], &answer["order"]["sort_buffer"]), (&"unsorted".into(), &2.into()));
+    let flags = |buffer: &'static str| {
+        let given = ["release", "events.csv", "--key", "my.key", "--start", "2024-01-01", "--end", "2024-02-01"];
+        [&given[..], &["--every", "1d", "--rho", "1", "--all", "--out", "out.csv", "--sort-buffer", buffer]].concat()
+    };
+    assert_eq!(bench.run_as_is(&flags("1"), b"").code, 2);
+    assert_eq!(bench.run_as_is(&flags("2"), b"").code, 0);
+}
+
+/// An order of day and month that no cell decides is left open.
+#[test]
+fn nothing_ambiguous_is_decided() {
+    let bench = Bench::new();
+    bench.write("events.csv", "time\n01/02/2024\n03/04/2024\n");
+    let answer = found(&bench, &["events.csv"]);
+    assert_eq!(answer["times"]["ambiguous"], serde_json::json!(["%d/%m/%Y", "%m/%d/%Y"]));
+    assert!(answer["suggested"]["notes"][0].as_str().unwrap().contains("--time-format '%d/%m/%Y' or '%m/%d/%Y'"));
+    assert!(answer["times"]["first"].is_null());
+    // A later row decides, even after the rows on which formats are tried.
+    let many = "01/02/2024\n".repeat(12_000);
+    bench.write("events.csv", format!("time\n{many}13/02/2024\n"));
+    assert_eq!(found(&bench, &["events.csv"])["times"]["format"], "%d/%m/%Y");
+}
+
+/// With a complete declaration the check shows the error of the release; files that cannot be read are named.
+#[test]
+fn declared_releases_and_broken_files() {
+    let bench = Bench::new();
+    bench
+        .write("events.csv", common::EVENTS)
+        .write("broken.csv", "time,who\n\"2024\n")
+        .write("old.zip", b"PK\x03\x04....");
+    bench.write(
+        "visits.toml",
+        "input = \"events.csv\"\nstart = \"2024-01-01\"\nend = \"2024-01-04\"\nevery = \"1d\"\nrho = 1\n",
+    );
+    let shown = check(&bench, &["--config", "visits.toml"], b"").stdout;
+    assert!(shown.contains("evertally release --config visits.toml --person who"), "{shown}");
+    assert!(shown.contains("standard error: at most "), "{shown}");
+    let shown = check(&bench, &["events.csv", "broken.csv", "old.zip", "nowhere.csv"], b"").stdout;
+    for words in
+        ["reading ended there", "a quote that opens in this row is never closed", "zip archive", "no such file"]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let refused = bench.run_as_is(&["check"], b"");
+    assert!(refused.code == 2 && refused.stderr.contains("no input file"), "{}", refused.stderr);
+    let refused = bench.run_as_is(&["check", "events.csv", "--write", "visits.toml"], b"");
+    assert!(refused.code == 2 && refused.stderr.contains("never overwritten"), "{}", refused.stderr);
+}
