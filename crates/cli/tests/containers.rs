@@ -62,7 +62,8 @@ fn nested_values_have_every_role() {
         );
         assert_eq!(sums.unwrap(), "2024-01-01 Oslo 1 7; 2024-01-01 Bern 1 7", "{text}");
     }
-    let error = released("events.json", NESTED, &["--person", "login", "--max-events", "1"]).unwrap_err();
+    let misspelt = ["--person", "login", "--max-events", "1", "--missing", "skip"];
+    let error = released("events.json", NESTED, &misspelt).unwrap_err();
     assert!(error.contains("no column `login` (did you mean `actor.login`?)"), "{error}");
 }
 
