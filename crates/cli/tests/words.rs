@@ -303,7 +303,7 @@ fn a_missing_file_has_one_rule() {
     let second = ok(run("2024-01-05")).stderr;
     assert!(!second.contains("note: "), "notes on the declaration are for the first run: {second}");
     assert_eq!(bench.read("t.csv").lines().count(), 5);
-    // Nothing to do is no failure.
+    // A run that has nothing to do succeeds.
     ok(run("2024-01-05"));
 }
 

@@ -1,9 +1,9 @@
 //! Which of several streams count towards the total of one privacy unit.
 //!
-//! Budgets add up, except over consecutive streams of one declaration: one unit has data in at most
-//! [so many](evertally_declare::chain) of these, and only the streams with its data cost it anything. So as many of
-//! them count as can have its data. This needs equal costs: the sum over any such choice of streams is then the same.
-//! Where the costs differ, all streams count, which is never below the truth.
+//! Budgets add up, except over consecutive streams of one declaration: one unit has data in a
+//! [limited number](evertally_declare::chain) of these, and only the streams with its data cost it anything. So as many
+//! of them count as can have its data. This needs equal costs: the sum over any such choice of streams is then the
+//! same. If the costs differ, all streams count, which is never below the truth.
 
 use evertally::privacy::composition::Expense;
 

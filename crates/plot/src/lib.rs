@@ -32,7 +32,11 @@
 //!     footer: "The whole history is 0.5-zCDP.".into(),
 //!     time_labels: TimeLabels::Steps,
 //!     confidence: 0.95,
-//!     curves: vec![Curve { name: "all".into(), points: vec![point(1.0, 40.0), point(2.0, 95.0)], ..Curve::default() }],
+//!     curves: vec![Curve {
+//!         name: "all".into(),
+//!         points: vec![point(1.0, 40.0), point(2.0, 95.0)],
+//!         ..Curve::default()
+//!     }],
 //!     total_groups: 1,
 //!     group_word: "group",
 //!     apart: false,

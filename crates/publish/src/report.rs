@@ -234,8 +234,8 @@ pub struct NoiseFacts {
     pub std: f64,
     /// Whether the covariance of the releases was used for accounting, instead of column norms.
     pub exact_accounting: bool,
-    /// Largest column norms of the factorization: how far a change of one input by 1 moves the protected sums. Under exact
-    /// accounting `s2` is how far it moves the noise, and `s1` does not matter.
+    /// Largest column norms of the factorization: how far a change of one input by 1 moves the protected sums. Under
+    /// exact accounting `s2` is how far it moves the noise, and `s1` does not matter.
     pub s1: Option<f64>,
     /// See `s1`.
     pub s2: f64,

@@ -142,8 +142,8 @@ fn note_filter(session: &Session<RunningSums>) {
     }
 }
 
-/// Refuses groups that join a stream in a run that reads all events from the first one: their earlier events would count
-/// from the first step on, as in no earlier run.
+/// Refuses groups that join a stream in a run that reads all events from the first one: their earlier events would
+/// count from the first step on, unlike in the earlier runs.
 fn refuse_joining(setup: &ReleaseSetup) -> Result<()> {
     let joining = setup.groups.as_ref().zip(setup.present).map(|(groups, present)| &groups.tuples()[present.present..]);
     let Some([first, ..]) = joining else { return Ok(()) };

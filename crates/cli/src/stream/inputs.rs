@@ -112,7 +112,7 @@ mod tests {
         std::fs::remove_file(path("deeper.csv/d.csv")).unwrap();
         std::fs::write(path("deeper.csv/.d.csv"), "").unwrap();
         assert!(names(&["deeper.csv"]).unwrap_err().to_string().contains("there is no file in this folder"));
-        // The name of a folder is no pattern.
+        // The name of a folder is literal.
         std::fs::create_dir(path("[ab]")).unwrap();
         std::fs::write(path("[ab]/e.csv"), "").unwrap();
         assert_eq!(files(vec![inside(&path("[ab]"), Path::new("*.csv"))]).unwrap(), [path("[ab]/e.csv")]);

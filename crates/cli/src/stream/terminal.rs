@@ -110,7 +110,7 @@ pub(crate) struct Published<'a> {
     pub(crate) is_first: bool,
 }
 
-/// Prints a summary on standard error: what was published, then the guarantee, the written files and notes.
+/// Prints a summary on standard error: the published rows, then the guarantee, the written files and notes.
 pub(crate) fn print_summary(stream: &Stream, files: &Files, published: &Published<'_>) {
     let guarantee = guarantee_in_words(stream);
     if let Some(facts) = MeasureFacts::new(stream) {

@@ -5,9 +5,9 @@ macro_rules! parameter_rows {
     ($then:ident) => {
         $then! {
             files {
-                /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; a folder,
-                /// for all files in it; or a pattern such as 'daily/*.csv', in the order of names. `-` reads standard
-                /// input.
+                /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; a
+                /// folder, for all files in it; or a pattern such as 'daily/*.csv', in the order of names. `-` reads
+                /// standard input.
                 Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {

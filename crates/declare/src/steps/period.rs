@@ -59,8 +59,8 @@ impl Period {
         self.period_start(Date::new(2000, 1, 1).expect("a date")).is_some()
     }
 
-    /// Whether a horizon that begins at an instant begins with a new period: always if periods are counted from the start
-    /// of the horizon.
+    /// Whether a horizon that begins at an instant begins with a new period: always if periods are counted from the
+    /// start of the horizon.
     pub fn begins_at(self, instant: Instant, zone: &Zone) -> bool {
         let Some(time) = instant.timestamp() else { return false };
         let zone = zone.time_zone();

@@ -440,8 +440,8 @@ impl Report {
         if unit.contains("kept") {
             writeln!(
                 out,
-                "Only the first {} events of each privacy unit are used, so values describe the kept data; the number of \
-                 dropped events is not published, because that would depend on the data.\n",
+                "Only the first {} events of each privacy unit are used, so values describe the kept data; the number \
+                 of dropped events is not published, because that would depend on the data.\n",
                 self.unit.max_events
             )?;
         }
@@ -491,8 +491,8 @@ impl SelectionFacts {
                  {almost} with probability 0.95"
             ),
             format!(
-                "a group that only one privacy unit has is shown with probability at most {:e}, over all times and its {} \
-                 group{} of at most {} event{}",
+                "a group that only one privacy unit has is shown with probability at most {:e}, over all times and its \
+                 {} group{} of at most {} event{}",
                 self.delta,
                 self.new_groups,
                 plural(self.new_groups),
