@@ -390,6 +390,6 @@ fn interval_says_that_it_counts_kept_events() {
         ok(bench.run(&["interval", out])).stdout
     };
     let persons = run("p.csv", &["--person", "who", "--max-events", "2"]);
-    assert!(persons.contains("Note: values are those of the kept events: at most 2 of each person"), "{persons}");
+    assert!(persons.contains("Note: values count the kept events alone: up to 2 of each person"), "{persons}");
     assert!(!run("e.csv.csv", &[]).contains("kept events"));
 }

@@ -251,9 +251,9 @@ fn ask(rows: &HistoryVisitor<'_>, plan: &Plan, question: &HistoryQuery) -> Resul
 fn notes(plan: &Plan, groups: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(bounds) = plan.request().unit().bounds() {
-        let period = if bounds.period.is_some() { " of a period" } else { "" };
+        let period = if bounds.period.is_some() { " in each period" } else { "" };
         notes.push(format!(
-            "values are those of the kept events: at most {} of each person{period}, and all others are dropped",
+            "values count the kept events alone: up to {} of each person{period}",
             bounds.max_events
         ));
     }
