@@ -22,7 +22,7 @@ pub struct Columns {
     pub person: Option<String>,
     /// The value to sum.
     pub value: Option<String>,
-    /// The columns that decide whether a row is [counted](crate::filter::Filter).
+    /// The columns that decide whether a row is [counted](crate::filter::RowFilter).
     pub filter: Vec<String>,
 }
 

@@ -32,14 +32,14 @@ use std::str::FromStr;
 /// An expression over the cells of a row, which decides whether the row is counted.
 ///
 /// ```
-/// use evertally_declare::filter::Filter;
-/// let filter: Filter = "status=='ok' AND not (`unit price` <= 0.50)".parse()?;
+/// use evertally_declare::filter::RowFilter;
+/// let filter: RowFilter = "status=='ok' AND not (`unit price` <= 0.50)".parse()?;
 /// assert_eq!(filter.to_string(), "status == \"ok\" and not `unit price` <= 0.5");
 /// assert_eq!(filter.columns(), ["status", "unit price"]);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filter {
+pub struct RowFilter {
     columns: Vec<String>,
     root: Expression,
 }
@@ -100,7 +100,7 @@ struct Reading<'r> {
     numbers: &'r NumberFormat,
 }
 
-impl Filter {
+impl RowFilter {
     /// The columns that it reads, each once.
     pub fn columns(&self) -> &[String] {
         &self.columns
@@ -221,13 +221,13 @@ fn literal(number: &str) -> DecimalText<'_> {
 }
 
 /// Writes it as [`FromStr`] reads it, always in the same form.
-impl fmt::Display for Filter {
+impl fmt::Display for RowFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(&self.root, f)
     }
 }
 
-impl Filter {
+impl RowFilter {
     fn write(&self, expression: &Expression, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match expression {
             Expression::And(parts) => self.write_all(parts, " and ", f),
@@ -287,7 +287,7 @@ impl Filter {
     }
 }
 
-impl FromStr for Filter {
+impl FromStr for RowFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -295,13 +295,13 @@ impl FromStr for Filter {
     }
 }
 
-impl Serialize for Filter {
+impl Serialize for RowFilter {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Filter {
+impl<'de> Deserialize<'de> for RowFilter {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }

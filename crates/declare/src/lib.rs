@@ -54,6 +54,7 @@ pub mod scales;
 pub mod settings;
 pub mod steps;
 pub mod stream;
+pub mod titles;
 pub mod tuples;
 pub mod view;
 pub mod words;

@@ -2,9 +2,9 @@
 
 use crate::measures::Measure;
 use crate::publication::Slots;
-use crate::steps::{Every, Instant};
+use crate::steps::Instant;
 use crate::stream::Stream;
-use evertally::mechanism::Workload;
+use crate::titles::{is_of_one_step, measure_in_words};
 
 /// A line of each group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,80 +76,6 @@ impl Stream {
                 "Points of single steps are in the middle of their step, all others at its end; the table names steps \
                  by their beginning."
             }
-        }
-    }
-}
-
-fn is_of_one_step(workload: Workload) -> bool {
-    matches!(workload, Workload::Increments | Workload::Window(1))
-}
-
-/// A width as it follows "per": `day`, `2 weeks`.
-fn each(every: Every) -> String {
-    let words = every.in_words();
-    words.strip_prefix("1 ").map_or(words.clone(), str::to_owned)
-}
-
-/// A number of steps as a time.
-fn span(steps: u64, every: Every) -> String {
-    let time = u32::try_from(steps).ok().and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
-    time.map_or_else(|| format!("{steps} steps"), Every::in_words)
-}
-
-/// A workload as the name of a line, for steps of this width: `last 7 days`.
-pub fn workload_in_words(workload: Workload, every: Every) -> String {
-    match workload {
-        Workload::Sum => "total so far".to_owned(),
-        Workload::Increments | Workload::Window(1) => format!("per {}", each(every)),
-        Workload::Window(steps) => format!("last {}", span(steps, every)),
-        Workload::Decay(steps) => format!("total so far, halved every {}", span(steps, every)),
-        other => other.in_words(),
-    }
-}
-
-/// A measure as the name of a line, for steps and published rows of these widths: `median`.
-pub(crate) fn measure_in_words(measure: &Measure, step: Every, row: Every) -> String {
-    match measure {
-        Measure::Deviation => "standard deviation".to_owned(),
-        Measure::Distinct => "people so far".to_owned(),
-        Measure::Active(steps) => format!("people in the last {}", span(*steps, step)),
-        Measure::Within(time) => format!("people in the last {}", time.in_words()),
-        Measure::Quantile(0.5) => "median".to_owned(),
-        Measure::Quantile(share) => format!("{} % quantile", crate::words::short(100.0 * share)),
-        Measure::Workload(_, workload) => workload_in_words(*workload, row),
-        named => named.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_have_names_for_readers() {
-        let day: Every = "1d".parse().unwrap();
-        let of = |measure: &str| measure_in_words(&measure.parse().unwrap(), day, day);
-        for (measure, words) in [
-            ("count", "count"),
-            ("std", "standard deviation"),
-            ("distinct(7)", "people in the last 7 days"),
-            ("distinct(2w)", "people in the last 2 weeks"),
-            ("quantile(0.5)", "median"),
-            ("quantile(0.95)", "95 % quantile"),
-            ("quantile(0.999)", "99.9 % quantile"),
-        ] {
-            assert_eq!(of(measure), words);
-        }
-        for (workload, every, words) in [
-            (Workload::Sum, "1d", "total so far"),
-            (Workload::Increments, "1d", "per day"),
-            (Workload::Window(1), "2w", "per 2 weeks"),
-            (Workload::Window(7), "1d", "last 7 days"),
-            (Workload::Window(3), "4h", "last 12 hours"),
-            (Workload::Window(1 << 40), "1d", "last 1099511627776 steps"),
-            (Workload::Decay(7), "1d", "total so far, halved every 7 days"),
-        ] {
-            assert_eq!(workload_in_words(workload, every.parse().unwrap()), words);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A checked declaration: everything known about a stream before its plan.
 
 use crate::event::Columns;
-use crate::filter::Filter;
+use crate::filter::RowFilter;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
@@ -46,7 +46,7 @@ pub struct Settings {
     /// How texts are read as numbers.
     pub numbers: NumberFormat,
     /// The rows that are counted, if not all are.
-    pub filter: Option<Filter>,
+    pub filter: Option<RowFilter>,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
     /// The published steps, if not all are.

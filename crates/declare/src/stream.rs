@@ -3,7 +3,6 @@
 use crate::chain::{ChainPeriod, ChainUnit};
 use crate::error::{Result, failure, usage};
 use crate::follows::Follows;
-use crate::line::{measure_in_words, workload_in_words};
 use crate::measures::parts::Part;
 use crate::measures::{Bundle, Wanted};
 use crate::parameter::Parameter;
@@ -13,6 +12,7 @@ use crate::publication::Slots;
 use crate::scales::Scales;
 use crate::settings::Settings;
 use crate::steps::{Every, Period, StepCalendar};
+use crate::titles::{measure_in_words, workload_in_words};
 use evertally::hex;
 use evertally::mechanism::Workload;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};

@@ -39,7 +39,7 @@ mod step_finder;
 mod sums;
 
 pub use accumulator::{Accumulator, KeptEvent};
-pub use event_check::{CheckedEvent, EventCheck, Refusal, RefusalReason};
+pub use event_check::{CheckedEvent, EventCheck, EventRefusal, EventRefusalReason};
 pub use intake::bound_of_persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};

@@ -20,6 +20,7 @@ mod json;
 mod limits;
 mod lines;
 mod log;
+mod opened;
 mod options;
 mod parquet;
 mod pass;
@@ -54,10 +55,11 @@ pub use feed::EventSink;
 pub use head::{HeadColumn, InputHead};
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
+pub use opened::spool;
 pub use options::{CsvOptions, ReadOptions};
 use pass::Pass;
 use pieces::{InputPieces, Open, Piece};
-pub use source::{is_same_source, refuse_duplicates, spool, total_bytes};
+pub use source::{is_same_source, refuse_duplicates, total_bytes};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
 

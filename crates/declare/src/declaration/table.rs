@@ -2,7 +2,7 @@
 
 use super::listed;
 use super::value::{Decimal, DeclaredGroups, Delimiter, PathList, Quote, Value, ValueKind};
-use crate::filter::Filter;
+use crate::filter::RowFilter;
 use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;

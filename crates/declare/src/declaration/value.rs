@@ -1,6 +1,6 @@
 //! The types of parameters: how each is read from the texts of a flag, and how a schema describes it.
 
-use crate::filter::Filter;
+use crate::filter::RowFilter;
 use crate::format::{Format, InputFormat};
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
@@ -153,7 +153,7 @@ from_one_text! {
     Delimiter: ValueKind::Character,
     Quote: ValueKind::Text,
     TimeFormat: ValueKind::Text,
-    Filter: ValueKind::Text,
+    RowFilter: ValueKind::Text,
     u32: ValueKind::Whole,
     u64: ValueKind::Whole,
     usize: ValueKind::Whole,

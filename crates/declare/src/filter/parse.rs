@@ -9,7 +9,7 @@
 //! literal = number | text in quotes | "true" | "false"
 //! ```
 
-use super::{Expression, Filter, Order, Test};
+use super::{Expression, Order, RowFilter, Test};
 use crate::identity::DecimalText;
 use crate::words::quoted;
 
@@ -70,12 +70,12 @@ const OTHERS: [(&str, &str); 6] = [
     ("~", "patterns are not supported; list the texts with `in`"),
 ];
 
-pub(super) fn parse(text: &str) -> Result<Filter, String> {
+pub(super) fn parse(text: &str) -> Result<RowFilter, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, columns: Vec::new() };
     let root = parser.any(0)?;
     let rest = parser.peek();
     match rest.token {
-        Token::End => Ok(Filter { columns: parser.columns, root }),
+        Token::End => Ok(RowFilter { columns: parser.columns, root }),
         _ => Err(rest.error("join comparisons with `and` or `or`")),
     }
 }

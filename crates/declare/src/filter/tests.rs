@@ -10,8 +10,8 @@ impl Cells for Row<'_> {
     }
 }
 
-fn filter(text: &str) -> Filter {
-    text.parse::<Filter>().unwrap().canonical(Identities::default()).unwrap()
+fn filter(text: &str) -> RowFilter {
+    text.parse::<RowFilter>().unwrap().canonical(Identities::default()).unwrap()
 }
 
 /// The value of an expression in a row; the columns are `a` and `b`.
@@ -81,10 +81,10 @@ fn texts_are_compared_by_identity() {
         assert_eq!(keeps(test, cell, Field::Missing), holds, "{cell:?}: {test}");
     }
     let folds: Identities = [crate::identity::Normalisation::Casefold].into_iter().collect();
-    let folded = "a == 'OK'".parse::<Filter>().unwrap().canonical(folds).unwrap();
+    let folded = "a == 'OK'".parse::<RowFilter>().unwrap().canonical(folds).unwrap();
     assert_eq!(folded, "a == 'ok'".parse().unwrap());
     for text in ["a == ''", "a == 'NaN'", "a == '1.5e+30'"] {
-        assert!(text.parse::<Filter>().unwrap().canonical(Identities::default()).is_err(), "{text}");
+        assert!(text.parse::<RowFilter>().unwrap().canonical(Identities::default()).is_err(), "{text}");
     }
 }
 
@@ -151,9 +151,9 @@ fn expressions_are_written_in_one_form_that_reads_as_themselves() {
         ("größe >= 5", "größe >= 5"),
         ("a == true", "a == \"true\""),
     ] {
-        let read: Filter = text.parse().unwrap();
+        let read: RowFilter = text.parse().unwrap();
         assert_eq!(read.to_string(), form);
-        assert_eq!(form.parse::<Filter>().unwrap(), read, "{form}");
+        assert_eq!(form.parse::<RowFilter>().unwrap(), read, "{form}");
     }
 }
 
@@ -181,10 +181,10 @@ fn parse_errors_have_the_place() {
         ("a not == 1", "at character 7, `==`: after a column, `not` is followed by `in`"),
         ("and == 1", "at character 1, `and`: name a column here"),
     ] {
-        let error = text.parse::<Filter>().unwrap_err();
+        let error = text.parse::<RowFilter>().unwrap_err();
         assert!(error.starts_with(problem), "{text}: {error}");
     }
     let deep = format!("{}a == 1{}", "(".repeat(100_000), ")".repeat(100_000));
-    assert!(deep.parse::<Filter>().unwrap_err().contains("nested too deeply"));
-    assert!(format!("{}a == 1", "not ".repeat(100_000)).parse::<Filter>().is_err());
+    assert!(deep.parse::<RowFilter>().unwrap_err().contains("nested too deeply"));
+    assert!(format!("{}a == 1", "not ".repeat(100_000)).parse::<RowFilter>().is_err());
 }

@@ -96,7 +96,7 @@ macro_rules! parameter_rows {
             declaration {
                 /// Count only the rows for which this expression is true, such as status == "ok" and amount > 0. Other
                 /// rows are treated as if they were not in the file. A stream has it for life.
-                Where r#where: Filter, Events "EXPRESSION" ALL, example "amount > 0", default "" "all rows"
+                Where r#where: RowFilter, Events "EXPRESSION" ALL, example "amount > 0", default "" "all rows"
             }
             declaration {
                 /// Normalise the texts of persons, groups and items before comparing them: nfc (compose characters),

@@ -13,7 +13,7 @@ use evertally_declare::steps::{Instant, Precision};
 
 /// Why a release would not count an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RefusalReason {
+pub enum EventRefusalReason {
     /// Its time cannot be read.
     Time,
     /// The cell of its time, person or value is missing.
@@ -32,9 +32,9 @@ pub enum RefusalReason {
 
 /// An event that a release would not count.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct EventRefusal {
     /// Why.
-    pub reason: RefusalReason,
+    pub reason: EventRefusalReason,
     /// The message with which the release would end; `None` if the declared policies skip the event.
     pub error: Option<PipelineError>,
 }
@@ -49,7 +49,7 @@ pub struct CheckedEvent {
     /// Its step, if it would be counted and a horizon is declared.
     pub step: Option<u64>,
     /// Why it would not be counted; `None` if it would.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<EventRefusal>,
 }
 
 /// Reads events as a [`Placer`](super::Placer) does, without a plan and a key.
@@ -91,21 +91,21 @@ impl EventCheck {
         event.identity(ColumnRole::Person, self.settings.ids, &mut self.text).ok().flatten()
     }
 
-    fn fill(&mut self, event: &Event<'_>, checked: &mut CheckedEvent) -> Result<(), Refusal> {
+    fn fill(&mut self, event: &Event<'_>, checked: &mut CheckedEvent) -> Result<(), EventRefusal> {
         let Self { settings, steps, groups, grid, has_horizon, text } = self;
         let has_no_time = event.time().is_missing() || event.time_of_day().is_some_and(|clock| clock.is_missing());
-        let reason = if has_no_time { RefusalReason::Missing } else { RefusalReason::Time };
+        let reason = if has_no_time { EventRefusalReason::Missing } else { EventRefusalReason::Time };
         let time = found(steps.read(settings, event), reason)?;
         (checked.time, checked.is_date) = (Some(time.instant), time.precision != Precision::Time);
         if *has_horizon {
             let step = settings.calendar.step_of(time.instant);
-            found(steps.check_width(settings, event, &time, step).map(Some), RefusalReason::Date)?;
-            checked.step = Some(found(steps.found(settings, event, &time, step), RefusalReason::Outside)?);
+            found(steps.check_width(settings, event, &time, step).map(Some), EventRefusalReason::Date)?;
+            checked.step = Some(found(steps.found(settings, event, &time, step), EventRefusalReason::Outside)?);
         }
         let counted = (|| {
-            let group = found(groups.group_of(settings, event), RefusalReason::Group)?;
+            let group = found(groups.group_of(settings, event), EventRefusalReason::Group)?;
             let missing = event.value().is_missing();
-            let reason = if missing { RefusalReason::Missing } else { RefusalReason::Value };
+            let reason = if missing { EventRefusalReason::Missing } else { EventRefusalReason::Value };
             found(value(settings, groups.grid_in(*grid, &group), event), reason)?;
             if settings.kept == Unit::Event {
                 return Ok(());
@@ -115,9 +115,9 @@ impl EventCheck {
                 Ok(Some(_)) => Ok(()),
                 Ok(None) => {
                     let missing = || event.error(ColumnRole::Person, "the event names no person").remedy(leave_out());
-                    found(skip_or(settings.missing, missing), RefusalReason::Missing)
+                    found(skip_or(settings.missing, missing), EventRefusalReason::Missing)
                 }
-                Err(error) => found(Err(error), RefusalReason::Person),
+                Err(error) => found(Err(error), EventRefusalReason::Person),
             }
         })();
         if counted.is_err() {
@@ -128,10 +128,10 @@ impl EventCheck {
 }
 
 /// The found part; or the reason why there is none: an error, or a policy that skips the event.
-fn found<T>(found: Result<Option<T>>, reason: RefusalReason) -> Result<T, Refusal> {
+fn found<T>(found: Result<Option<T>>, reason: EventRefusalReason) -> Result<T, EventRefusal> {
     match found {
         Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(Refusal { reason, error: None }),
-        Err(error) => Err(Refusal { reason, error: Some(error) }),
+        Ok(None) => Err(EventRefusal { reason, error: None }),
+        Err(error) => Err(EventRefusal { reason, error: Some(error) }),
     }
 }

@@ -82,7 +82,7 @@ impl<'t> TableRows<'t> {
 
 /// Some rows of a file or table, and the number of rows before them.
 pub(super) struct RowBatch {
-    /// The wanted columns, in their order and under their names in the declaration; after them others, for [`WholeRow`].
+    /// The wanted columns, in their order and under their names in the declaration; then others, for [`WholeRow`].
     pub(super) batch: RecordBatch,
     /// For each column the rows in which it is not missing because a struct around it is null.
     present: Vec<Option<NullBuffer>>,

@@ -60,7 +60,7 @@ fn locate_one(file: &str, wanted: &str, fields: &Fields) -> Result<WantedColumn,
     Ok(WantedColumn { name: wanted.to_owned(), places, keys })
 }
 
-/// The other columns that have a name of their own.
+/// The other columns whose name occurs once.
 pub(super) fn others(wanted: &[WantedColumn], fields: &Fields) -> Vec<WantedColumn> {
     let is_other = |place: &usize| wanted.iter().all(|column| column.places != [*place]);
     let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();

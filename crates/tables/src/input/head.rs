@@ -4,9 +4,10 @@
 //! read once, kept, and read again under each; then the rest follows. An input that can be read only once, such as a
 //! pipe, is treated in the same way.
 
+use super::opened::{Bytes, Opened, SeekableFile};
 use super::options::ReadOptions;
 use super::pieces::{InputPieces, Open};
-use super::source::{self, Bytes, Opened, SeekableFile};
+use super::source;
 use super::{Events, arrow, json, log, parquet};
 use crate::progress::Progress;
 use evertally_declare::error::{InputError, Result, read_error};

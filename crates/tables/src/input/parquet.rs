@@ -31,9 +31,9 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::batches::{EXTENSION, MAX_FIXED_BYTES, RowBatch, UUID, is_text, unreadable_type};
 use super::columns::WantedColumn;
+use super::opened::SeekableFile;
 use super::options::ReadOptions;
 use super::pass::BATCH_ROWS;
-use super::source::SeekableFile;
 use super::{columns, frames};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;

@@ -18,10 +18,11 @@ use super::csv::{CsvFile, CsvStart, RecordBuffers};
 use super::encoding::text_error;
 use super::json::{Findings, JsonBlocks, JsonFile, Layout};
 use super::log::LogFile;
+use super::opened::Opened;
 use super::options::ReadOptions;
 use super::parquet::ParquetRows;
 use super::pass::Pass;
-use super::source::{self, Opened};
+use super::source;
 use super::xes::XesRows;
 use crate::progress::Progress;
 
@@ -230,7 +231,7 @@ impl Text<'_> {
         let (name, next) = match file {
             InputFile::Csv(file) => (file.name(), self.blocks.next(block, |data| file.whole_records(data))),
             InputFile::Log(file) => (file.name(), self.blocks.next(block, whole_lines)),
-            InputFile::Json(_) | InputFile::Rows(_) => unreachable!("they have readers of their own"),
+            InputFile::Json(_) | InputFile::Rows(_) => unreachable!("they have other readers"),
         };
         next.map_err(|e| text_error(name, e))
     }

@@ -3,78 +3,24 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek, Write};
+use std::io::{self, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::limits::PIPE_CHUNK;
+use super::opened::{Bytes, GZIP, Opened, SeekableFile, is_zstd, read_head, recognise, spool};
 use super::options::ReadOptions;
+use super::text;
 use super::xes;
 use super::zip;
-use super::{binary, text};
 use crate::progress::Progress;
-use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{Cancelled, InputError, Result, read_error, usage};
 use evertally_declare::format::Format;
-use evertally_declare::problem::{Sentence, sentence};
 
 /// The name of standard input in messages.
 pub(super) const STDIN_NAME: &str = "standard input";
-
-/// The number of bytes used to detect the format.
-pub(super) const DETECTION_BYTES: usize = 4096;
-
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// The end of the magic number of zstd's skippable frames, which begins with a byte from 0x50 to 0x5f. Parallel
-/// compressors write such a frame first.
-const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-
-/// An input in a known format, ready to be read.
-pub(super) struct Opened<'o> {
-    pub(super) format: Format,
-    /// The name of the compression, if it was compressed.
-    pub(super) compression: Option<&'static str>,
-    pub(super) bytes: Bytes<'o>,
-}
-
-impl<'o> Opened<'o> {
-    pub(super) fn new(format: Format, bytes: Bytes<'o>) -> Self {
-        Self { format, compression: None, bytes }
-    }
-}
-
-/// The decompressed bytes of an input, from the start.
-pub(super) enum Bytes<'o> {
-    Reader(Box<dyn Read + Send + 'o>),
-    File(SeekableFile),
-}
-
-impl<'o> Bytes<'o> {
-    /// The bytes in order.
-    pub(super) fn into_reader(self) -> Box<dyn Read + Send + 'o> {
-        match self {
-            Self::Reader(reader) => reader,
-            Self::File(file) => Box::new(file.file),
-        }
-    }
-
-    /// The bytes in a file, to which they are copied if they are not in one.
-    pub(super) fn into_file(self, name: &str, cancelled: &AtomicBool) -> Result<SeekableFile> {
-        match self {
-            Self::Reader(reader) => Ok(SeekableFile { file: spool(reader, name, cancelled)?, bytes_to_report: 0 }),
-            Self::File(file) => Ok(file),
-        }
-    }
-}
-
-/// A seekable file, and whether its bytes still count towards progress.
-pub(super) struct SeekableFile {
-    pub(super) file: File,
-    pub(super) bytes_to_report: u64,
-}
 
 pub(super) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
@@ -223,27 +169,6 @@ fn begins_as(format: Format, head: &[u8]) -> bool {
     !format.has_lines() && format.signatures().iter().any(|signature| head.starts_with(signature))
 }
 
-/// Refuses data of known kinds that are not events, judging by the first bytes.
-pub(super) fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
-    let problem = match head {
-        [b'P', b'K', 3, 4, ..] => "this is a zip archive; unpack it first",
-        [b'B', b'Z', b'h', ..] => "this is compressed with bzip2; only gzip and zstd are read, so decompress it first",
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
-            "this is compressed with xz; only gzip and zstd are read, so decompress it first"
-        }
-        _ if head.starts_with(GZIP) || is_zstd(head) => "it contains compressed data; decompress that first",
-        _ if is_tar(head) => "this is a tar archive; extract its files first (tar -xf), and name them in order",
-        _ if head.trim_ascii_start().starts_with(b"<?xml") => {
-            "this is XML, of which only event logs (XES) are read; export the events as CSV"
-        }
-        _ => match binary::kind(head) {
-            Some(problem) => problem,
-            None => return Ok(()),
-        },
-    };
-    Err(InputError::in_file(name, problem))
-}
-
 fn expect_format(name: &str, declared: Option<Format>, found: Format) -> Result<(), InputError> {
     match declared {
         Some(declared) if declared != found => {
@@ -252,10 +177,6 @@ fn expect_format(name: &str, declared: Option<Format>, found: Format) -> Result<
         }
         _ => Ok(()),
     }
-}
-
-pub(super) fn recognise() -> Sentence {
-    sentence!["omit ", Parameter::InputFormat, " to have it detected"]
 }
 
 /// An input before its bytes are interpreted.
@@ -289,12 +210,6 @@ fn head_of(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-pub(super) fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(DETECTION_BYTES);
-    reader.take(DETECTION_BYTES as u64).read_to_end(&mut head)?;
-    Ok(head)
-}
-
 /// The first bytes, and a reader from the start, both after decompression; and the name of the compression.
 #[expect(clippy::type_complexity, reason = "a triple that is taken apart at once")]
 fn decompressed<'o>(
@@ -311,54 +226,6 @@ fn decompressed<'o>(
     };
     let head = read_head(&mut plain)?;
     Ok((head.clone(), Box::new(Cursor::new(head).chain(plain)), Some(name)))
-}
-
-/// Whether the first bytes are those of a zstd frame, which may be a skippable one.
-fn is_zstd(head: &[u8]) -> bool {
-    head.starts_with(ZSTD) || matches!(head, [0x50..=0x5f, rest @ ..] if rest.starts_with(ZSTD_SKIPPABLE))
-}
-
-/// Whether the first bytes are the header of a tar archive, which contains a checksum.
-fn is_tar(head: &[u8]) -> bool {
-    const HEADER: usize = 512;
-    const CHECKSUM: std::ops::Range<usize> = 148..156;
-    let Some(header) = head.get(..HEADER) else { return false };
-    let digits = String::from_utf8_lossy(&header[CHECKSUM]);
-    let declared = u32::from_str_radix(digits.trim_matches(['\0', ' ']), 8);
-    let value = |(place, byte): (usize, &u8)| if CHECKSUM.contains(&place) { b' '.into() } else { u32::from(*byte) };
-    header.contains(&0) && declared == Ok(header.iter().enumerate().map(value).sum())
-}
-
-/// Copies an input to an unnamed temporary file, for formats that must be read from a file: Parquet has its directory
-/// at the end.
-///
-/// # Errors
-/// If it cannot be read or written, and after cancellation.
-pub fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool) -> Result<File> {
-    let spool_error = |error: io::Error| {
-        let directory = std::env::temp_dir();
-        let problem = format!(
-            "it must be copied to a temporary file in {} to be read, but that failed ({error}); point TMPDIR to a \
-             directory with enough space, or pass the uncompressed file itself",
-            directory.display()
-        );
-        InputError::in_file(name, problem)
-    };
-    let mut file = tempfile::tempfile().map_err(spool_error)?;
-    let mut chunk = vec![0; PIPE_CHUNK];
-    loop {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(Cancelled.into());
-        }
-        match reader.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(n) => file.write_all(&chunk[..n]).map_err(spool_error)?,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(read_error(name, e)),
-        }
-    }
-    file.rewind().map_err(spool_error)?;
-    Ok(file)
 }
 
 /// Counts the bytes of the file itself, before decompression.

@@ -3,8 +3,8 @@
 use std::io::{self, Cursor, Read};
 
 use super::encoding::{self, Decoded, text_error};
+use super::opened::{Bytes, DETECTION_BYTES, Opened, read_head, recognise, refuse_unreadable};
 use super::options::ReadOptions;
-use super::source::{Bytes, DETECTION_BYTES, Opened, read_head, recognise, refuse_unreadable};
 use super::{binary, json, log};
 use evertally_declare::declaration::Parameter::InputFormat;
 use evertally_declare::error::{InputError, Result, Unreadable, read_error};

@@ -2,11 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "a new file, which replaces none")]
 
-use super::suggest::Suggestions;
+use super::suggest::{Suggestions, values};
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_declare::declaration::{Parameter, Use, Written};
-use serde::Serialize;
+use evertally_declare::declaration::{Parameter, Use};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,17 +13,6 @@ use std::path::{Path, PathBuf};
 /// Flags of a single run, and paths of this file itself.
 const NOT_WRITTEN: [Parameter; 5] =
     [Parameter::Config, Parameter::PlanOnly, Parameter::Json, Parameter::Quiet, Parameter::Yes];
-
-/// The declaration, as values of a configuration file, in the order of the parameters.
-pub(super) fn values(written: &Written) -> Vec<(Parameter, toml::Value)> {
-    let tables = [table(&written.declaration), table(&written.files), table(&written.questions)];
-    let value = |parameter: Parameter| tables.iter().find_map(|table| table.get(parameter.name()).cloned());
-    Parameter::used_by(Use::Release).filter_map(|parameter| Some((parameter, value(parameter)?))).collect()
-}
-
-fn table(part: &impl Serialize) -> toml::Table {
-    toml::Table::try_from(part).unwrap_or_default()
-}
 
 /// Writes the file; it must not exist.
 pub(super) fn write(path: &Path, suggested: &Suggestions, categories: &[String]) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::columns::{Kind, Profile};
 use super::order::Order;
 use super::persons::RowsPerPerson;
+use super::rows::RefusedRows;
 use super::suggest::Suggestions;
 use super::times::TimeGuess;
 use serde::Serialize;
@@ -102,26 +103,6 @@ pub(super) struct TimesReport {
     pub(super) last: Option<String>,
     /// Rows whose time is a date without a time of day.
     pub(super) dates: u64,
-}
-
-/// Rows that are not counted for one reason.
-#[derive(Serialize)]
-pub(super) struct RefusedRows {
-    pub(super) reason: &'static str,
-    pub(super) count: u64,
-    pub(super) examples: Vec<RefusedRow>,
-}
-
-/// A row that is not counted.
-#[derive(Serialize)]
-pub(super) struct RefusedRow {
-    pub(super) file: String,
-    pub(super) line: Option<u64>,
-    pub(super) row: Option<u64>,
-    pub(super) column: Option<String>,
-    pub(super) cell: Option<String>,
-    /// The message with which a release would end.
-    pub(super) message: String,
 }
 
 /// The persons.

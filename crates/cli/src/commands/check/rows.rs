@@ -3,12 +3,32 @@
 use super::columns::Profile;
 use super::order::{Order, OrderFinder};
 use super::persons::PersonCounts;
-use super::report::{RefusedRow, RefusedRows};
 use evertally_declare::error::{InputError, PipelineError, Place};
 use evertally_declare::event::{ColumnLayout, Event};
 use evertally_declare::steps::{Instant, StepCalendar};
-use evertally_publish::session::{EventCheck, Refusal, RefusalReason};
+use evertally_publish::session::{EventCheck, EventRefusal, EventRefusalReason};
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Rows that are not counted for one reason.
+#[derive(Serialize)]
+pub(super) struct RefusedRows {
+    pub(super) reason: &'static str,
+    pub(super) count: u64,
+    pub(super) examples: Vec<RefusedRow>,
+}
+
+/// A row that is not counted.
+#[derive(Serialize)]
+pub(super) struct RefusedRow {
+    pub(super) file: String,
+    pub(super) line: Option<u64>,
+    pub(super) row: Option<u64>,
+    pub(super) column: Option<String>,
+    pub(super) cell: Option<String>,
+    /// The message with which a release would end.
+    pub(super) message: String,
+}
 
 /// Examples of each reason.
 const EXAMPLES: usize = 3;
@@ -43,15 +63,15 @@ pub(super) struct RowCounts {
 }
 
 /// A reason in words, after a number of rows.
-fn in_words(reason: RefusalReason) -> &'static str {
+fn in_words(reason: EventRefusalReason) -> &'static str {
     match reason {
-        RefusalReason::Time => "with a time that cannot be read",
-        RefusalReason::Missing => "with a missing cell",
-        RefusalReason::Date => "with a date that is not within one step",
-        RefusalReason::Outside => "outside the horizon",
-        RefusalReason::Group => "of an undeclared group",
-        RefusalReason::Value => "with a value that cannot be used",
-        RefusalReason::Person => "with a person whose number may have been rounded",
+        EventRefusalReason::Time => "with a time that cannot be read",
+        EventRefusalReason::Missing => "with a missing cell",
+        EventRefusalReason::Date => "with a date that is not within one step",
+        EventRefusalReason::Outside => "outside the horizon",
+        EventRefusalReason::Group => "of an undeclared group",
+        EventRefusalReason::Value => "with a value that cannot be used",
+        EventRefusalReason::Person => "with a person whose number may have been rounded",
     }
 }
 
@@ -104,12 +124,12 @@ impl RowCounts {
             self.last = Some(self.last.map_or(time, |last| last.max(time)));
             self.dates += u64::from(checked.is_date);
         }
-        if let Some(Refusal { reason, error }) = checked.refusal {
+        if let Some(EventRefusal { reason, error }) = checked.refusal {
             match error {
                 None => *self.skipped.entry(in_words(reason)).or_default() += 1,
                 Some(error) => self.refuse(in_words(reason), &error),
             }
-            if reason == RefusalReason::Group {
+            if reason == EventRefusalReason::Group {
                 let names: Vec<String> = event.labels().map(|cell| cell.to_string()).collect();
                 self.add_undeclared(names.join("/"));
             }
@@ -182,13 +202,13 @@ impl RowCounts {
     }
 
     /// The number of rows refused for a reason.
-    pub(super) fn refused_for(&self, reason: RefusalReason) -> u64 {
+    pub(super) fn refused_for(&self, reason: EventRefusalReason) -> u64 {
         self.refused.get(in_words(reason)).map_or(0, |rows| rows.count)
     }
 
     /// The rows that the suggested flags do not make usable: they have to be corrected.
     pub(super) fn broken(&self) -> u64 {
-        let reasons = [RefusalReason::Time, RefusalReason::Value, RefusalReason::Person];
+        let reasons = [EventRefusalReason::Time, EventRefusalReason::Value, EventRefusalReason::Person];
         let broken: u64 = reasons.map(|reason| self.refused_for(reason)).iter().sum();
         broken + self.refused.get(UNREADABLE).map_or(0, |rows| rows.count)
     }

@@ -3,7 +3,8 @@
 use super::columns::Kind;
 use super::order::Order;
 use super::persons::RowsPerPerson;
-use super::report::{ColumnReport, FileReport, PersonsReport, RefusedRows, Report, WARNING};
+use super::report::{ColumnReport, FileReport, PersonsReport, Report, WARNING};
+use super::rows::RefusedRows;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally_declare::words::{quoted, short, shorten};

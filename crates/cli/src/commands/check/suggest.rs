@@ -7,10 +7,10 @@
 use super::order::Order;
 use super::rows::RowCounts;
 use super::setup::reading;
-use evertally_declare::declaration::{DeclaredGroups, Parameter, ValueKind, Written};
+use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
 use evertally_declare::policy::SortLimit;
 use evertally_declare::steps::Instant;
-use evertally_publish::session::RefusalReason;
+use evertally_publish::session::EventRefusalReason;
 use serde::Serialize;
 use std::ffi::OsStr;
 
@@ -109,14 +109,14 @@ impl Suggestions {
 
     fn add_policies(&mut self, counts: &RowCounts) {
         let rows = |reason| counts.refused_for(reason);
-        let missing = rows(RefusalReason::Missing);
+        let missing = rows(EventRefusalReason::Missing);
         if missing > 0 {
             self.add(Parameter::Missing, "skip", format!("leaves out {missing} rows without a cell"));
         }
-        if rows(RefusalReason::Date) > 0 || (counts.dates > 0 && self.has_short_steps()) {
+        if rows(EventRefusalReason::Date) > 0 || (counts.dates > 0 && self.has_short_steps()) {
             self.add(Parameter::DateOnly, "midnight", "counts dates at their beginning; or take steps of a day");
         }
-        let outside = rows(RefusalReason::Outside);
+        let outside = rows(EventRefusalReason::Outside);
         if outside == 0 {
             return;
         }
@@ -180,7 +180,7 @@ impl Suggestions {
     }
 
     fn add_groups(&mut self, counts: &RowCounts) {
-        if counts.refused_for(RefusalReason::Group) == 0 {
+        if counts.refused_for(EventRefusalReason::Group) == 0 {
             return;
         }
         let is_taken = |name: &str| match &self.written.declaration.groups {
@@ -273,9 +273,20 @@ fn in_shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// The declaration, as values of a configuration file, in the order of the parameters.
+pub(super) fn values(written: &Written) -> Vec<(Parameter, toml::Value)> {
+    let tables = [table(&written.declaration), table(&written.files), table(&written.questions)];
+    let value = |parameter: Parameter| tables.iter().find_map(|table| table.get(parameter.name()).cloned());
+    Parameter::used_by(Use::Release).filter_map(|parameter| Some((parameter, value(parameter)?))).collect()
+}
+
+fn table(part: &impl Serialize) -> toml::Table {
+    toml::Table::try_from(part).unwrap_or_default()
+}
+
 /// The values that were given, in the order of the parameters.
 fn texts(written: &Written) -> Vec<(Parameter, Vec<String>)> {
-    let values = super::config_file::values(written);
+    let values = values(written);
     let text = |value: &toml::Value| match value {
         toml::Value::String(text) if text == "\t" => "tab".to_owned(),
         toml::Value::String(text) => text.clone(),

@@ -2,7 +2,7 @@
 
 use super::super::table::Declaration;
 use super::Result;
-use crate::filter::Filter;
+use crate::filter::RowFilter;
 use crate::numbers::{DecimalMark, NumberFormat, Thousands};
 use crate::parameter::Parameter::{self, NumberAffixes, Where};
 use crate::problem::{Problem, sentence};
@@ -13,7 +13,7 @@ impl Declaration {
     ///
     /// # Errors
     /// If no cell can be equal to one of its texts.
-    pub(super) fn filter(&self) -> Result<Option<Filter>> {
+    pub(super) fn filter(&self) -> Result<Option<RowFilter>> {
         let Some(filter) = &self.r#where else { return Ok(None) };
         let canonical = filter.clone().canonical(self.identities());
         canonical.map(Some).map_err(|why| Problem::for_parameter(Where, sentence![Where, ": "].then(why)))
