@@ -29,7 +29,7 @@ use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Ledger, OpenKey};
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::session::{RunningSums, Session};
-use evertally_tables::input::BadRowSink;
+use evertally_tables::input::{BadRow, BadRowSink};
 use evertally_tables::output::{RunOutputs, TableWriter};
 use facts::{Forecast, print_json};
 use setup::{ReleaseSetup, ValidatedDeclaration};
@@ -79,7 +79,7 @@ fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelle
     let mut emitter = RowEmitter::new(setup, files, table);
     let bad_file = files.bad_file.as_ref().map(|path| publication.add_private(path)).transpose()?;
     let mut bad_rows = bad_file.map(BadRowsFile::new).transpose()?;
-    let sink = bad_rows.as_mut().map(|bad_rows| Box::new(move |bad| bad_rows.push(&bad)) as BadRowSink<'_>);
+    let sink = bad_rows.as_mut().map(|bad_rows| Box::new(move |bad: BadRow| bad_rows.push(&bad)) as BadRowSink<'_>);
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
     events.without_bad_rows(sink).feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;

@@ -30,7 +30,7 @@ use evertally_ledger::ledger::{Joined, Ledger, OpenKey, OutputBytes, Rewind, Run
 use evertally_ledger::protected::check_output;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
-use evertally_tables::input::{BadRowSink, Events, Fingerprints, NewFile, Sorted};
+use evertally_tables::input::{BadRow, BadRowSink, Events, Fingerprints, NewFile, Sorted};
 use evertally_tables::output::{AppendTarget, RunOutputs, TableWriter, deliver, files_of};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -284,8 +284,8 @@ impl ContinuedRun<'_> {
             let progress = self.files.progress();
             let events = Events::from_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
             let sink: Option<BadRowSink<'_>> = match self.files.bad_file {
-                Some(_) if is_known => Some(Box::new(|_| Ok(()))),
-                Some(_) => Some(Box::new(|bad| bad_rows.push(&bad))),
+                Some(_) if is_known => Some(Box::new(|_: BadRow| Ok(()))),
+                Some(_) => Some(Box::new(|bad: BadRow| bad_rows.push(&bad))),
                 None => None,
             };
             let events = events.without_bad_rows(sink);
