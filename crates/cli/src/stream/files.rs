@@ -67,12 +67,12 @@ impl Files {
     pub(crate) fn new(mut named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
         let plan_only = named.plan_only == Some(true);
         let going_on = Continuation::new(&mut named);
+        let reading = reading(&named, missing_text)?;
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "the file for the table")?,
         };
         let output_format = named.output_format.map_or_else(|| format_of(&out), Ok)?;
-        let reading = reading(&named, missing_text)?;
         let inputs = named.input.unwrap_or_default().0;
         if inputs.is_empty() && !plan_only && !going_on.is_wanted {
             return Err(usage("no input file was given"));
