@@ -140,7 +140,7 @@ fn a_file_is_described() {
     for words in [
         "events.csv: CSV",
         "43 rows",
-        "north (21), south (20)",
+        "north (22), south (20)",
         "rows: 43 read, 40 of which a release can count",
         "from 2024-01-01T10:00:00Z to 2024-01-20T10:00:00Z",
         "order: sorted by time",
@@ -153,7 +153,7 @@ fn a_file_is_described() {
         "1: 90 %, 2: 80 %, 5: 50 %, 10: 0 %",
         "columns that may name groups: gate",
         "--missing skip",
-        "2 rows have to be corrected or removed first",
+        "correct or remove 2 rows first",
         "--rho RHO",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");

@@ -26,9 +26,10 @@ use clap::Args;
 use columns::Kind;
 use evertally_declare::declaration::{self, Parameter, Use, Written};
 use evertally_declare::error::refuse_if;
-use evertally_declare::steps::{Horizon, StepCalendar, TimeParser};
+use evertally_declare::steps::{Horizon, Instant, StepCalendar, TimeParser};
 use evertally_publish::session::EventCheck;
 use evertally_tables::input::{refuse_duplicates, total_bytes};
+use jiff::tz::TimeZone;
 use look::Reader;
 use report::{ColumnReport, GroupsReport, PersonsReport, PlanReport, Report, TimesReport, WARNING};
 use rows::RowCounts;
@@ -84,7 +85,7 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     let settings = setup::reading(&declared, has_horizon).resolve()?;
     let order_by = if has_horizon { Some(settings.calendar.clone()) } else { days(&declared) };
     let has_periods = has_horizon && settings.periods.longest().is_some();
-    let check = first.is_time_known(&found).then(|| EventCheck::new(settings, has_horizon));
+    let check = found.times.is_known().then(|| EventCheck::new(settings, has_horizon));
     let mut counts = RowCounts::new(check, order_by, has_periods);
     let file_reports = reader.read(&files.inputs, first.head.take(), &mut counts)?;
     progress.finish();
@@ -144,8 +145,11 @@ fn columns_of(counts: &RowCounts, sampled: &[roles::SampledColumn]) -> Vec<Colum
 
 fn times_of(counts: &RowCounts, found: TimesReport) -> TimesReport {
     let Some(check) = &counts.check else { return found };
-    let calendar = &check.settings().calendar;
-    let shown = |instant| calendar.format(instant);
+    let zone = check.settings().calendar.zone().time_zone().clone();
+    let shown = |instant: Instant| match instant.timestamp() {
+        Some(time) if zone != TimeZone::UTC => time.display_with_offset(zone.to_offset(time)).to_string(),
+        _ => instant.to_string(),
+    };
     TimesReport { first: counts.first.map(shown), last: counts.last.map(shown), dates: counts.dates, ..found }
 }
 

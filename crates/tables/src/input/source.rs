@@ -211,7 +211,6 @@ fn head_of(file: &mut File) -> io::Result<Vec<u8>> {
 }
 
 /// The first bytes, and a reader from the start, both after decompression; and the name of the compression.
-#[expect(clippy::type_complexity, reason = "a triple that is taken apart at once")]
 fn decompressed<'o>(
     mut reader: Box<dyn Read + Send + 'o>,
 ) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'o>, Option<&'static str>)> {

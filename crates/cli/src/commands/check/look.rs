@@ -285,11 +285,6 @@ impl FirstLook<'_> {
         found.find_person(&self.columns);
         Ok(found)
     }
-
-    /// Whether it is known which columns are the time, and in which format.
-    pub(super) fn is_time_known(&self, found: &Found) -> bool {
-        !found.times.columns.is_empty() && found.times.ambiguous.is_empty()
-    }
 }
 
 impl Found {
@@ -302,7 +297,6 @@ impl Found {
     fn find_times(&mut self, columns: &[SampledColumn]) {
         let declared = &self.written.declaration;
         let named = declared.date.clone().or_else(|| declared.time.clone());
-        self.times.is_declared = named.is_some();
         let candidates = roles::times(columns);
         let column = match &named {
             Some(name) => columns.iter().find(|column| column.name == *name),
@@ -311,12 +305,14 @@ impl Found {
         };
         let Some(column) = column else {
             self.times.columns = named.into_iter().chain(declared.time_of_day.clone()).collect();
+            self.times.is_declared = !self.times.columns.is_empty();
             if self.times.columns.is_empty() {
                 self.notes.push("no column looks like the time of an event: name it with --time".to_owned());
             }
             return;
         };
         self.times.columns = vec![column.name.clone()];
+        self.times.is_declared = named.is_some() || column.name == "time";
         match (roles::time_of_day(column, columns), declared.time_of_day.clone()) {
             (_, Some(clock)) => self.times.columns.push(clock),
             (Some(clock), None) if named.is_none() => {
@@ -354,8 +350,8 @@ impl Found {
                 self.times.ambiguous = formats.clone();
                 let formats: Vec<String> = formats.iter().map(|format| format!("'{format}'")).collect();
                 let which = formats.join(" or ");
-                self.notes
-                    .push(format!("the first times do not show how they are read: declare --time-format {which}"));
+                let note = format!("the times can be read in several ways: check again with --time-format {which}");
+                self.notes.push(note);
             }
             None => self.times.format = Some("auto".to_owned()),
         }

@@ -93,7 +93,7 @@ impl ColumnReport {
 pub(super) struct TimesReport {
     /// The columns, one or two; empty if there is none.
     pub(super) columns: Vec<String>,
-    /// Whether the columns were declared, or are a guess.
+    /// Whether the columns are declared or the default; otherwise they are a guess.
     pub(super) is_declared: bool,
     /// `None` if it is unknown.
     pub(super) format: Option<String>,
@@ -103,6 +103,13 @@ pub(super) struct TimesReport {
     pub(super) last: Option<String>,
     /// Rows whose time is a date without a time of day.
     pub(super) dates: u64,
+}
+
+impl TimesReport {
+    /// Whether it is known which columns are the time, and in which format.
+    pub(super) fn is_known(&self) -> bool {
+        !self.columns.is_empty() && self.ambiguous.is_empty()
+    }
 }
 
 /// The persons.

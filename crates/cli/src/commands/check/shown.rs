@@ -29,7 +29,7 @@ fn text(report: &Report) -> Result<String> {
     writeln!(out, "{WARNING}\nNothing was published, and nothing was recorded.\n")?;
     report.files.iter().try_for_each(|file| write_file(&mut out, file))?;
     if !report.columns.is_empty() {
-        writeln!(out, "\n{}", columns(&report.columns))?;
+        writeln!(out, "\n{}", columns(&report.columns).trim_fmt())?;
     }
     write_rows(&mut out, report)?;
     if let Some(persons) = &report.persons {
@@ -101,7 +101,10 @@ fn cells(column: &ColumnReport) -> String {
 
 fn write_rows(out: &mut String, report: &Report) -> Result<()> {
     let times = &report.times;
-    writeln!(out, "rows: {} read, {} of which a release can count", report.rows, report.counted)?;
+    match times.is_known() {
+        true => writeln!(out, "\nrows: {} read, {} of which a release can count", report.rows, report.counted)?,
+        false => writeln!(out, "\nrows: {} read; none was checked, because their time is not known", report.rows)?,
+    }
     if !times.columns.is_empty() {
         let guess = if times.is_declared { "" } else { " (a guess)" };
         let format = times.format.as_ref().map_or("not known".to_owned(), |format| quoted(format));
@@ -199,7 +202,7 @@ fn write_suggested(out: &mut String, report: &Report) -> Result<()> {
             format!("choose: {}", choice.why),
         ]);
     }
-    writeln!(out, "{table}")?;
+    writeln!(out, "{}", table.trim_fmt())?;
     suggested.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
     match &report.plan {
         Some(plan) => {

@@ -93,8 +93,8 @@ impl Suggestions {
         }
         let broken = counts.broken();
         if broken > 0 {
-            let rows = if broken == 1 { "1 row has".to_owned() } else { format!("{broken} rows have") };
-            self.notes.push(format!("{rows} to be corrected or removed first: no flag makes a release read them"));
+            let rows = rows_in_words(broken);
+            self.notes.push(format!("correct or remove {rows} first: no flag makes a release read them"));
         }
     }
 
@@ -111,7 +111,7 @@ impl Suggestions {
         let rows = |reason| counts.refused_for(reason);
         let missing = rows(EventRefusalReason::Missing);
         if missing > 0 {
-            self.add(Parameter::Missing, "skip", format!("leaves out {missing} rows without a cell"));
+            self.add(Parameter::Missing, "skip", format!("leaves out {} with a missing cell", rows_in_words(missing)));
         }
         if rows(EventRefusalReason::Date) > 0 || (counts.dates > 0 && self.has_short_steps()) {
             self.add(Parameter::DateOnly, "midnight", "counts dates at their beginning; or take steps of a day");
@@ -123,10 +123,12 @@ impl Suggestions {
         if counts.counted == 0 {
             self.notes.push("no row is inside the horizon: correct it, or the format of the times".to_owned());
         } else if counts.has_far_times() {
-            let why = format!("leaves out {outside} rows, some decades outside the horizon: are they misread?");
+            let rows = rows_in_words(outside);
+            let why = format!("leaves out {rows}, some decades outside the horizon: are they misread?");
             self.add(Parameter::Outside, "skip-any", why);
         } else {
-            self.add(Parameter::Outside, "skip", format!("leaves out {outside} rows outside the horizon"));
+            let why = format!("leaves out {} outside the horizon", rows_in_words(outside));
+            self.add(Parameter::Outside, "skip", why);
         }
     }
 
@@ -245,6 +247,10 @@ impl Suggestions {
         }
         self.command = words.join(" ");
     }
+}
+
+fn rows_in_words(rows: u64) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }
 
 /// The words of a flag, quoted for a shell.
