@@ -252,10 +252,7 @@ fn notes(plan: &Plan, groups: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(bounds) = plan.request().unit().bounds() {
         let period = if bounds.period.is_some() { " in each period" } else { "" };
-        notes.push(format!(
-            "values count the kept events alone: up to {} of each person{period}",
-            bounds.max_events
-        ));
+        notes.push(format!("values count the kept events alone: up to {} of each person{period}", bounds.max_events));
     }
     if groups > 1 {
         notes.push(format!("each interval holds on its own; with {groups} groups, some may miss"));
