@@ -265,9 +265,9 @@ impl RowFilter {
     fn write_test(&self, column: usize, test: &Test, negated: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.columns[column];
         if parse::is_plain(name) {
-            f.write_str(name)?
+            f.write_str(name)?;
         } else {
-            write!(f, "`{}`", name.replace('`', "``"))?
+            write!(f, "`{}`", name.replace('`', "``"))?;
         }
         let shown = |texts: &[String]| -> Vec<String> {
             texts.iter().map(|text| format!("\"{}\"", text.replace('"', "\"\""))).collect()

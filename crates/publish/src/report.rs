@@ -1,6 +1,7 @@
 //! The privacy report: the guarantee, the people it protects, and a reader's conclusions. This module holds the data;
 //! `report/wording.rs` holds the sentences.
 
+mod contents;
 mod joined;
 mod measures;
 mod periods;

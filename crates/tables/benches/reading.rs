@@ -104,7 +104,6 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
     let settings = Settings {
         name: "bench".parse()?,
         title: "bench".into(),
-        unit_name: None,
         columns: Columns {
             time: "time".into(),
             time_of_day: None,

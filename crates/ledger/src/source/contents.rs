@@ -214,7 +214,9 @@ impl SourceContents {
 
     /// Whether the cost that was added last counts towards the total.
     pub(super) fn counts_last(&self) -> bool {
-        counted_costs(&self.costs).last().is_some_and(|last| std::ptr::eq(last, &self.costs[self.costs.len() - 1]))
+        counted_costs(&self.costs)
+            .last()
+            .is_some_and(|last| self.costs.last().is_some_and(|own| std::ptr::eq(last, own)))
     }
 
     pub(super) fn state(&self) -> Result<BudgetState> {

@@ -72,7 +72,6 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
     let settings = Settings {
         name: "test".parse().unwrap(),
         title: "test".into(),
-        unit_name: None,
         columns: columns(),
         ids: Default::default(),
         time_format: TimeFormat::Auto,

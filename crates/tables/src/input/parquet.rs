@@ -76,7 +76,8 @@ impl ParquetRows {
         let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;
         let mut columns = columns::locate(file, wanted, &schema)?;
         if options.whole_rows {
-            let is_readable = |column: &WantedColumn| views(file, &source.metadata, &schema, &[column.clone()]).is_ok();
+            let is_readable =
+                |column: &WantedColumn| views(file, &source.metadata, &schema, std::slice::from_ref(column)).is_ok();
             let others = columns::others(&columns, &schema).into_iter().filter(is_readable);
             columns.extend(others.collect::<Vec<_>>());
         }

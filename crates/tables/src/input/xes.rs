@@ -300,7 +300,7 @@ impl<R: Read> XesRows<R> {
                 let error = InputError::in_file(&*self.file, problem).at(Place::Row(self.row + 1));
                 error.as_unreadable(Unreadable::TooLarge).into()
             }
-            _ => read_error(&*self.file, io::Error::new(io.kind(), io.to_string())),
+            _ => read_error(&self.file, io::Error::new(io.kind(), io.to_string())),
         }
     }
 }

@@ -343,7 +343,7 @@ impl ContinuedRun<'_> {
             let (empty, cancelled, calendar) = (&mut self.empty, self.cancelled, &self.setup.stream.calendar);
             let mut visit = |closed: &ClosedStep<'_>| {
                 if !is_known {
-                    empty.visit(closed, calendar)
+                    empty.visit(closed, calendar);
                 }
             };
             let mut take = |session: &mut Session<RunningSums>| write_due(session, emitter, cancelled, &mut visit);

@@ -51,7 +51,6 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
     let settings = Settings {
         name: "test".parse().unwrap(),
         title: "test".into(),
-        unit_name: None,
         columns: columns(),
         ids: Default::default(),
         time_format: TimeFormat::Auto,
