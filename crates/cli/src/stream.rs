@@ -13,7 +13,7 @@ pub(crate) use files::Files;
 pub(crate) use flags::{BudgetFlags, PlannedFlags, UnitFlags, WorkloadFlags};
 pub use flags::{ReleaseFlags, SketchFlags};
 pub(crate) use groups_file::with_groups_of_file;
-pub(crate) use terminal::{Published, plan_facts, print_plan, print_summary};
+pub(crate) use terminal::{PublishedSummary, plan_facts, print_plan, print_summary};
 
 use anyhow::Result;
 use evertally_declare::stream::Stream;

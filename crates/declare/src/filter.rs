@@ -50,29 +50,29 @@ enum Expression {
     Or(Vec<Expression>),
     Not(Box<Expression>),
     /// A test of one column, by its place among the columns.
-    Test(usize, Test),
+    RowTest(usize, RowTest),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Test {
+enum RowTest {
     IsMissing,
     /// The cell is one of these texts.
     Texts(Vec<String>),
     /// The cell is one of these numbers.
     Numbers(Vec<String>),
     /// The cell has this order to a number.
-    Order(Order, String),
+    CellComparison(CellComparison, String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
+enum CellComparison {
     Below,
     AtMost,
     Above,
     AtLeast,
 }
 
-impl Order {
+impl CellComparison {
     const fn sign(self) -> &'static str {
         match self {
             Self::Below => "<",
@@ -94,7 +94,7 @@ impl Order {
 
 /// How cells are read.
 #[derive(Clone, Copy)]
-struct Reading<'r> {
+struct CellReading<'r> {
     event: Event<'r>,
     ids: Identities,
     numbers: &'r NumberFormat,
@@ -120,7 +120,7 @@ impl RowFilter {
     /// # Errors
     /// If a cell cannot be read. The error names row and column.
     pub fn keeps(&self, event: &Event<'_>, ids: Identities, numbers: &NumberFormat) -> Result<bool, InputError> {
-        Ok(self.root.holds(Reading { event: *event, ids, numbers })? == Some(true))
+        Ok(self.root.holds(CellReading { event: *event, ids, numbers })? == Some(true))
     }
 }
 
@@ -129,27 +129,27 @@ impl Expression {
         match self {
             Self::And(parts) | Self::Or(parts) => parts.iter_mut().try_for_each(|part| part.canonical(ids)),
             Self::Not(part) => part.canonical(ids),
-            Self::Test(_, Test::Texts(texts)) => texts.iter_mut().try_for_each(|text| {
+            Self::RowTest(_, RowTest::Texts(texts)) => texts.iter_mut().try_for_each(|text| {
                 *text = ids.canonical_name(text).map_err(|why| why.then("; write `is missing` for missing cells"))?;
                 Ok(())
             }),
-            Self::Test(..) => Ok(()),
+            Self::RowTest(..) => Ok(()),
         }
     }
 
     /// Whether it is true; `None` if a missing cell leaves that open.
-    fn holds(&self, row: Reading<'_>) -> Result<Option<bool>, InputError> {
+    fn holds(&self, row: CellReading<'_>) -> Result<Option<bool>, InputError> {
         match self {
             Self::And(parts) => decide(parts, row, false),
             Self::Or(parts) => decide(parts, row, true),
             Self::Not(part) => Ok(part.holds(row)?.map(|holds| !holds)),
-            Self::Test(column, test) => row.test(*column, test),
+            Self::RowTest(column, test) => row.test(*column, test),
         }
     }
 }
 
 /// Whether all parts are true, if the first false one decides; or any part, if the first true one decides.
-fn decide(parts: &[Expression], row: Reading<'_>, decisive: bool) -> Result<Option<bool>, InputError> {
+fn decide(parts: &[Expression], row: CellReading<'_>, decisive: bool) -> Result<Option<bool>, InputError> {
     let mut all = Some(!decisive);
     for part in parts {
         match part.holds(row)? {
@@ -161,21 +161,23 @@ fn decide(parts: &[Expression], row: Reading<'_>, decisive: bool) -> Result<Opti
     Ok(all)
 }
 
-impl Reading<'_> {
-    fn test(self, column: usize, test: &Test) -> Result<Option<bool>, InputError> {
+impl CellReading<'_> {
+    fn test(self, column: usize, test: &RowTest) -> Result<Option<bool>, InputError> {
         match test {
-            Test::IsMissing => {
+            RowTest::IsMissing => {
                 let is_missing = matches!(self.ids.of(self.event.filter_cell(column), &mut String::new()), Ok(None));
                 Ok(Some(is_missing))
             }
-            Test::Texts(texts) => {
+            RowTest::Texts(texts) => {
                 let mut scratch = String::new();
                 let name = self.event.identity(ColumnRole::Filter(column), self.ids, &mut scratch)?;
                 Ok(name.map(|name| texts.iter().any(|text| text == name)))
             }
-            Test::Numbers(numbers) => self
+            RowTest::Numbers(numbers) => self
                 .compare(column, |cell| numbers.iter().any(|number| cell.compare(&literal(number)) == Ordering::Equal)),
-            Test::Order(order, number) => self.compare(column, |cell| order.holds(cell.compare(&literal(number)))),
+            RowTest::CellComparison(order, number) => {
+                self.compare(column, |cell| order.holds(cell.compare(&literal(number))))
+            }
         }
     }
 
@@ -232,9 +234,9 @@ impl RowFilter {
         match expression {
             Expression::And(parts) => self.write_all(parts, " and ", f),
             Expression::Or(parts) => self.write_all(parts, " or ", f),
-            Expression::Test(column, test) => self.write_test(*column, test, false, f),
+            Expression::RowTest(column, test) => self.write_test(*column, test, false, f),
             Expression::Not(part) => match &**part {
-                Expression::Test(column, test) if !matches!(test, Test::Order(..)) => {
+                Expression::RowTest(column, test) if !matches!(test, RowTest::CellComparison(..)) => {
                     self.write_test(*column, test, true, f)
                 }
                 part => {
@@ -262,7 +264,7 @@ impl RowFilter {
         self.write(part, f)
     }
 
-    fn write_test(&self, column: usize, test: &Test, negated: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_test(&self, column: usize, test: &RowTest, negated: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.columns[column];
         if parse::is_plain(name) {
             f.write_str(name)?;
@@ -273,10 +275,10 @@ impl RowFilter {
             texts.iter().map(|text| format!("\"{}\"", text.replace('"', "\"\""))).collect()
         };
         let values = match test {
-            Test::IsMissing => return f.write_str(if negated { " is not missing" } else { " is missing" }),
-            Test::Order(order, number) => return write!(f, " {} {number}", order.sign()),
-            Test::Texts(texts) => shown(texts),
-            Test::Numbers(numbers) => numbers.clone(),
+            RowTest::IsMissing => return f.write_str(if negated { " is not missing" } else { " is missing" }),
+            RowTest::CellComparison(order, number) => return write!(f, " {} {number}", order.sign()),
+            RowTest::Texts(texts) => shown(texts),
+            RowTest::Numbers(numbers) => numbers.clone(),
         };
         match (values.as_slice(), negated) {
             ([one], false) => write!(f, " == {one}"),

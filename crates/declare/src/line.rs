@@ -8,7 +8,7 @@ use crate::titles::{is_of_one_step, measure_in_words};
 
 /// A line of each group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct GroupLine {
     /// Its name in the table; empty if each group has one line.
     pub label: String,
     /// Its name for readers: `last 7 days`; empty if each group has one line.
@@ -19,7 +19,7 @@ pub struct Line {
     pub is_from_zero: bool,
 }
 
-impl Line {
+impl GroupLine {
     /// The place of a value's point in its step, in seconds since 1970.
     pub fn seconds_in(&self, (start, end): (Instant, Instant)) -> f64 {
         let micros = if self.is_per_period { start.micros().midpoint(end.micros()) } else { end.micros() };
@@ -29,11 +29,11 @@ impl Line {
 
 impl Stream {
     /// The lines of each group, in the order of its rows.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<GroupLine> {
         let every = self.rows().every();
         let is_per_period = self.is_per_period();
         let Some(bundle) = &self.measures else {
-            return vec![Line { is_per_period, is_from_zero: is_per_period, ..Line::default() }];
+            return vec![GroupLine { is_per_period, is_from_zero: is_per_period, ..GroupLine::default() }];
         };
         let mut labels = bundle.labels().into_iter();
         let lines = bundle.wanted().iter().flat_map(|wanted| {
@@ -42,12 +42,12 @@ impl Stream {
                 Measure::Count | Measure::Sum | Measure::Histogram(_) => (is_per_period, is_per_period),
                 _ => (is_per_period, false),
             };
-            let line = move |label: String, title: String| Line { label, title, is_per_period, is_from_zero };
+            let line = move |label: String, title: String| GroupLine { label, title, is_per_period, is_from_zero };
             let bins = match &wanted.measure {
                 Measure::Histogram(cuts) => cuts.len() + 1,
                 _ => 1,
             };
-            let of_measure: Vec<Line> = labels
+            let of_measure: Vec<GroupLine> = labels
                 .by_ref()
                 .take(bins)
                 .map(|label| match &wanted.measure {

@@ -260,7 +260,7 @@ fn check_outputs(feed: &Feed) -> Result<()> {
 
 /// Appends refused rows, with their problems, to a file that nobody else may read: one JSON object per row.
 #[expect(clippy::disallowed_methods, reason = "appends rows that nobody reads back")]
-fn put_aside(path: &Path, piece: &PendingBatch, rows: &[sending::BadRow]) -> Result<()> {
+fn put_aside(path: &Path, piece: &PendingBatch, rows: &[sending::RefusedRow]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     #[cfg(unix)]

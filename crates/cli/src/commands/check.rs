@@ -23,15 +23,15 @@ use crate::failure::{usage, worded};
 use crate::stream::{Files, ReleaseFlags, interruptible, with_config, with_groups_of_file};
 use anyhow::Result;
 use clap::Args;
-use columns::Kind;
+use columns::ColumnKind;
 use evertally_declare::declaration::{self, Parameter, Use, Written};
 use evertally_declare::error::refuse_if;
 use evertally_declare::steps::{Horizon, Instant, StepCalendar, TimeParser};
 use evertally_publish::session::EventCheck;
 use evertally_tables::input::{refuse_duplicates, total_bytes};
 use jiff::tz::TimeZone;
-use look::Reader;
-use report::{ColumnReport, GroupsReport, PersonsReport, PlanReport, Report, TimesReport, WARNING};
+use look::FileReader;
+use report::{CheckReport, ColumnReport, GroupsReport, PersonsReport, PlanReport, TimesReport, WARNING};
 use rows::RowCounts;
 use std::path::PathBuf;
 use suggest::Suggestions;
@@ -62,7 +62,7 @@ impl CheckArgs {
 }
 
 /// The check of the named files.
-fn report(written: Written, given: &Written, write: Option<&std::path::Path>) -> Result<Report> {
+fn report(written: Written, given: &Written, write: Option<&std::path::Path>) -> Result<CheckReport> {
     // A run that only plans needs no key and no output.
     let planned = declaration::Files { plan_only: Some(true), out: None, ..written.files.clone() };
     let missing = written.declaration.missing_text.clone().unwrap_or_default();
@@ -74,7 +74,7 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     let (cancelled, progress) = (interruptible()?, files.progress());
     progress.start(total_bytes(&files.inputs));
     let is_delimited = written.has(Parameter::Delimiter);
-    let reader = Reader { options: &files.reading, is_delimited, progress: &*progress, cancelled: &cancelled };
+    let reader = FileReader { options: &files.reading, is_delimited, progress: &*progress, cancelled: &cancelled };
 
     let mut first = reader.first(&files.inputs)?;
     let found = first.found(written, &reader, &files.inputs)?;
@@ -104,7 +104,7 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     let persons = persons_of(&counts, &suggested.written, found.persons, given);
     let (rows, counted, order) = (counts.rows, counts.counted, counts.order());
     let (refused, skipped) = counts.into_refused();
-    Ok(Report {
+    Ok(CheckReport {
         not_private: WARNING,
         files: file_reports,
         columns,
@@ -177,7 +177,7 @@ fn groups_of(counts: &RowCounts, columns: &[ColumnReport], written: &Written) ->
     let (undeclared, has_more) = counts.undeclared();
     let roles = [&declared.time, &declared.date, &declared.time_of_day, &declared.person, &declared.value];
     let is_free = |name: &String| roles.iter().all(|role| role.as_ref() != Some(name));
-    let candidates = columns.iter().filter(|column| column.kind == Kind::Category && is_free(&column.name));
+    let candidates = columns.iter().filter(|column| column.kind == ColumnKind::Category && is_free(&column.name));
     let candidates = match declared.group_by {
         Some(_) => Vec::new(),
         None => candidates.map(|column| column.name.clone()).collect(),

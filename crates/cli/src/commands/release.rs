@@ -16,8 +16,8 @@ mod views;
 
 use crate::failure::{RecordedNotWritten, usage};
 use crate::stream::{
-    Files, Published, ReleaseFlags, interruptible, open_events, open_key, plan_facts, preview_budget, print_plan,
-    print_summary, report_new_key,
+    Files, PublishedSummary, ReleaseFlags, interruptible, open_events, open_key, plan_facts, preview_budget,
+    print_plan, print_summary, report_new_key,
 };
 use anyhow::Result;
 use emit::RowEmitter;
@@ -235,7 +235,7 @@ fn summary(setup: &ReleaseSetup, files: &Files, streams: usize, is_first: bool) 
         );
     }
     let (max_std_error, last_step) = (ErrorFacts::for_releases(stream).max_std_error, stream.last_step);
-    print_summary(stream, files, &Published { done: &done, max_std_error, last_step, streams, is_first });
+    print_summary(stream, files, &PublishedSummary { done: &done, max_std_error, last_step, streams, is_first });
     if files.plot && setup.show_truth {
         let unsafe_svg = files.sibling("NOT-PRIVATE.svg");
         eprintln!("WARNING: {} and .png show exact counts and are not private", unsafe_svg.display());

@@ -23,7 +23,7 @@ mod setup;
 
 use crate::failure::RecordedNotWritten;
 use crate::stream::{
-    Published, SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
+    PublishedSummary, SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
     report_new_key,
 };
 use answers::CollectedAnswers;
@@ -121,7 +121,11 @@ fn print_summary_lines(setup: &SketchSetup, found: &QueryResults, streams: usize
         }
     };
     let last_step = stream.last_step;
-    print_summary(stream, files, &Published { done: &done, max_std_error: noise, last_step, streams, is_first: true });
+    print_summary(
+        stream,
+        files,
+        &PublishedSummary { done: &done, max_std_error: noise, last_step, streams, is_first: true },
+    );
     if let Some(surely) = found.surely {
         eprintln!(
             "a key with a count of {} or more is listed with a probability of at least {confidence} %",

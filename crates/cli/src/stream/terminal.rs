@@ -99,7 +99,7 @@ fn guarantee_in_words(stream: &Stream) -> String {
 }
 
 /// What a run has published, for its summary.
-pub(crate) struct Published<'a> {
+pub(crate) struct PublishedSummary<'a> {
     /// The rows in words.
     pub(crate) done: &'a str,
     pub(crate) max_std_error: f64,
@@ -111,7 +111,7 @@ pub(crate) struct Published<'a> {
 }
 
 /// Prints a summary on standard error: the published rows, then the guarantee, the written files and notes.
-pub(crate) fn print_summary(stream: &Stream, files: &Files, published: &Published<'_>) {
+pub(crate) fn print_summary(stream: &Stream, files: &Files, published: &PublishedSummary<'_>) {
     let guarantee = guarantee_in_words(stream);
     if let Some(facts) = MeasureFacts::new(stream) {
         eprintln!("{}: {}", published.done, facts.titles.join(", "));
@@ -126,7 +126,7 @@ pub(crate) fn print_summary(stream: &Stream, files: &Files, published: &Publishe
 }
 
 /// Prints the written files, then notes.
-fn written(stream: &Stream, files: &Files, published: &Published<'_>) {
+fn written(stream: &Stream, files: &Files, published: &PublishedSummary<'_>) {
     let (last_step, streams) = (published.last_step, published.streams);
     if !files.is_table_alone() {
         eprintln!("wrote {}, and next to it .{}", files.out.display(), files.written().join(", ."));

@@ -9,7 +9,7 @@
 //! literal = number | text in quotes | "true" | "false"
 //! ```
 
-use super::{Expression, Order, RowFilter, Test};
+use super::{CellComparison, Expression, RowFilter, RowTest};
 use crate::identity::DecimalText;
 use crate::words::quoted;
 
@@ -30,7 +30,7 @@ fn word(text: &str) -> Option<&'static str> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+enum FilterToken {
     /// One of [`WORDS`].
     Word(&'static str),
     Column(String),
@@ -42,16 +42,16 @@ enum Token {
 
 /// A token, its text, and the place of its first character, from 1.
 #[derive(Clone)]
-struct Placed {
-    token: Token,
+struct PlacedToken {
+    token: FilterToken,
     text: String,
     at: usize,
 }
 
-impl Placed {
+impl PlacedToken {
     fn error(&self, problem: impl std::fmt::Display) -> String {
         match self.token {
-            Token::End => format!("the expression ends too early: {problem}"),
+            FilterToken::End => format!("the expression ends too early: {problem}"),
             _ => format!("at character {}, {}: {problem}", self.at, quoted(&self.text)),
         }
     }
@@ -75,32 +75,32 @@ pub(super) fn parse(text: &str) -> Result<RowFilter, String> {
     let root = parser.any(0)?;
     let rest = parser.peek();
     match rest.token {
-        Token::End => Ok(RowFilter { columns: parser.columns, root }),
+        FilterToken::End => Ok(RowFilter { columns: parser.columns, root }),
         _ => Err(rest.error("join comparisons with `and` or `or`")),
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Placed>, String> {
+fn tokens(text: &str) -> Result<Vec<PlacedToken>, String> {
     let mut tokens = Vec::new();
     let mut rest = text;
     loop {
         rest = rest.trim_start();
         let at = text[..text.len() - rest.len()].chars().count() + 1;
         let Some(first) = rest.chars().next() else {
-            tokens.push(Placed { token: Token::End, text: String::new(), at });
+            tokens.push(PlacedToken { token: FilterToken::End, text: String::new(), at });
             return Ok(tokens);
         };
         let (token, len) = token(first, rest).map_err(|problem| format!("at character {at}: {problem}"))?;
-        tokens.push(Placed { token, text: rest[..len].to_owned(), at });
+        tokens.push(PlacedToken { token, text: rest[..len].to_owned(), at });
         rest = &rest[len..];
     }
 }
 
 /// The first token of a text, and its length in bytes.
-fn token(first: char, rest: &str) -> Result<(Token, usize), String> {
+fn token(first: char, rest: &str) -> Result<(FilterToken, usize), String> {
     if let '"' | '\'' | '`' = first {
         let (inside, len) = enclosed(first, rest)?;
-        return Ok((if first == '`' { Token::Column(inside) } else { Token::Text(inside) }, len));
+        return Ok((if first == '`' { FilterToken::Column(inside) } else { FilterToken::Text(inside) }, len));
     }
     let starts_number = first.is_ascii_digit() || matches!(first, '-' | '+' | '.');
     let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
@@ -115,17 +115,17 @@ fn token(first: char, rest: &str) -> Result<(Token, usize), String> {
         let Some(number) = DecimalText::parse(&rest[..len]) else {
             return Err(format!("{} is not a number; put quotes around a text", quoted(&rest[..len.max(1)])));
         };
-        return Ok((Token::Number(number.write(&mut canonical).to_owned()), len));
+        return Ok((FilterToken::Number(number.write(&mut canonical).to_owned()), len));
     }
     if len > 0 {
         let text = &rest[..len];
-        return Ok((word(text).map_or_else(|| Token::Column(text.to_owned()), Token::Word), len));
+        return Ok((word(text).map_or_else(|| FilterToken::Column(text.to_owned()), FilterToken::Word), len));
     }
     let other = OTHERS.iter().find(|(sign, _)| rest.starts_with(sign));
     let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
     match (sign, other) {
         (Some(sign), other) if other.is_none_or(|(other, _)| other.len() <= sign.len()) => {
-            Ok((Token::Sign(sign), sign.len()))
+            Ok((FilterToken::Sign(sign), sign.len()))
         }
         (_, Some((other, instead))) => Err(format!("{}: {instead}", quoted(other))),
         _ => Err(format!("{} has no meaning here; put quotes around a text", quoted(&first.to_string()))),
@@ -149,7 +149,7 @@ fn enclosed(quote: char, rest: &str) -> Result<(String, usize), String> {
 }
 
 struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<PlacedToken>,
     next: usize,
     columns: Vec<String>,
 }
@@ -161,18 +161,18 @@ enum Literal {
 }
 
 impl Parser {
-    fn peek(&self) -> &Placed {
+    fn peek(&self) -> &PlacedToken {
         &self.tokens[self.next]
     }
 
-    fn advance(&mut self) -> Placed {
+    fn advance(&mut self) -> PlacedToken {
         let now = self.next;
         self.next = (now + 1).min(self.tokens.len() - 1); // the end stays
         self.tokens[now].clone()
     }
 
     /// Takes the next token if it is this word or sign.
-    fn takes(&mut self, token: &Token) -> bool {
+    fn takes(&mut self, token: &FilterToken) -> bool {
         let takes = self.peek().token == *token;
         if takes {
             self.advance();
@@ -182,7 +182,7 @@ impl Parser {
 
     fn any(&mut self, depth: usize) -> Result<Expression, String> {
         let mut parts = vec![self.all(depth)?];
-        while self.takes(&Token::Word("or")) {
+        while self.takes(&FilterToken::Word("or")) {
             parts.push(self.all(depth)?);
         }
         Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::Or(parts) })
@@ -190,7 +190,7 @@ impl Parser {
 
     fn all(&mut self, depth: usize) -> Result<Expression, String> {
         let mut parts = vec![self.one(depth)?];
-        while self.takes(&Token::Word("and")) {
+        while self.takes(&FilterToken::Word("and")) {
             parts.push(self.one(depth)?);
         }
         Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::And(parts) })
@@ -200,21 +200,21 @@ impl Parser {
         if depth > MAX_DEPTH {
             return Err(self.peek().error("it is nested too deeply"));
         }
-        if self.takes(&Token::Word("not")) {
+        if self.takes(&FilterToken::Word("not")) {
             return Ok(negated(self.one(depth + 1)?));
         }
-        if self.takes(&Token::Sign("(")) {
+        if self.takes(&FilterToken::Sign("(")) {
             let inner = self.any(depth + 1)?;
-            return match self.takes(&Token::Sign(")")) {
+            return match self.takes(&FilterToken::Sign(")")) {
                 true => Ok(inner),
                 false => Err(self.peek().error("a parenthesis is not closed here")),
             };
         }
         let first = self.advance();
         let name = match &first.token {
-            Token::Column(name) if name.is_empty() => return Err(first.error("name a column")),
-            Token::Column(name) => name.clone(),
-            Token::Text(_) | Token::Number(_) => {
+            FilterToken::Column(name) if name.is_empty() => return Err(first.error("name a column")),
+            FilterToken::Column(name) => name.clone(),
+            FilterToken::Text(_) | FilterToken::Number(_) => {
                 return Err(first.error("a comparison begins with a column; backquotes enclose its name"));
             }
             _ => {
@@ -229,33 +229,35 @@ impl Parser {
     }
 
     fn test(&mut self, column: usize) -> Result<Expression, String> {
-        let is_not = self.takes(&Token::Word("not"));
+        let is_not = self.takes(&FilterToken::Word("not"));
         let first = self.advance();
         let order = |sign: &str| {
-            [Order::Below, Order::AtMost, Order::Above, Order::AtLeast].into_iter().find(|order| order.sign() == sign)
+            [CellComparison::Below, CellComparison::AtMost, CellComparison::Above, CellComparison::AtLeast]
+                .into_iter()
+                .find(|order| order.sign() == sign)
         };
         let (test, is_not) = match &first.token {
-            Token::Word("in") => (self.list()?, is_not),
+            FilterToken::Word("in") => (self.list()?, is_not),
             _ if is_not => return Err(first.error("after a column, `not` is followed by `in`")),
-            Token::Word("is") => {
-                let is_not = self.takes(&Token::Word("not"));
-                if !self.takes(&Token::Word("missing")) {
+            FilterToken::Word("is") => {
+                let is_not = self.takes(&FilterToken::Word("not"));
+                if !self.takes(&FilterToken::Word("missing")) {
                     return Err(self.peek().error("write `is missing` or `is not missing`, and == to compare"));
                 }
-                (Test::IsMissing, is_not)
+                (RowTest::IsMissing, is_not)
             }
-            Token::Sign(sign @ ("==" | "!=")) => {
+            FilterToken::Sign(sign @ ("==" | "!=")) => {
                 let differs = *sign == "!=";
                 let test = match self.literal()? {
-                    Literal::Text(text) => Test::Texts(vec![text]),
-                    Literal::Number(number) => Test::Numbers(vec![number]),
+                    Literal::Text(text) => RowTest::Texts(vec![text]),
+                    Literal::Number(number) => RowTest::Numbers(vec![number]),
                 };
                 (test, differs)
             }
-            Token::Sign(sign) if let Some(order) = order(sign) => {
+            FilterToken::Sign(sign) if let Some(order) = order(sign) => {
                 let place = self.next;
                 match self.literal()? {
-                    Literal::Number(number) => (Test::Order(order, number), false),
+                    Literal::Number(number) => (RowTest::CellComparison(order, number), false),
                     Literal::Text(_) => {
                         let why = "texts have no order here; compare with a number, or texts with == or `in`";
                         return Err(self.tokens[place].error(why));
@@ -264,17 +266,17 @@ impl Parser {
             }
             _ => return Err(first.error("write ==, !=, <, <=, >, >=, `in` or `is missing` after a column")),
         };
-        let test = Expression::Test(column, test);
+        let test = Expression::RowTest(column, test);
         Ok(if is_not { negated(test) } else { test })
     }
 
     fn literal(&mut self) -> Result<Literal, String> {
         let first = self.advance();
         match &first.token {
-            Token::Text(text) => Ok(Literal::Text(text.clone())),
-            Token::Word(truth @ ("true" | "false")) => Ok(Literal::Text((*truth).to_owned())),
-            Token::Number(number) => Ok(Literal::Number(number.clone())),
-            Token::Column(_) => {
+            FilterToken::Text(text) => Ok(Literal::Text(text.clone())),
+            FilterToken::Word(truth @ ("true" | "false")) => Ok(Literal::Text((*truth).to_owned())),
+            FilterToken::Number(number) => Ok(Literal::Number(number.clone())),
+            FilterToken::Column(_) => {
                 Err(first.error("columns are compared with texts or numbers; put quotes around a text"))
             }
             _ => Err(first.error("write a number, or a text in quotes")),
@@ -282,8 +284,8 @@ impl Parser {
     }
 
     /// The list after `in`.
-    fn list(&mut self) -> Result<Test, String> {
-        if !self.takes(&Token::Sign("(")) {
+    fn list(&mut self) -> Result<RowTest, String> {
+        if !self.takes(&FilterToken::Sign("(")) {
             return Err(self.peek().error("write a list after `in`, such as (\"a\", \"b\")"));
         }
         let (mut texts, mut numbers) = (Vec::new(), Vec::new());
@@ -297,10 +299,10 @@ impl Parser {
                 let why = "a list has either texts or numbers; put quotes around all of them, or around none";
                 return Err(self.tokens[place].error(why));
             }
-            if self.takes(&Token::Sign(")")) {
-                return Ok(if numbers.is_empty() { Test::Texts(texts) } else { Test::Numbers(numbers) });
+            if self.takes(&FilterToken::Sign(")")) {
+                return Ok(if numbers.is_empty() { RowTest::Texts(texts) } else { RowTest::Numbers(numbers) });
             }
-            if !self.takes(&Token::Sign(",")) {
+            if !self.takes(&FilterToken::Sign(",")) {
                 return Err(self.peek().error("write a comma or a closing parenthesis after an item of a list"));
             }
         }

@@ -425,6 +425,7 @@ def plan_release(
     workload: str | Sequence[str] = "sum",
     publish: str | int | None = None,
     time_zone: str = "UTC",
+    where: str | None = None,
     normalise_ids: str | Sequence[str] | None = None,
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip", "skip-any"] = "refuse",
@@ -482,6 +483,8 @@ def plan_release(
 
     Events:
         ``time_zone``: Time zone of calendar steps, and of times without a zone.
+        ``where``: Count only the rows for which this expression is true, such as status == "ok" and amount > 0. Other
+            rows are treated as if they were not in the file. A stream has it for life. Without it, all rows.
         ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
             characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
             compared byte by byte.
@@ -583,6 +586,7 @@ def release(
     date_only: Literal["refuse", "midnight"] = "refuse",
     time_zone: str = "UTC",
     missing_text: Sequence[str] = (),
+    where: str | None = None,
     normalise_ids: str | Sequence[str] | None = None,
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip", "skip-any"] = "refuse",
@@ -613,6 +617,9 @@ def release(
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
+    decimal_mark: Literal[".", ","] = ".",
+    thousands: Literal[",", ".", "space", "apostrophe"] | None = None,
+    number_affixes: str | Sequence[str] | None = None,
     measures: str | Sequence[str] | None = None,
     out_of_bounds: Literal["clamp", "refuse"] = "clamp",
     mechanism: str | None = None,
@@ -671,6 +678,8 @@ def release(
             "refuse": Stop with an error that names the event. "midnight": Use the beginning of the day.
         ``time_zone``: Time zone of calendar steps, and of times without a zone.
         ``missing_text``: Texts that mark a missing cell, such as NA.
+        ``where``: Count only the rows for which this expression is true, such as status == "ok" and amount > 0. Other
+            rows are treated as if they were not in the file. A stream has it for life. Without it, all rows.
         ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
             characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
             compared byte by byte.
@@ -736,6 +745,11 @@ def release(
         ``value``: Sum this column instead of counting events.
         ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
+        ``decimal_mark``: Decimal mark of numbers in texts. ".": Point. ",": Comma.
+        ``thousands``: Separator of thousands of numbers in texts. ",": Comma. ".": Point. "space": Blank, also a
+            no-break or narrow no-break one. "apostrophe": Apostrophe, also a curved one. Without it, none.
+        ``number_affixes``: Signs before or after a number in a text, which are ignored, such as $, EUR or %. A number
+            with % is counted in percent: 12.5 % is 12.5.
         ``measures``: Measure to release at the end of every step, under one budget with the others: count, sum, mean,
             variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
             steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes

@@ -201,6 +201,11 @@ class Values(Frozen):
         ``column``: Sum this column instead of counting events.
         ``bounds``: Smallest and largest value of one event, in units of the data.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
+        ``decimal_mark``: Decimal mark of numbers in texts. ".": Point. ",": Comma.
+        ``thousands``: Separator of thousands of numbers in texts. ",": Comma. ".": Point. "space": Blank, also a
+            no-break or narrow no-break one. "apostrophe": Apostrophe, also a curved one. Without it, none.
+        ``number_affixes``: Signs before or after a number in a text, which are ignored, such as $, EUR or %. A number
+            with % is counted in percent: 12.5 % is 12.5.
         ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
             error that names the event.
 
@@ -213,6 +218,9 @@ class Values(Frozen):
     _: KW_ONLY
     bounds: tuple[Number, Number] | None = None
     grid: Number | None = None
+    decimal_mark: Literal[".", ","] = "."
+    thousands: Literal[",", ".", "space", "apostrophe"] | None = None
+    number_affixes: str | Sequence[str] | None = None
     out_of_bounds: Literal["clamp", "refuse"] = "clamp"
 
 
@@ -235,6 +243,8 @@ class Columns(Frozen):
         ``date_only``: Policy for times that are dates without a time of day, if a step is shorter than the day.
             "refuse": Stop with an error that names the event. "midnight": Use the beginning of the day.
         ``missing_text``: Texts that mark a missing cell, such as NA.
+        ``where``: Count only the rows for which this expression is true, such as status == "ok" and amount > 0. Other
+            rows are treated as if they were not in the file. A stream has it for life. Without it, all rows.
         ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
             characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
             compared byte by byte.
@@ -257,6 +267,7 @@ class Columns(Frozen):
     century_from: int | None = None
     date_only: Literal["refuse", "midnight"] = "refuse"
     missing_text: Sequence[str] = ()
+    where: str | None = None
     normalise_ids: str | Sequence[str] | None = None
     missing: Literal["refuse", "skip"] = "refuse"
     sort_buffer: str | int = 0
@@ -281,6 +292,7 @@ PARAMETERS: dict[str, Parameter] = {
     "date_only": Parameter("date-only", "columns.date_only", "plain", "refuse"),
     "time_zone": Parameter("time-zone", "steps.time_zone", "plain", "UTC"),
     "missing_text": Parameter("missing-text", "columns.missing_text", "texts", ()),
+    "where": Parameter("where", "columns.where", "plain", None),
     "normalise_ids": Parameter("normalise-ids", "columns.normalise_ids", "texts", None),
     "missing": Parameter("missing", "columns.missing", "plain", "refuse"),
     "outside": Parameter("outside", "steps.outside", "plain", "refuse"),
@@ -310,6 +322,9 @@ PARAMETERS: dict[str, Parameter] = {
     "value": Parameter("value", "values.column", "plain", None),
     "bounds": Parameter("bounds", "values.bounds", "decimals", None),
     "grid": Parameter("grid", "values.grid", "decimal", None),
+    "decimal_mark": Parameter("decimal-mark", "values.decimal_mark", "plain", "."),
+    "thousands": Parameter("thousands", "values.thousands", "plain", None),
+    "number_affixes": Parameter("number-affixes", "values.number_affixes", "texts", None),
     "measures": Parameter("measure", "measures", "texts", None),
     "out_of_bounds": Parameter("out-of-bounds", "values.out_of_bounds", "plain", "clamp"),
     "mechanism": Parameter("mechanism", "mechanism", "plain", None),

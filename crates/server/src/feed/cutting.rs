@@ -2,7 +2,7 @@
 
 use super::format::Encoding;
 use super::memory::{Fingerprint, SourcePosition, UnacknowledgedBatch};
-use super::sending::BadRow;
+use super::sending::RefusedRow;
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -122,7 +122,7 @@ impl PendingBatch {
 
     /// The source line in which a row named by the service begins; for a file that is sent as a whole, the row's
     /// number.
-    pub(super) fn line_of(&self, row: &BadRow) -> Option<u64> {
+    pub(super) fn line_of(&self, row: &RefusedRow) -> Option<u64> {
         let named = row.row?;
         if !self.format.grows() {
             return Some(named);
@@ -141,7 +141,7 @@ impl PendingBatch {
     }
 
     /// Describes the problem of a row, with its place in the source.
-    pub(super) fn describe(&self, row: &BadRow) -> String {
+    pub(super) fn describe(&self, row: &RefusedRow) -> String {
         let line = self.line_of(row).map_or(String::new(), |line| format!(", line {line}"));
         let field = row.field.as_ref().map_or(String::new(), |field| format!(", field {field}"));
         let remedy = row.remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));

@@ -24,7 +24,7 @@ pub(super) enum BatchReply {
     Accepted(u64),
     /// Other bytes were accepted under this id, with this number of rows.
     Differs(Option<u64>),
-    BadRows(Vec<BadRow>),
+    BadRows(Vec<RefusedRow>),
 }
 
 /// Why there is no answer.
@@ -37,7 +37,7 @@ pub(super) enum SendError {
 
 /// A row that the service refuses.
 #[derive(Debug, Deserialize)]
-pub(super) struct BadRow {
+pub(super) struct RefusedRow {
     #[serde(default)]
     pub(super) row: Option<u64>,
     #[serde(default)]
@@ -57,7 +57,7 @@ struct ProblemDetails {
     #[serde(default)]
     detail: Option<String>,
     #[serde(default)]
-    errors: Vec<BadRow>,
+    errors: Vec<RefusedRow>,
     #[serde(default)]
     taken_rows: Option<u64>,
 }

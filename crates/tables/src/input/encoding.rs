@@ -36,7 +36,7 @@ impl TextEncoding {
 }
 
 /// How a text is encoded.
-pub(super) struct Found {
+pub(super) struct FoundEncoding {
     /// The encoding, unless it is UTF-8.
     pub(super) encoding: Option<&'static Encoding>,
     /// The length of the byte order mark.
@@ -44,7 +44,7 @@ pub(super) struct Found {
 }
 
 /// The encoding of a text with these first bytes.
-pub(super) fn find(name: &str, head: &[u8], declared: Option<TextEncoding>) -> Result<Found, InputError> {
+pub(super) fn find(name: &str, head: &[u8], declared: Option<TextEncoding>) -> Result<FoundEncoding, InputError> {
     if head.starts_with(UTF_32) {
         let problem = "this is UTF-32 text; convert it to UTF-8 (iconv -f UTF-32 -t UTF-8)";
         return Err(InputError::in_file(name, problem));
@@ -64,7 +64,7 @@ pub(super) fn find(name: &str, head: &[u8], declared: Option<TextEncoding>) -> R
             (marked, len)
         }
     };
-    Ok(Found { encoding: Some(encoding).filter(|encoding| *encoding != UTF_8), mark })
+    Ok(FoundEncoding { encoding: Some(encoding).filter(|encoding| *encoding != UTF_8), mark })
 }
 
 /// The error for a line or row that is not UTF-8 text.
@@ -85,7 +85,7 @@ pub(super) fn not_utf8(file: &str, line: u64, noun: &str, bytes: &[u8]) -> Input
 }
 
 /// An input in another encoding, as UTF-8.
-pub(super) struct Decoded<R> {
+pub(super) struct DecodedText<R> {
     inner: R,
     decoder: Decoder,
     /// Bytes that are not decoded yet.
@@ -98,21 +98,21 @@ pub(super) struct Decoded<R> {
     lines: u64,
     /// Whether the input has ended.
     is_over: bool,
-    stage: Stage,
+    stage: DecodingStage,
 }
 
 /// The continuation after the text in the buffer.
-enum Stage {
+enum DecodingStage {
     More,
     End,
     Invalid,
 }
 
-impl<R: Read> Decoded<R> {
+impl<R: Read> DecodedText<R> {
     /// The rest of an input, after its byte order mark.
     pub(super) fn new(inner: R, encoding: &'static Encoding) -> Self {
         let buffer = || vec![0; CHUNK].into_boxed_slice();
-        Decoded {
+        DecodedText {
             inner,
             decoder: encoding.new_decoder_without_bom_handling(),
             raw: buffer(),
@@ -121,7 +121,7 @@ impl<R: Read> Decoded<R> {
             text_range: 0..0,
             lines: 0,
             is_over: false,
-            stage: Stage::More,
+            stage: DecodingStage::More,
         }
     }
 
@@ -138,21 +138,21 @@ impl<R: Read> Decoded<R> {
         self.text_range = 0..written;
         self.lines += memchr::memchr_iter(b'\n', &self.text[..written]).count() as u64;
         match result {
-            DecoderResult::InputEmpty if self.is_over => self.stage = Stage::End,
+            DecoderResult::InputEmpty if self.is_over => self.stage = DecodingStage::End,
             DecoderResult::InputEmpty | DecoderResult::OutputFull => {}
-            DecoderResult::Malformed(..) => self.stage = Stage::Invalid,
+            DecoderResult::Malformed(..) => self.stage = DecodingStage::Invalid,
         }
         Ok(())
     }
 }
 
-impl<R: Read> Read for Decoded<R> {
+impl<R: Read> Read for DecodedText<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         while self.text_range.is_empty() {
             match self.stage {
-                Stage::More => self.decode()?,
-                Stage::End => return Ok(0),
-                Stage::Invalid => {
+                DecodingStage::More => self.decode()?,
+                DecodingStage::End => return Ok(0),
+                DecodingStage::Invalid => {
                     let encoding = self.decoder.encoding().name();
                     return Err(io::Error::other(InvalidText { line: self.lines + 1, encoding }));
                 }
@@ -200,7 +200,7 @@ mod tests {
     fn decoded(label: &str, bytes: &[u8]) -> Result<String, String> {
         let encoding = TextEncoding::from_label(label).unwrap().encoding;
         let mut text = Vec::new();
-        let read = Decoded::new(bytes, encoding).read_to_end(&mut text);
+        let read = DecodedText::new(bytes, encoding).read_to_end(&mut text);
         let text = String::from_utf8(text).expect("UTF-8");
         read.map(|_| text).map_err(|error| text_error("f", error).to_string())
     }

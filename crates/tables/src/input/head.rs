@@ -37,10 +37,10 @@ pub struct InputHead<'o> {
     pub compression: Option<&'static str>,
     /// Its size in bytes before decompression, if it is a file.
     pub bytes: Option<u64>,
-    content: Content<'o>,
+    content: HeadContent<'o>,
 }
 
-enum Content<'o> {
+enum HeadContent<'o> {
     /// The first bytes of a text, and the rest.
     Text(Vec<u8>, Box<dyn Read + Send + 'o>),
     /// A file that is not text.
@@ -76,11 +76,11 @@ impl<'o> InputHead<'o> {
         let name = source::display_name(path);
         let Opened { format, compression, bytes } = source::open(path, &name, options, progress, cancelled)?;
         let content = match bytes {
-            bytes if !format.has_lines() => Content::File(bytes.into_file(&name, cancelled)?),
+            bytes if !format.has_lines() => HeadContent::File(bytes.into_file(&name, cancelled)?),
             bytes => {
                 let (mut head, mut rest) = (Vec::new(), bytes.into_reader());
                 rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| read_error(&name, error))?;
-                Content::Text(head, rest)
+                HeadContent::Text(head, rest)
             }
         };
         let bytes = source::total_bytes(&[path.to_owned()]);
@@ -93,13 +93,13 @@ impl<'o> InputHead<'o> {
     /// If the head cannot be read.
     pub fn columns(&self, options: &ReadOptions) -> Result<Vec<HeadColumn>> {
         let mut columns: Vec<HeadColumn> = match &self.content {
-            Content::Text(head, _) if self.format == Format::Csv => {
+            HeadContent::Text(head, _) if self.format == Format::Csv => {
                 let open = Open::csv(&self.name, Box::new(Cursor::new(head.clone())), options, &[])?;
                 open.csv_columns().iter().map(HeadColumn::new).collect()
             }
-            Content::Text(head, _) if self.format == Format::JsonLines => names(head),
-            Content::Text(..) => log::columns_of(self.format).iter().map(|name| HeadColumn::new(*name)).collect(),
-            Content::File(file) => {
+            HeadContent::Text(head, _) if self.format == Format::JsonLines => names(head),
+            HeadContent::Text(..) => log::columns_of(self.format).iter().map(|name| HeadColumn::new(*name)).collect(),
+            HeadContent::File(file) => {
                 let file = self.reopened(&file.file)?;
                 let columns = match self.format {
                     Format::Parquet => parquet::columns(&self.name, file, options.memory)?,
@@ -133,8 +133,10 @@ impl<'o> InputHead<'o> {
         cancelled: &'r AtomicBool,
     ) -> Result<Events<'r>> {
         let bytes = match &self.content {
-            Content::Text(head, _) => Bytes::Reader(Box::new(Cursor::new(&head[..]))),
-            Content::File(file) => Bytes::File(SeekableFile { file: self.reopened(&file.file)?, bytes_to_report: 0 }),
+            HeadContent::Text(head, _) => Bytes::Reader(Box::new(Cursor::new(&head[..]))),
+            HeadContent::File(file) => {
+                Bytes::File(SeekableFile { file: self.reopened(&file.file)?, bytes_to_report: 0 })
+            }
         };
         self.events(bytes, layout, options, (&(), cancelled))
     }
@@ -150,10 +152,10 @@ impl<'o> InputHead<'o> {
         progress: &'o dyn Progress,
         cancelled: &'o AtomicBool,
     ) -> Result<Events<'o>> {
-        let content = std::mem::replace(&mut self.content, Content::Text(Vec::new(), Box::new(std::io::empty())));
+        let content = std::mem::replace(&mut self.content, HeadContent::Text(Vec::new(), Box::new(std::io::empty())));
         let bytes = match content {
-            Content::Text(head, rest) => Bytes::Reader(Box::new(Cursor::new(head).chain(rest))),
-            Content::File(file) => Bytes::File(file),
+            HeadContent::Text(head, rest) => Bytes::Reader(Box::new(Cursor::new(head).chain(rest))),
+            HeadContent::File(file) => Bytes::File(file),
         };
         self.events(bytes, layout, options, (progress, cancelled))
     }

@@ -22,16 +22,16 @@ use evertally_declare::error::{InputError, PipelineError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::format::Format;
 use evertally_declare::words::quoted;
-use paths::{Paths, WantedKey};
+use paths::{KeyPaths, WantedKey};
 
-pub(super) use elements::{JsonBlocks, Layout, begins_array};
+pub(super) use elements::{JsonBlocks, ObjectLayout, begins_array};
 pub(super) use names::names_of;
 
 /// The properties of a file before it is read.
 pub(super) struct JsonFile {
     name: String,
     wanted: Vec<String>,
-    paths: Paths,
+    paths: KeyPaths,
     /// A file without objects is accepted only if its format is declared, or if it is an empty array. Otherwise it
     /// could be anything.
     may_be_empty: bool,
@@ -61,7 +61,7 @@ impl Findings {
 impl JsonFile {
     pub(super) fn new(name: &str, wanted: &[String], declared: Option<Format>) -> Self {
         let may_be_empty = declared == Some(Format::JsonLines);
-        JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), paths: Paths::new(wanted), may_be_empty }
+        JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), paths: KeyPaths::new(wanted), may_be_empty }
     }
 
     /// The name of the file in messages.
@@ -72,14 +72,14 @@ impl JsonFile {
     /// Passes on the objects of a block, and returns their findings.
     pub(super) fn visit<E: From<PipelineError>>(
         &self,
-        layout: Layout,
+        layout: ObjectLayout,
         block: &RecordBlock,
         pass: &mut Pass<'_, E>,
     ) -> Result<Findings, E> {
         let mut object = Object::new(&self.wanted, &self.paths);
         match layout {
-            Layout::Lines => self.visit_lines(block, &mut object, pass)?,
-            Layout::Elements => self.visit_elements(block, &mut object, pass)?,
+            ObjectLayout::Lines => self.visit_lines(block, &mut object, pass)?,
+            ObjectLayout::Elements => self.visit_elements(block, &mut object, pass)?,
         }
         Ok(object.findings)
     }
@@ -231,7 +231,7 @@ enum ValueLocation {
 /// The wanted values of one object at a time.
 struct Object<'n> {
     names: &'n [String],
-    paths: &'n Paths,
+    paths: &'n KeyPaths,
     slots: Vec<ValueLocation>,
     unescaped: Vec<String>,
     /// The levels of paths that were found in this object.
@@ -263,7 +263,7 @@ impl Fault {
 }
 
 impl<'n> Object<'n> {
-    fn new(names: &'n [String], paths: &'n Paths) -> Self {
+    fn new(names: &'n [String], paths: &'n KeyPaths) -> Self {
         let count = names.len();
         Object {
             names,

@@ -16,7 +16,7 @@ use super::blocks::{BlockReader, RecordBlock, whole_lines};
 use super::columns;
 use super::csv::{CsvFile, CsvStart, RecordBuffers};
 use super::encoding::text_error;
-use super::json::{Findings, JsonBlocks, JsonFile, Layout};
+use super::json::{Findings, JsonBlocks, JsonFile, ObjectLayout};
 use super::log::LogFile;
 use super::opened::Opened;
 use super::options::ReadOptions;
@@ -57,7 +57,7 @@ enum Content {
     /// Records or lines, in the block.
     Lines,
     /// JSON objects, in the block.
-    Json(Layout),
+    Json(ObjectLayout),
     Rows(RowBatch),
 }
 

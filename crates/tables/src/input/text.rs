@@ -2,7 +2,7 @@
 
 use std::io::{self, Cursor, Read};
 
-use super::encoding::{self, Decoded, text_error};
+use super::encoding::{self, DecodedText, text_error};
 use super::opened::{Bytes, DETECTION_BYTES, Opened, read_head, recognise, refuse_unreadable};
 use super::options::ReadOptions;
 use super::{binary, json, log};
@@ -35,7 +35,7 @@ pub(super) fn open<'o>(
             (text.to_vec(), reader)
         }
         Some(encoding) => {
-            let mut reader = Decoded::new(reader, encoding);
+            let mut reader = DecodedText::new(reader, encoding);
             let text = read_head(&mut reader).map_err(|e| text_error(name, e))?;
             (text.clone(), Box::new(Cursor::new(text).chain(reader)) as Box<dyn Read + Send + 'o>)
         }

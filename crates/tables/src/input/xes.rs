@@ -40,7 +40,7 @@ pub(super) fn begins_log(text: &[u8]) -> bool {
 
 /// The parts of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum XesPart {
     Log,
     Trace,
     Event { in_trace: bool },
@@ -50,9 +50,9 @@ enum Part {
 pub(super) struct XesRows<R> {
     file: String,
     wanted: Vec<String>,
-    reader: Reader<BufReader<Limited<R>>>,
+    reader: Reader<BufReader<LimitedXml<R>>>,
     longest: u64,
-    inside: Option<Part>,
+    inside: Option<XesPart>,
     /// The depth inside of an element that is not needed.
     ignored: u64,
     has_log: bool,
@@ -70,12 +70,12 @@ pub(super) struct XesRows<R> {
 }
 
 /// A reader that refuses to read more than is allowed at a time: a part of the text is in memory as a whole.
-struct Limited<R> {
+struct LimitedXml<R> {
     inner: R,
     left: u64,
 }
 
-impl<R: Read> Read for Limited<R> {
+impl<R: Read> Read for LimitedXml<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, TooLong));
@@ -108,7 +108,7 @@ impl<R: Read> XesRows<R> {
     /// A log with these options.
     pub(super) fn new(file: &str, inner: R, options: &ReadOptions, wanted: &[String]) -> Self {
         let longest = max_record_bytes(options.memory) as u64;
-        let mut reader = Reader::from_reader(BufReader::new(Limited { inner, left: longest }));
+        let mut reader = Reader::from_reader(BufReader::new(LimitedXml { inner, left: longest }));
         reader.config_mut().expand_empty_elements = true;
         XesRows {
             file: file.to_owned(),
@@ -193,20 +193,20 @@ impl<R: Read> XesRows<R> {
         }
         let name = tag.local_name();
         match (self.inside, name.as_ref()) {
-            (None, "log") if !self.has_log => (self.inside, self.has_log) = (Some(Part::Log), true),
+            (None, "log") if !self.has_log => (self.inside, self.has_log) = (Some(XesPart::Log), true),
             (None, _) => {
                 let problem = "this XML is not one event log in XES, which is all inside of one `<log>`";
                 return Err(InputError::in_file(&*self.file, problem.to_owned()).into());
             }
-            (Some(Part::Log), "trace") => {
-                (self.inside, self.has_events) = (Some(Part::Trace), false);
+            (Some(XesPart::Log), "trace") => {
+                (self.inside, self.has_events) = (Some(XesPart::Trace), false);
                 self.trace.fill(None);
             }
-            (Some(part @ (Part::Log | Part::Trace)), "event") => {
-                (self.inside, self.has_events) = (Some(Part::Event { in_trace: part == Part::Trace }), true);
+            (Some(part @ (XesPart::Log | XesPart::Trace)), "event") => {
+                (self.inside, self.has_events) = (Some(XesPart::Event { in_trace: part == XesPart::Trace }), true);
                 self.event.fill(None);
             }
-            (Some(Part::Trace | Part::Event { .. }), "string" | "date" | "int" | "float" | "boolean" | "id") => {
+            (Some(XesPart::Trace | XesPart::Event { .. }), "string" | "date" | "int" | "float" | "boolean" | "id") => {
                 self.attribute(tag)?;
                 self.ignored = 1;
             }
@@ -217,16 +217,16 @@ impl<R: Read> XesRows<R> {
 
     fn end(&mut self) -> Ended {
         match self.inside {
-            Some(Part::Event { in_trace }) => {
-                self.inside = Some(if in_trace { Part::Trace } else { Part::Log });
+            Some(XesPart::Event { in_trace }) => {
+                self.inside = Some(if in_trace { XesPart::Trace } else { XesPart::Log });
                 Ended::Event
             }
-            Some(Part::Trace) => {
+            Some(XesPart::Trace) => {
                 self.trace.fill(None);
-                self.inside = Some(Part::Log);
+                self.inside = Some(XesPart::Log);
                 Ended::Nothing
             }
-            Some(Part::Log) | None => {
+            Some(XesPart::Log) | None => {
                 self.inside = None;
                 Ended::Nothing
             }
@@ -248,7 +248,7 @@ impl<R: Read> XesRows<R> {
         let (Some(key), Some(value)) = (key, value) else {
             return Err(self.damaged(&"an attribute lacks its key or its value").into());
         };
-        let is_of_trace = self.inside == Some(Part::Trace);
+        let is_of_trace = self.inside == Some(XesPart::Trace);
         let name = if is_of_trace { format!("{TRACE}{key}") } else { key.into_owned() };
         if self.row < EVENTS_WITH_KEYS && self.keys.len() < MAX_KEYS && !self.keys.contains(&name) {
             self.keys.push(name.clone());

@@ -29,7 +29,7 @@ pub(super) fn run(file: &Path, as_json: bool, plot: Option<&Path>) -> Result<()>
     writeln!(out, "`{name}`: {} for one {}, since {made:.0}{}", total.budget, total.protects.brief(), by(approval))?;
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["stream", "key", "budget of its plan", "counts", "reserved", "spent", "approved"]);
+    table.set_header(["stream", "key", "budget", "counts", "reserved", "spent", "approved"]);
     for cost in costs {
         table.add_row([
             cost.stream.clone(),

@@ -18,7 +18,7 @@ const LONGEST_ID: u64 = 64;
 /// What a column probably holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     /// No cell has anything.
     Empty,
     /// Times of events.
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Text,
 }
 
-impl Kind {
+impl ColumnKind {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -143,19 +143,19 @@ impl Profile {
     }
 
     /// What the column probably holds. Whether it holds times has been tried before.
-    pub(super) fn kind(&self, is_time: bool) -> Kind {
+    pub(super) fn kind(&self, is_time: bool) -> ColumnKind {
         let (present, distinct) = (self.present(), self.distinct().unwrap_or(u64::MAX));
         let is_repeated = distinct <= present / 2;
         let is_number = self.numbers >= most(present) || self.has_comma_decimals();
         let guesses = [
-            (Kind::Empty, present == 0),
-            (Kind::Time, is_time || self.times == present),
-            (Kind::TimeOfDay, self.clocks >= most(present)),
-            (Kind::Number, is_number),
-            (Kind::Category, self.values.is_some() && is_repeated),
-            (Kind::Id, self.bytes <= present.saturating_mul(LONGEST_ID)),
+            (ColumnKind::Empty, present == 0),
+            (ColumnKind::Time, is_time || self.times == present),
+            (ColumnKind::TimeOfDay, self.clocks >= most(present)),
+            (ColumnKind::Number, is_number),
+            (ColumnKind::Category, self.values.is_some() && is_repeated),
+            (ColumnKind::Id, self.bytes <= present.saturating_mul(LONGEST_ID)),
         ];
-        guesses.into_iter().find(|(_, fits)| *fits).map_or(Kind::Text, |(kind, _)| kind)
+        guesses.into_iter().find(|(_, fits)| *fits).map_or(ColumnKind::Text, |(kind, _)| kind)
     }
 }
 
@@ -196,7 +196,7 @@ fn is_clock(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kind(cells: impl IntoIterator<Item = String>) -> Kind {
+    fn kind(cells: impl IntoIterator<Item = String>) -> ColumnKind {
         let mut profile = Profile::new();
         cells
             .into_iter()
@@ -207,15 +207,15 @@ mod tests {
     #[test]
     fn kinds_are_those_of_most_cells() {
         let numbered = |name: fn(usize) -> String| kind((0..200).map(name));
-        assert_eq!(numbered(|i| (i * 3).to_string()), Kind::Number);
-        assert_eq!(numbered(|i| if i % 50 == 0 { "n/a".into() } else { format!("{i}.5") }), Kind::Number);
-        assert_eq!(numbered(|i| format!("{i},5")), Kind::Number);
-        assert_eq!(numbered(|i| format!("p{}", i % 90)), Kind::Id);
-        assert_eq!(numbered(|i| format!("gate {}", i % 9)), Kind::Category);
-        assert_eq!(numbered(|i| format!("{}:{:02}", i % 24, i % 60)), Kind::TimeOfDay);
-        assert_eq!(numbered(|i| format!("{i} {}", "long ".repeat(20))), Kind::Text);
-        assert_eq!(numbered(|_| String::new()), Kind::Empty);
-        assert_eq!(numbered(|i| if i % 2 == 0 { "inf".into() } else { format!("x{i}") }), Kind::Id);
+        assert_eq!(numbered(|i| (i * 3).to_string()), ColumnKind::Number);
+        assert_eq!(numbered(|i| if i % 50 == 0 { "n/a".into() } else { format!("{i}.5") }), ColumnKind::Number);
+        assert_eq!(numbered(|i| format!("{i},5")), ColumnKind::Number);
+        assert_eq!(numbered(|i| format!("p{}", i % 90)), ColumnKind::Id);
+        assert_eq!(numbered(|i| format!("gate {}", i % 9)), ColumnKind::Category);
+        assert_eq!(numbered(|i| format!("{}:{:02}", i % 24, i % 60)), ColumnKind::TimeOfDay);
+        assert_eq!(numbered(|i| format!("{i} {}", "long ".repeat(20))), ColumnKind::Text);
+        assert_eq!(numbered(|_| String::new()), ColumnKind::Empty);
+        assert_eq!(numbered(|i| if i % 2 == 0 { "inf".into() } else { format!("x{i}") }), ColumnKind::Id);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 const DELIMITERS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
 
 /// How inputs are read.
-pub(super) struct Reader<'r> {
+pub(super) struct FileReader<'r> {
     pub(super) options: &'r ReadOptions,
     /// Whether the delimiter was declared.
     pub(super) is_delimited: bool,
@@ -48,7 +48,7 @@ pub(super) struct FirstLook<'r> {
 }
 
 /// A declaration, completed from the first rows.
-pub(super) struct Found {
+pub(super) struct FoundRoles {
     pub(super) written: Written,
     pub(super) flags: Vec<Suggestion>,
     pub(super) notes: Vec<String>,
@@ -71,7 +71,7 @@ fn layout_of(names: &[String]) -> Option<ColumnLayout> {
     Some(ColumnLayout::new(&columns).with_others(names.iter().cloned()))
 }
 
-impl<'r> Reader<'r> {
+impl<'r> FileReader<'r> {
     /// The first rows of the first input that can be read.
     pub(super) fn first(&self, inputs: &[PathBuf]) -> Result<FirstLook<'r>> {
         for (place, path) in inputs.iter().enumerate() {
@@ -144,7 +144,7 @@ impl<'r> Reader<'r> {
         let parser = |format: &String| Some(TimeParser::new(format.parse().ok()?, zone.clone()));
         let mut open: Vec<(String, TimeParser)> =
             formats.iter().filter_map(|format| Some((format.clone(), parser(format)?))).collect();
-        let quiet = Reader { progress: &(), options: self.options, ..*self };
+        let quiet = FileReader { progress: &(), options: self.options, ..*self };
         let (LookedAt { head, options, .. }, _) = quiet.open(input)?;
         let Some(layout) = layout_of(&[column.to_owned()]) else { return Ok(()) };
         let mut events = head.into_rows(&layout, &options, &(), self.cancelled)?;
@@ -265,7 +265,12 @@ impl FirstLook<'_> {
     ///
     /// # Errors
     /// If later rows are needed, and cannot be read.
-    pub(super) fn found(&mut self, written: Written, reader: &Reader<'_>, inputs: &[PathBuf]) -> Result<Found> {
+    pub(super) fn found(
+        &mut self,
+        written: Written,
+        reader: &FileReader<'_>,
+        inputs: &[PathBuf],
+    ) -> Result<FoundRoles> {
         let zone = written.declaration.time_zone.clone().unwrap_or_default();
         if let Some((place, looked_at)) = &self.head {
             self.columns = SampledColumn::of_rows(&looked_at.names(), &self.rows, &zone);
@@ -277,7 +282,7 @@ impl FirstLook<'_> {
             }
         }
         let (flags, notes, persons) = Default::default();
-        let mut found = Found { written, flags, notes, times: TimesReport::default(), persons };
+        let mut found = FoundRoles { written, flags, notes, times: TimesReport::default(), persons };
         if let Some(delimiter) = self.delimiter {
             found.add(Parameter::Delimiter, delimiter, "separates the cells of the first rows");
         }
@@ -287,7 +292,7 @@ impl FirstLook<'_> {
     }
 }
 
-impl Found {
+impl FoundRoles {
     fn add(&mut self, parameter: Parameter, value: &str, why: &str) {
         let set = self.written.set(parameter, &[OsStr::new(value)]);
         debug_assert!(set.is_ok(), "{parameter:?} {value}: {set:?}");

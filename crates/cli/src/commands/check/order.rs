@@ -11,7 +11,7 @@ const CHUNK: usize = 1024;
 /// The order of the rows by their steps, or by their times if no steps are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "order")]
-pub(super) enum Order {
+pub(super) enum RowOrder {
     Sorted,
     /// The newest row first.
     NewestFirst,
@@ -55,11 +55,11 @@ impl OrderFinder {
         }
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> RowOrder {
         match (self.rises, self.falls) {
-            (_, false) => Order::Sorted,
-            (false, true) => Order::NewestFirst,
-            (true, true) => Order::Unsorted { buffer: self.buffer.map(|events| events as u64) },
+            (_, false) => RowOrder::Sorted,
+            (false, true) => RowOrder::NewestFirst,
+            (true, true) => RowOrder::Unsorted { buffer: self.buffer.map(|events| events as u64) },
         }
     }
 }
@@ -107,7 +107,7 @@ impl GreatestKeys {
 mod tests {
     use super::*;
 
-    fn order(keys: impl IntoIterator<Item = i64>) -> Order {
+    fn order(keys: impl IntoIterator<Item = i64>) -> RowOrder {
         let mut finder = OrderFinder::default();
         keys.into_iter().for_each(|key| finder.push(key));
         finder.order()
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn buffers_are_the_smallest_that_sort() {
-        let unsorted = |buffer: u64| Order::Unsorted { buffer: Some(buffer) };
-        assert_eq!(order([]), Order::Sorted);
-        assert_eq!(order([1, 1, 2, 9]), Order::Sorted);
-        assert_eq!(order([9, 9, 2, 1]), Order::NewestFirst);
+        let unsorted = |buffer: u64| RowOrder::Unsorted { buffer: Some(buffer) };
+        assert_eq!(order([]), RowOrder::Sorted);
+        assert_eq!(order([1, 1, 2, 9]), RowOrder::Sorted);
+        assert_eq!(order([9, 9, 2, 1]), RowOrder::NewestFirst);
         assert_eq!(order([1, 3, 2, 4]), unsorted(1));
         assert_eq!(order([1, 3, 3, 2, 4, 5, 4]), unsorted(2));
         // Against the definition, over several chunks.
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn far_rows_need_a_sort_of_all() {
         let far = MOST_BUFFERED as i64 + 5000;
-        assert_eq!(order((1..far).chain([0, far])), Order::Unsorted { buffer: None });
+        assert_eq!(order((1..far).chain([0, far])), RowOrder::Unsorted { buffer: None });
         let last = (1..far).chain([far - MOST_BUFFERED as i64 - 1]);
-        assert_eq!(order(last), Order::Unsorted { buffer: Some(MOST_BUFFERED as u64) });
+        assert_eq!(order(last), RowOrder::Unsorted { buffer: Some(MOST_BUFFERED as u64) });
     }
 }

@@ -1,7 +1,7 @@
 //! Everything that a check has found, as it is printed and as JSON.
 
-use super::columns::{Kind, Profile};
-use super::order::Order;
+use super::columns::{ColumnKind, Profile};
+use super::order::RowOrder;
 use super::persons::RowsPerPerson;
 use super::rows::RefusedRows;
 use super::suggest::Suggestions;
@@ -14,7 +14,7 @@ pub(super) const WARNING: &str = "NOT PRIVATE: for you only, do not publish";
 
 /// What a check has found.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct CheckReport {
     pub(super) not_private: &'static str,
     pub(super) files: Vec<FileReport>,
     pub(super) columns: Vec<ColumnReport>,
@@ -24,7 +24,7 @@ pub(super) struct Report {
     pub(super) counted: u64,
     pub(super) times: TimesReport,
     /// `None` if no time could be read.
-    pub(super) order: Option<Order>,
+    pub(super) order: Option<RowOrder>,
     /// Rows that a release would refuse, by reason.
     pub(super) refused: Vec<RefusedRows>,
     /// Rows that the declared policies skip, by reason.
@@ -59,7 +59,7 @@ pub(super) struct FileReport {
 #[derive(Serialize)]
 pub(super) struct ColumnReport {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ColumnKind,
     pub(super) cells: u64,
     pub(super) missing: u64,
     /// `None` if there are too many to count.

@@ -1,6 +1,6 @@
 //! Which columns of an input are probably the time, the person and the groups of its events.
 
-use super::columns::{Kind, Profile};
+use super::columns::{ColumnKind, Profile};
 use super::sample::SampleRow;
 use super::times::{TimeGuess, guess};
 use evertally_declare::steps::Zone;
@@ -57,7 +57,7 @@ impl SampledColumn {
         names.iter().enumerate().map(column).collect()
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ColumnKind {
         self.profile.kind(self.time.is_some())
     }
 
@@ -75,7 +75,7 @@ pub(super) fn times(columns: &[SampledColumn]) -> Vec<&SampledColumn> {
 
 /// The column of times of day that belongs to a column of dates, if there is exactly one.
 pub(super) fn time_of_day<'c>(date: &SampledColumn, columns: &'c [SampledColumn]) -> Option<&'c SampledColumn> {
-    let mut clocks = columns.iter().filter(|column| column.kind() == Kind::TimeOfDay);
+    let mut clocks = columns.iter().filter(|column| column.kind() == ColumnKind::TimeOfDay);
     let first = clocks.next().filter(|_| date.is_of_dates())?;
     clocks.next().is_none().then_some(first)
 }
@@ -83,8 +83,8 @@ pub(super) fn time_of_day<'c>(date: &SampledColumn, columns: &'c [SampledColumn]
 /// The columns that may name persons, by their names, the likeliest first.
 pub(super) fn persons<'c>(columns: &'c [SampledColumn], taken: &[&str]) -> Vec<&'c SampledColumn> {
     let is_name = |column: &SampledColumn| match column.kind() {
-        Kind::Id | Kind::Text | Kind::Category => true,
-        Kind::Number => column.profile.is_whole(),
+        ColumnKind::Id | ColumnKind::Text | ColumnKind::Category => true,
+        ColumnKind::Number => column.profile.is_whole(),
         _ => false,
     };
     let likeness = |column: &SampledColumn| likeness(&column.name, &PERSON_WORDS);

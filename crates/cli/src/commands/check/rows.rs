@@ -1,7 +1,7 @@
 //! Reads all rows, and counts what a release would do with each.
 
 use super::columns::Profile;
-use super::order::{Order, OrderFinder};
+use super::order::{OrderFinder, RowOrder};
 use super::persons::PersonCounts;
 use evertally_declare::error::{InputError, PipelineError, Place};
 use evertally_declare::event::{ColumnLayout, Event};
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 pub(super) struct RefusedRows {
     pub(super) reason: &'static str,
     pub(super) count: u64,
-    pub(super) examples: Vec<RefusedRow>,
+    pub(super) examples: Vec<RowExample>,
 }
 
 /// A row that is not counted.
 #[derive(Serialize)]
-pub(super) struct RefusedRow {
+pub(super) struct RowExample {
     pub(super) file: String,
     pub(super) line: Option<u64>,
     pub(super) row: Option<u64>,
@@ -169,7 +169,7 @@ impl RowCounts {
         }
         let Some(input) = error.input() else { return };
         let place = input.place();
-        rows.examples.push(RefusedRow {
+        rows.examples.push(RowExample {
             file: input.file().to_owned(),
             line: place.and_then(|place| if let Place::Line(line) = place { Some(line) } else { None }),
             row: place.and_then(|place| if let Place::Row(row) = place { Some(row) } else { None }),
@@ -188,7 +188,7 @@ impl RowCounts {
     }
 
     /// The order of the counted rows; `None` without any.
-    pub(super) fn order(&self) -> Option<Order> {
+    pub(super) fn order(&self) -> Option<RowOrder> {
         (self.counted > 0 && self.check.is_some()).then(|| self.order.order())
     }
 

@@ -1,9 +1,9 @@
 //! The printed form of a report.
 
-use super::columns::Kind;
-use super::order::Order;
+use super::columns::ColumnKind;
+use super::order::RowOrder;
 use super::persons::RowsPerPerson;
-use super::report::{ColumnReport, FileReport, PersonsReport, Report, WARNING};
+use super::report::{CheckReport, ColumnReport, FileReport, PersonsReport, WARNING};
 use super::rows::RefusedRows;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -14,17 +14,17 @@ use std::io::Write as _;
 /// Values of a category that are shown.
 const SHOWN_VALUES: usize = 12;
 
-pub(super) fn print_json(report: &Report) -> Result<()> {
+pub(super) fn print_json(report: &CheckReport) -> Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)
 }
 
-pub(super) fn print_text(report: &Report) -> Result<()> {
+pub(super) fn print_text(report: &CheckReport) -> Result<()> {
     Ok(std::io::stdout().lock().write_all(text(report)?.as_bytes())?)
 }
 
-fn text(report: &Report) -> Result<String> {
+fn text(report: &CheckReport) -> Result<String> {
     let mut out = String::new();
     writeln!(out, "{WARNING}\nNothing was published, and nothing was recorded.\n")?;
     report.files.iter().try_for_each(|file| write_file(&mut out, file))?;
@@ -85,21 +85,21 @@ fn columns(columns: &[ColumnReport]) -> Table {
 /// What the cells of a column are, in a few words.
 fn cells(column: &ColumnReport) -> String {
     match (column.kind, &column.values, column.range) {
-        (Kind::Category, Some(values), _) => {
+        (ColumnKind::Category, Some(values), _) => {
             let shown = values.iter().take(SHOWN_VALUES).map(|(text, count)| format!("{} ({count})", shorten(text)));
             let more = values.len().saturating_sub(SHOWN_VALUES);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
         }
-        (Kind::Number, ..) if column.has_comma_decimals => {
+        (ColumnKind::Number, ..) if column.has_comma_decimals => {
             "decimal commas, which are not read: write points".to_owned()
         }
-        (Kind::Number, _, Some((least, greatest))) => format!("from {least} to {greatest}"),
+        (ColumnKind::Number, _, Some((least, greatest))) => format!("from {least} to {greatest}"),
         _ => String::new(),
     }
 }
 
-fn write_rows(out: &mut String, report: &Report) -> Result<()> {
+fn write_rows(out: &mut String, report: &CheckReport) -> Result<()> {
     let times = &report.times;
     match times.is_known() {
         true => writeln!(out, "\nrows: {} read, {} of which a release can count", report.rows, report.counted)?,
@@ -118,12 +118,12 @@ fn write_rows(out: &mut String, report: &Report) -> Result<()> {
     }
     let order = match report.order {
         None => None,
-        Some(Order::Sorted) => Some("sorted by time".to_owned()),
-        Some(Order::NewestFirst) => Some("the newest first; --sort-buffer all sorts them".to_owned()),
-        Some(Order::Unsorted { buffer: Some(events) }) => {
+        Some(RowOrder::Sorted) => Some("sorted by time".to_owned()),
+        Some(RowOrder::NewestFirst) => Some("the newest first; --sort-buffer all sorts them".to_owned()),
+        Some(RowOrder::Unsorted { buffer: Some(events) }) => {
             Some(format!("not sorted; --sort-buffer {events} is the smallest that sorts them"))
         }
-        Some(Order::Unsorted { buffer: None }) => Some("not sorted; --sort-buffer all sorts them".to_owned()),
+        Some(RowOrder::Unsorted { buffer: None }) => Some("not sorted; --sort-buffer all sorts them".to_owned()),
     };
     if let Some(order) = order {
         writeln!(out, "order: {order}")?;
@@ -175,7 +175,7 @@ fn write_bounds(out: &mut String, what: &str, within: &str, rows: &RowsPerPerson
     Ok(writeln!(out, "  rows that --max-events would drop: {}", dropped.collect::<Vec<_>>().join(", "))?)
 }
 
-fn write_groups(out: &mut String, report: &Report) -> Result<()> {
+fn write_groups(out: &mut String, report: &CheckReport) -> Result<()> {
     let groups = &report.groups;
     if !groups.undeclared.is_empty() {
         let shown = groups.undeclared.iter().map(|(name, count)| format!("{} ({count})", shorten(name)));
@@ -188,7 +188,7 @@ fn write_groups(out: &mut String, report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn write_suggested(out: &mut String, report: &Report) -> Result<()> {
+fn write_suggested(out: &mut String, report: &CheckReport) -> Result<()> {
     let suggested = &report.suggested;
     writeln!(out, "\nA release that reads these files:\n\n  {}\n", suggested.command)?;
     let mut table = table(&["flag", "why"]);

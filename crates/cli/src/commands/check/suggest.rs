@@ -4,7 +4,7 @@
 //! horizon is a number of whole years, a bound is a number to be replaced, and groups, bounds of values and the budget
 //! are left open, because choices made from the data reveal something about them.
 
-use super::order::Order;
+use super::order::RowOrder;
 use super::rows::RowCounts;
 use super::setup::reading;
 use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
@@ -29,7 +29,7 @@ pub(super) struct Suggestion {
 
 /// A flag whose value only the operator can choose.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Choice {
+pub(super) struct OpenChoice {
     #[serde(rename = "flag", serialize_with = "as_flag")]
     pub(super) parameter: Parameter,
     /// Stands for the value in the command.
@@ -41,7 +41,7 @@ pub(super) struct Choice {
 #[derive(Serialize)]
 pub(super) struct Suggestions {
     pub(super) flags: Vec<Suggestion>,
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<OpenChoice>,
     /// What no flag solves.
     pub(super) notes: Vec<String>,
     pub(super) command: String,
@@ -75,13 +75,13 @@ impl Suggestions {
         self.add_horizon(counts);
         self.add_groups(counts);
         match counts.order() {
-            Some(Order::Unsorted { buffer: Some(events) }) if !self.sorts(Some(events)) => {
+            Some(RowOrder::Unsorted { buffer: Some(events) }) if !self.sorts(Some(events)) => {
                 self.add(Parameter::SortBuffer, events.to_string(), "rows are not in order");
             }
-            Some(Order::Unsorted { buffer: None }) if !self.sorts(None) => {
+            Some(RowOrder::Unsorted { buffer: None }) if !self.sorts(None) => {
                 self.add(Parameter::SortBuffer, "all", "rows are far from their order");
             }
-            Some(Order::NewestFirst) if !self.sorts(None) => {
+            Some(RowOrder::NewestFirst) if !self.sorts(None) => {
                 self.add(Parameter::SortBuffer, "all", "the newest row comes first");
             }
             _ => {}
@@ -211,7 +211,7 @@ impl Suggestions {
     fn add_choices(&mut self) {
         let declared = &self.written.declaration;
         let mut choices = Vec::new();
-        let mut choose = |parameter, placeholder, why| choices.push(Choice { parameter, placeholder, why });
+        let mut choose = |parameter, placeholder, why| choices.push(OpenChoice { parameter, placeholder, why });
         let groups = declared.groups.is_some() || self.written.has(Parameter::GroupsFile);
         if declared.group_by.is_some() && !groups && declared.discover_groups != Some(true) {
             choose(Parameter::Groups, "NAMES", "from a public list, never from the data");

@@ -29,7 +29,7 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     }
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["stream", "budget of its plan", "for one", "published steps", "first", "last", "runs"]);
+    table.set_header(["stream", "budget", "for one", "published steps", "first", "last", "runs"]);
     for stream in &streams {
         let [first, last] = dates(stream).map(|date| date.unwrap_or_else(|| "?".into()));
         let (budget, steps, runs) = (budget_of(stream), stream.steps.to_string(), stream.runs.len().to_string());

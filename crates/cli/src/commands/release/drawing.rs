@@ -3,14 +3,14 @@
 use super::setup::ReleaseSetup;
 use crate::stream::Files;
 use evertally_declare::groups::GroupTable;
-use evertally_declare::line::Line;
+use evertally_declare::line::GroupLine;
 use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 
 /// The maximum number of discovered groups whose points are kept, in order of discovery.
 const MAX_KEPT_CURVES: usize = 1000;
 
 /// A curve without points.
-fn empty(name: String, line: &Line) -> Curve {
+fn empty(name: String, line: &GroupLine) -> Curve {
     Curve { name, points: vec![], is_per_period: line.is_per_period, is_from_zero: line.is_from_zero }
 }
 
@@ -34,7 +34,7 @@ pub(super) enum ReleaseCurves {
         /// The maximum number of curves.
         most: usize,
         /// The line of each group.
-        line: Line,
+        line: GroupLine,
     },
 }
 

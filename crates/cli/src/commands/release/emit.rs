@@ -9,7 +9,7 @@ use evertally::number::Grid;
 use evertally_declare::error::PipelineError;
 use evertally_declare::event::{Columns, Event};
 use evertally_declare::groups::GroupFacts;
-use evertally_declare::line::Line;
+use evertally_declare::line::GroupLine;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Coverage;
 use evertally_ledger::ledger::OpenKey;
@@ -166,7 +166,7 @@ impl<W: Write + Send> RowEmitter<W> {
 
 /// The place of a point in its step, in seconds since 1970.
 fn place_of(curve: &Curve, span: (Instant, Instant)) -> f64 {
-    Line { is_per_period: curve.is_per_period, ..Line::default() }.seconds_in(span)
+    GroupLine { is_per_period: curve.is_per_period, ..GroupLine::default() }.seconds_in(span)
 }
 
 fn picture(setup: &ReleaseSetup, report: &Report, curves: Vec<Curve>, total_groups: usize) -> ReleasePlot {

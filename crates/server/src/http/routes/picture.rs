@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::Response;
 use evertally_declare::error::failure;
-use evertally_declare::line::Line;
+use evertally_declare::line::GroupLine;
 use evertally_declare::stream::Coverage;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
 }
 
 /// The name of a line for readers: its group, and its measure in words.
-fn name_of(names: &[String], line: &Line) -> String {
+fn name_of(names: &[String], line: &GroupLine) -> String {
     let group = if line.label.is_empty() { names } else { &names[..names.len() - 1] };
     let title = (!line.title.is_empty()).then_some(&line.title);
     group.iter().chain(title).map(String::as_str).collect::<Vec<_>>().join(", ")

@@ -9,26 +9,26 @@ use evertally_declare::error::{InputError, Place, Result, Unreadable};
 
 /// How objects follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::input) enum Layout {
+pub(in crate::input) enum ObjectLayout {
     /// One object per line.
     Lines,
     /// Objects over several lines, or the elements of an array.
     Elements,
 }
 
-impl Layout {
+impl ObjectLayout {
     /// The layout of a text that begins like this; `None` if more of it is needed.
     fn of(text: &[u8]) -> Option<Self> {
         let text = text.trim_ascii_start();
         match text.first()? {
-            b'[' => Some(Layout::Elements),
+            b'[' => Some(ObjectLayout::Elements),
             b'{' => {
                 let line = &text[..memchr::memchr(b'\n', text)?];
                 let mut nesting = Nesting::default();
                 let goes_on = nesting.end(line).is_none() && !nesting.is_in_text;
-                Some(if goes_on { Layout::Elements } else { Layout::Lines })
+                Some(if goes_on { ObjectLayout::Elements } else { ObjectLayout::Lines })
             }
-            _ => Some(Layout::Lines),
+            _ => Some(ObjectLayout::Lines),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Nesting {
 
 /// What may come next between objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Next {
+enum NextToken {
     /// The first object, or `[`.
     #[default]
     Start,
@@ -99,7 +99,7 @@ enum Next {
 /// Finds the objects in a text, in order.
 #[derive(Default)]
 struct Scanner {
-    next: Next,
+    next: NextToken,
     /// Inside of an object.
     object: Option<Nesting>,
     /// Bytes of the object that were scanned before.
@@ -141,7 +141,7 @@ impl Scanner {
 
     /// A byte between objects: whether it begins an object, or why it cannot be there.
     fn between(&mut self, byte: u8) -> Result<bool, &'static str> {
-        use Next::*;
+        use NextToken::*;
         self.next = match (self.next, byte) {
             (_, b' ' | b'\t' | b'\r' | b'\n') => return Ok(false),
             (Start | Object, b'{') => Object,
@@ -161,7 +161,7 @@ impl Scanner {
 
     /// Why the text cannot end here.
     fn unfinished(&self) -> Option<&'static str> {
-        let is_in_array = matches!(self.next, Next::FirstElement | Next::Element | Next::Comma);
+        let is_in_array = matches!(self.next, NextToken::FirstElement | NextToken::Element | NextToken::Comma);
         is_in_array.then_some("the JSON array is not closed with `]`; the file may be cut short")
     }
 }
@@ -170,7 +170,7 @@ impl Scanner {
 pub(in crate::input) struct JsonBlocks<R> {
     blocks: BlockReader<R>,
     /// Not yet known before the first lines are read.
-    layout: Option<Layout>,
+    layout: Option<ObjectLayout>,
     scanner: Scanner,
     /// Why the text after the last block cannot be read.
     fault: Option<InputError>,
@@ -184,22 +184,22 @@ impl<R: Read> JsonBlocks<R> {
     }
 
     /// Fills a block, and returns how the objects in it follow each other; `None` at the end of the text.
-    pub(in crate::input) fn next(&mut self, name: &str, block: &mut RecordBlock) -> Result<Option<Layout>> {
+    pub(in crate::input) fn next(&mut self, name: &str, block: &mut RecordBlock) -> Result<Option<ObjectLayout>> {
         if let Some(fault) = self.fault.take() {
             return Err(fault.into());
         }
         let JsonBlocks { blocks, layout, scanner, .. } = self;
         let whole = |text: &[u8]| {
-            *layout = layout.or_else(|| Layout::of(text));
+            *layout = layout.or_else(|| ObjectLayout::of(text));
             match layout {
                 None => 0,
-                Some(Layout::Lines) => whole_lines(text),
-                Some(Layout::Elements) => scanner.whole(text),
+                Some(ObjectLayout::Lines) => whole_lines(text),
+                Some(ObjectLayout::Elements) => scanner.whole(text),
             }
         };
         let has_more = blocks.next(block, whole).map_err(|e| text_error(name, e))?;
         // The only line of a text may have no end.
-        let layout = layout.unwrap_or(Layout::Lines);
+        let layout = layout.unwrap_or(ObjectLayout::Lines);
         if let Some((offset, problem)) = scanner.fault.take() {
             let line = block.first_line + count_lines(&block.bytes()[..offset]);
             self.fault = Some(InputError::in_file(name, problem.to_owned()).at(Place::Line(line)));
@@ -220,17 +220,17 @@ mod tests {
     #[test]
     fn layouts_are_told_by_the_first_line() {
         for (text, layout) in [
-            ("{\"a\":1}\n{", Some(Layout::Lines)),
-            (" \n{\"a\":\"{\"}\n", Some(Layout::Lines)),
+            ("{\"a\":1}\n{", Some(ObjectLayout::Lines)),
+            (" \n{\"a\":\"{\"}\n", Some(ObjectLayout::Lines)),
             ("{\"a\":1}", None),
             ("  ", None),
-            ("{\n", Some(Layout::Elements)),
-            ("{ \"a\": [\n", Some(Layout::Elements)),
-            ("{\"a\":\"cut\n", Some(Layout::Lines)),
-            ("\n [", Some(Layout::Elements)),
-            ("3\n", Some(Layout::Lines)),
+            ("{\n", Some(ObjectLayout::Elements)),
+            ("{ \"a\": [\n", Some(ObjectLayout::Elements)),
+            ("{\"a\":\"cut\n", Some(ObjectLayout::Lines)),
+            ("\n [", Some(ObjectLayout::Elements)),
+            ("3\n", Some(ObjectLayout::Lines)),
         ] {
-            assert_eq!(Layout::of(text.as_bytes()), layout, "{text}");
+            assert_eq!(ObjectLayout::of(text.as_bytes()), layout, "{text}");
         }
         assert!([" [ {", "[]", "[\n\n{\"a\":1}]"].iter().all(|text| begins_array(text.as_bytes())));
         assert!(!["[", "{", "[1]", "[Sun Dec 04]", "[\"a\"]"].iter().any(|text| begins_array(text.as_bytes())));

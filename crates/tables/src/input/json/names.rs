@@ -22,16 +22,16 @@ pub(in crate::input) fn names_of(object: &str) -> Vec<String> {
 
 fn collect(value: &str, prefix: &str, depth: u32, names: &mut Vec<String>) -> serde_json::Result<()> {
     let mut parser = serde_json::Deserializer::from_str(value);
-    Names { prefix, depth, names }.deserialize(&mut parser)
+    NameCollector { prefix, depth, names }.deserialize(&mut parser)
 }
 
-struct Names<'n> {
+struct NameCollector<'n> {
     prefix: &'n str,
     depth: u32,
     names: &'n mut Vec<String>,
 }
 
-impl Names<'_> {
+impl NameCollector<'_> {
     fn add(&mut self, name: String, value: &RawValue) {
         if self.names.len() >= MAX_NAMES {
             return;
@@ -46,7 +46,7 @@ impl Names<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Names<'_> {
+impl<'de> DeserializeSeed<'de> for NameCollector<'_> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -54,7 +54,7 @@ impl<'de> DeserializeSeed<'de> for Names<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Names<'_> {
+impl<'de> Visitor<'de> for NameCollector<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,14 +18,14 @@ pub(super) struct WantedKey {
 
 /// The wanted keys at each level; level 0 is the object of a row. Every other level is inside exactly one key.
 #[derive(Debug)]
-pub(super) struct Paths {
+pub(super) struct KeyPaths {
     levels: Vec<Vec<WantedKey>>,
 }
 
-impl Paths {
+impl KeyPaths {
     /// The slot of each name is its position.
     pub(super) fn new(names: &[String]) -> Self {
-        let mut paths = Paths { levels: vec![Vec::new()] };
+        let mut paths = KeyPaths { levels: vec![Vec::new()] };
         for (slot, name) in names.iter().enumerate() {
             paths.key(0, name).slot = Some(slot);
             let mut level = 0;
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn levels_are_shared_by_names_with_the_same_beginning() {
         let names = ["time", "actor.login", "actor.id", "items[0].id"].map(String::from);
-        let paths = Paths::new(&names);
+        let paths = KeyPaths::new(&names);
         let keys = |level| paths.level(level).iter().map(|wanted| &*wanted.key).collect::<Vec<_>>();
         assert_eq!(keys(0), ["time", "actor.login", "actor", "actor.id", "items[0].id", "items"]);
         assert_eq!((keys(1), keys(2), keys(3)), (vec!["login", "id"], vec!["[0].id", "0"], vec!["id"]));
