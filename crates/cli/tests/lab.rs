@@ -72,6 +72,7 @@ fn the_help_of_the_program_lists_lab_and_hides_the_short_forms() {
                 "key",
                 "budget",
                 "bounds",
+                "check",
                 "release",
                 "sketch",
                 "interval",

@@ -151,7 +151,10 @@ fn lines_have_words_for_names() {
     bench.write("e.csv", format!("time,price\n{rows}"));
     let run = |stream: &str, more: &[&str]| {
         let own = ["e.csv", "--steps", "9", "--stream", stream, "--out", "t.csv"];
-        let summary = ok(bench.run(&year(&[&own, more].concat()))).stderr;
+        let args = year(&[&own, more].concat());
+        // Quantiles of so few events need no such budget.
+        let args: Vec<&str> = args.into_iter().map(|word| if word == EXACT[1] { "5" } else { word }).collect();
+        let summary = ok(bench.run(&args)).stderr;
         (summary, bench.read("t.report.md"), texts(&bench.read("t.svg")), bench.read("t.csv"))
     };
     let several = ["--workload", "window(7d)", "--workload", "sum", "--workload", "increments"];
@@ -298,24 +301,6 @@ fn a_missing_file_has_one_rule() {
     assert_eq!(bench.read("t.csv").lines().count(), 5);
     // A run that has nothing to do succeeds.
     ok(run("2024-01-05"));
-}
-
-/// Without `--expect`, days without a file are empty and final: the operator reads which.
-#[test]
-fn empty_steps_are_named_for_the_operator() {
-    let bench = Bench::new();
-    bench.write("1.csv", "time\n2024-01-01T10:00:00Z\n2024-01-04T10:00:00Z\n");
-    let run =
-        |more: &[&str]| ok(bench.run(&year(&[&["--continue", "--steps", "31", "--out", "t.csv"], more].concat())));
-    let message = run(&["1.csv", "--through", "2024-01-05"]).stderr;
-    let note =
-        "nothing was counted in 2 of the closed steps (2024-01-02, 2024-01-03), and they are final; with --expect";
-    assert!(message.contains("NOT PRIVATE") && message.contains(note), "{message}");
-    let message = run(&["--through", "2024-01-31"]).stderr;
-    assert!(message.contains("26 of the closed steps (2024-01-05, ") && message.contains(" and 19 more)"), "{message}");
-    bench.write("2.csv", "time\n2024-01-31T10:00:00Z\n");
-    let message = run(&["2.csv", "--all"]).stderr;
-    assert!(!message.contains("nothing was counted"), "{message}");
 }
 
 /// A stream of full runs takes a new group only after its state is saved, and each step of that advice works.

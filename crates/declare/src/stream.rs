@@ -159,14 +159,14 @@ impl Stream {
         match (self.published.as_ref().map(|published| (published.slots(), published.row_width())), workload) {
             (None, _) => reading_in_words(workload, row),
             (Some((Slots::Halves(newer), Some(width))), Workload::Window(slots)) => {
-                reading_in_words(Workload::Window(slots / 2 * width + newer), self.calendar.every())
+                rolling_in_words(Workload::Window(slots / 2 * width + newer), self.calendar.every())
             }
-            (Some((Slots::Halves(newer), _)), _) => reading_in_words(Workload::Window(newer), self.calendar.every()),
+            (Some((Slots::Halves(newer), _)), _) => rolling_in_words(Workload::Window(newer), self.calendar.every()),
             (Some((Slots::Rows, _)), _) => reading_in_words(workload, row),
             (Some((Slots::Months(per_day), _)), Workload::Window(slots)) => {
-                reading_in_words(Workload::Window(slots / (31 * per_day)), "1mo".parse().expect("a month"))
+                rolling_in_words(Workload::Window(slots / (31 * per_day)), "1mo".parse().expect("a month"))
             }
-            (Some((Slots::Steps | Slots::Months(_), _)), _) => reading_in_words(workload, self.calendar.every()),
+            (Some((Slots::Steps | Slots::Months(_), _)), _) => rolling_in_words(workload, self.calendar.every()),
         }
     }
 
@@ -391,6 +391,14 @@ impl Stream {
             return follows.since.clone();
         }
         self.calendar.in_words(self.calendar.start())
+    }
+}
+
+/// The same for a window that is no row of the table: one of a month, for example, has another beginning in every row.
+fn rolling_in_words(workload: Workload, every: Every) -> String {
+    match workload {
+        Workload::Window(1) => format!("in the last {}", every.in_words()),
+        workload => reading_in_words(workload, every),
     }
 }
 

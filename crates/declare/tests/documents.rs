@@ -1,6 +1,7 @@
 //! The documents that are written from the table of parameters: the schema of declarations, and the reference page.
 
 use evertally_declare::declaration::{Declaration, Parameter, ValueKind, Written, reference, schema};
+use evertally_declare::steps::{TimeFormat, TimeParser};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
@@ -64,4 +65,40 @@ fn links_of_the_reference_lead_somewhere() {
     let links: Vec<&str> = page.split("](#").skip(1).map(|rest| rest.split_once(')').unwrap().0).collect();
     assert!(links.len() >= Parameter::all().count());
     assert!(links.iter().all(|link| anchors.contains(link)));
+}
+
+/// The rows of a table of `docs/guide/read/formats.md` that begins with this cell: the texts in backquotes of each cell.
+fn table_of_formats(first: &str) -> Vec<Vec<Vec<String>>> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/read/formats.md"));
+    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let page = page.unwrap();
+    let lines = page.lines().skip_while(|line| !line.starts_with(&format!("| {first} |"))).skip(2);
+    let rows = lines.take_while(|line| line.starts_with('|'));
+    rows.map(|line| line.trim_matches('|').split(" | ").map(quoted).collect()).collect()
+}
+
+#[test]
+fn times_are_read_as_the_guide_says() {
+    let reads = |format: &str, text: &str| {
+        let format: TimeFormat = format.parse().unwrap_or_else(|problem| panic!("{problem}"));
+        TimeParser::new(format, "America/New_York".parse().unwrap()).parse_text(text).is_ok()
+    };
+    let formats = table_of_formats("`--time-format`");
+    assert_eq!(formats.len(), 5, "{formats:?}");
+    for row in &formats {
+        let words = row[0].iter().filter(|word| *word != "auto" || !row[1].is_empty());
+        assert!(words.clone().all(|word| word.parse::<TimeFormat>().is_ok()), "{row:?}");
+        assert!(row[1].iter().all(|example| reads(&row[0][0], example)), "{row:?}");
+    }
+    let zones = table_of_formats("zone in the cell");
+    assert_eq!(zones.len(), 4, "{zones:?}");
+    for row in &zones {
+        for zone in row[0].iter().filter(|zone| *zone != "CEST") {
+            let text = format!("2024-02-01 12:30 {zone}");
+            assert!(zone.as_str() == "EST" || reads("auto", &text), "{text}");
+            for conversion in &row[1] {
+                assert!(reads(&format!("%Y-%m-%d %H:%M {conversion}"), &text), "{text} as {conversion}");
+            }
+        }
+    }
 }

@@ -30,7 +30,7 @@ use evertally_declare::stream::Stream;
 use evertally_declare::words::quoted;
 use evertally_ledger::ledger::{Ledger, OpenKey};
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
-use evertally_publish::session::{ClosedStep, RunningSums, Session};
+use evertally_publish::session::{RunningSums, Session};
 use evertally_tables::input::BadRowSink;
 use evertally_tables::output::{RunOutputs, TableWriter};
 use facts::{Forecast, print_json};
@@ -96,10 +96,10 @@ fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelle
     let sink = bad_rows.as_mut().map(|bad_rows| Box::new(move |bad| bad_rows.push(&bad)) as BadRowSink<'_>);
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
-    let mut take = |session: &mut Session<RunningSums>| write_due(session, &mut emitter, cancelled, &mut |_| ());
+    let mut take = |session: &mut Session<RunningSums>| write_due(session, &mut emitter, cancelled);
     events.without_bad_rows(sink).feed(&mut session, &mut take)?;
     session.close_through(stream.last_step)?;
-    write_due(&mut session, &mut emitter, cancelled, &mut |_| ())?;
+    write_due(&mut session, &mut emitter, cancelled)?;
     emitter.finish(setup, files, open, &mut publication)?.finish()?;
     let mut bad_count = 0;
     if let Some(bad_rows) = bad_rows {
@@ -199,18 +199,16 @@ fn rows_in_words(stream: &Stream) -> &'static str {
     if stream.publishes_all() { "steps" } else { "publications" }
 }
 
-/// Writes the releases of all steps that are due, and shows the steps to `visit`.
+/// Writes the releases of all steps that are due.
 fn write_due<W: Write + Send>(
     session: &mut Session<RunningSums>,
     emitter: &mut RowEmitter<W>,
     cancelled: &AtomicBool,
-    visit: &mut dyn FnMut(&ClosedStep<'_>),
 ) -> Result<()> {
     while let Some(mut step) = session.next_step()? {
         if step.step().is_multiple_of(STEPS_PER_CHECK) {
             refuse_if(cancelled)?;
         }
-        visit(&step);
         emitter.write(&mut step)?;
     }
     Ok(())

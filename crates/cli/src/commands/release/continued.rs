@@ -17,20 +17,19 @@ use crate::failure::usage;
 use crate::stream::{Files, report_new_key};
 use anyhow::{Result, anyhow};
 use evertally::noise::SecretKey;
-use evertally_declare::declaration::Parameter::{Expect, Rebuild};
+use evertally_declare::declaration::Parameter::Rebuild;
 use evertally_declare::declaration::Present;
 use evertally_declare::error::refuse_if;
 use evertally_declare::event::WholeRow;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
-use evertally_declare::steps::StepCalendar;
 use evertally_declare::stream::Stream;
 use evertally_ledger::disk::RealDisk;
 use evertally_ledger::ledger::{Joined, Ledger, OpenKey, OutputBytes, Rewind, Run, SeenFile, TableMark};
 use evertally_ledger::protected::check_output;
 use evertally_publish::report::ErrorFacts;
-use evertally_publish::session::{ClosedStep, Leg, RunRecord, RunningSums, Session};
+use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{BadRowSink, Events, Fingerprints, NewFile, Sorted};
 use evertally_tables::output::{AppendTarget, RunOutputs, TableWriter, deliver, files_of};
 use std::collections::BTreeSet;
@@ -38,9 +37,6 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-
-/// The most steps without events that a note names.
-const MAX_EMPTY_SHOWN: usize = 7;
 
 /// A segment of the run, and the files that it reads.
 struct RunSegment {
@@ -93,7 +89,7 @@ pub(super) fn run(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cance
     }
     confirm(&stream, files, published)?;
     let setup = ReleaseSetup { stream, ..setup.clone() };
-    let mut run = ContinuedRun { setup: &setup, files, cancelled, before, missing, empty: EmptySteps::default() };
+    let mut run = ContinuedRun { setup: &setup, files, cancelled, before, missing };
     run.go(open, sorted)?;
     report_new_key(open, files);
     if !files.quiet && last_step > before {
@@ -157,45 +153,6 @@ struct ContinuedRun<'a> {
     before: u64,
     /// The first step whose file is missing.
     missing: Option<Missing>,
-    /// The closed steps in which nothing was counted.
-    empty: EmptySteps,
-}
-
-/// Steps without a counted event: probably their files are missing. They depend on the data, so only the operator may
-/// know them.
-#[derive(Default)]
-struct EmptySteps {
-    count: u64,
-    /// The beginnings of the first ones.
-    first: Vec<String>,
-}
-
-impl EmptySteps {
-    fn visit(&mut self, closed: &ClosedStep<'_>, calendar: &StepCalendar) {
-        let sums = closed.unsafe_exact_sums();
-        // Without declared sums there is nothing to look at.
-        if sums.is_empty() || sums.iter().any(|sum| *sum != 0) {
-            return;
-        }
-        self.count += 1;
-        if self.first.len() < MAX_EMPTY_SHOWN {
-            self.first.push(calendar.format(calendar.start_of(closed.step())));
-        }
-    }
-
-    fn announce(&self) {
-        let more = self.count - self.first.len() as u64;
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        if self.count > 0 {
-            eprintln!(
-                "note: NOT PRIVATE, for the operator alone: nothing was counted in {} of the closed steps ({}{more}), \
-                 and they are final; with --{} a step waits for its file",
-                self.count,
-                self.first.join(", "),
-                Expect.name()
-            );
-        }
-    }
 }
 
 impl ContinuedRun<'_> {
@@ -234,9 +191,6 @@ impl ContinuedRun<'_> {
         announce_files(files, &sorted, self.missing.as_ref());
         if setup.stream.last_step > self.before {
             announce(&setup.stream, files, self.before);
-        }
-        if files.going_on.expect.is_none() {
-            self.empty.announce();
         }
         let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
         self.record(open, session, &target, mark, &mut rows, aside, read)?;
@@ -340,16 +294,9 @@ impl ContinuedRun<'_> {
                 None => None,
             };
             let events = events.without_bad_rows(sink);
-            let (empty, cancelled, calendar) = (&mut self.empty, self.cancelled, &self.setup.stream.calendar);
-            let mut visit = |closed: &ClosedStep<'_>| {
-                if !is_known {
-                    empty.visit(closed, calendar);
-                }
-            };
-            let mut take = |session: &mut Session<RunningSums>| write_due(session, emitter, cancelled, &mut visit);
-            events.feed(session, &mut take)?;
+            events.feed(session, &mut |session| write_due(session, emitter, self.cancelled))?;
             session.close_through(last_step)?;
-            take(session)?;
+            write_due(session, emitter, self.cancelled)?;
             let aside = session.drain_late();
             if !is_known {
                 late = aside;
