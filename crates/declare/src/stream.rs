@@ -394,7 +394,7 @@ impl Stream {
     }
 }
 
-/// The same for a window that is no row of the table: one of a month, for example, has another beginning in every row.
+/// The same for a window of another width than the rows: that of a month begins elsewhere in every row.
 fn rolling_in_words(workload: Workload, every: Every) -> String {
     match workload {
         Workload::Window(1) => format!("in the last {}", every.in_words()),

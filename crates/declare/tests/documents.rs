@@ -67,7 +67,7 @@ fn links_of_the_reference_lead_somewhere() {
     assert!(links.iter().all(|link| anchors.contains(link)));
 }
 
-/// The rows of a table of `docs/guide/read/formats.md` that begins with this cell: the texts in backquotes of each cell.
+/// The rows of a table of `docs/guide/read/formats.md` that begins with this cell: the quoted texts of each cell.
 fn table_of_formats(first: &str) -> Vec<Vec<Vec<String>>> {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/read/formats.md"));
     let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
