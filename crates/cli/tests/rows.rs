@@ -180,7 +180,7 @@ fn rows_that_cannot_be_read_are_set_aside() {
     for (line, begin, end) in [
         (1, "n.csv,3,time,", ",\"yesterday,2,b\""),
         (2, "n.csv,4,n,\"`three` is not a number; ", ",\"2024-01-02,three,\"\"c, \"\"\"\"d\"\"\"\"\"\"\""),
-        (3, "n.csv,5,,\"it has 4 cells, but the header has 3; ", ",\"2024-01-02,4,e,f\""),
+        (3, "n.csv,5,,\"it has 4 cells, but the header has 3 cells\",", ",\"2024-01-02,4,e,f\""),
     ] {
         assert!(lines[line].starts_with(begin) && lines[line].ends_with(end), "{written}");
     }
@@ -200,10 +200,10 @@ fn rows_that_cannot_be_read_are_set_aside() {
     assert_eq!(released(&bench, "json", "n.jsonl", &[&sum[..], &aside].concat()), ["1", "1", "1"]);
     assert!(bench.read("bad.csv").contains("n.jsonl,2,,"), "{}", bench.read("bad.csv"));
     bench.write("unclosed.csv", "time,n\n2024-01-01,1\n2024-01-01,\"2\n");
-    assert!(refused(&bench, "unclosed", "unclosed.csv", &[&sum[..], &aside].concat()).contains("never closed"));
+    assert!(refused(&bench, "damage", "unclosed.csv", &[&sum[..], &aside].concat()).contains("never closed"));
     // A file of which nothing can be read was declared wrongly.
     bench.write("times.csv", "time,n\n01/02/2024,1\n01/02/2024,1\n");
-    let none = refused(&bench, "times", "times.csv", &[&sum[..], &aside].concat());
+    let none = refused(&bench, "misread", "times.csv", &[&sum[..], &aside].concat());
     assert!(none.contains("no event is inside the horizon") && none.contains("none of them can be read"), "{none}");
     for (flags, says) in [(&aside[..2], "--bad-file is needed"), (&aside[2..], "--bad-file needs --bad-rows side-file")]
     {

@@ -166,6 +166,7 @@ proptest! {
     /// The search finds the same best pair as trying every pair.
     #[test]
     fn the_best_bound_is_the_best_of_all(rows in rows(), cost in 0.01..3.0f64, power in 0.0..1.0f64, mean: bool) {
+        let rows: Vec<Row> = rows.into_iter().filter(|row| row.0 <= STEPS).collect();
         let (look, key) = look(weak(), &[1, 2], 1, &rows);
         let estimate = look.release(&key, &Ledger::in_memory(&key)).unwrap().estimate;
         let objective = if mean { Objective::Mean } else { Objective::Max };
