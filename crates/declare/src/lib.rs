@@ -13,7 +13,7 @@
 //! | [`problem`], [`error`] | errors as data, worded by every front end |
 //! | [`steps`], [`publication`], [`closing`] | times, the steps of the horizon, the published steps, and the last one |
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
-//! | [`line`] | the lines of a release, in words for readers |
+//! | [`mod@line`] | the lines of a release, in words for readers |
 //! | [`format`](mod@format) | the single table of all formats |
 //! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
 //! | [`filter`], [`numbers`] | which rows are counted, and how texts are read as numbers |

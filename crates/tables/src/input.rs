@@ -75,8 +75,8 @@ pub struct Summary {
 /// The events of some files, or of a table in memory, passed on in batches.
 ///
 /// Memory does not depend on the number of rows. The first error ends the reading: an
-/// [`InputError`](evertally_declare::error::InputError) for anything wrong with the input, and
-/// [`Cancelled`](evertally_declare::error::Cancelled) soon after the flag is raised.
+/// [`InputError`] for anything wrong with the input, and
+/// [`Cancelled`] soon after the flag is raised.
 ///
 /// ```
 /// use evertally_declare::error::PipelineError;
