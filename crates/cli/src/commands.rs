@@ -50,8 +50,9 @@ enum Command {
     Budget(budget::BudgetArgs),
     /// Choose privately how many events to keep per person, under a small budget.
     Bounds(Box<bounds::BoundsArgs>),
-    /// Look at event files before they are published: columns, times, order, rows that a release would refuse. NOT
-    /// PRIVATE: for you only.
+    /// Look at event files before they are published: columns, times, order, refused rows.
+    ///
+    /// NOT PRIVATE: its output is for you only.
     Check(Box<check::CheckArgs>),
     /// Publish running counts or sums of event files: a table, a picture and a privacy report.
     Release(Box<ReleaseFlags>),

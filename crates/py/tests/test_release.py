@@ -214,7 +214,7 @@ def test_the_ledger_refuses_other_data_under_one_name(tmp_path: Path) -> None:
         ({"value": "x", "bounds": (0, 1), "out_of_bounds": "refuse"}, 'row 3.*out_of_bounds="clamp"|clamp'),
         ({"group": "x"}, "no group is declared"),
         ({"group": "x", "groups": ["0"]}, "row 2, column `x`: `1` is not a declared group"),
-        ({"group": "x", "groups": "0"}, "list of names"),
+        ({"group": "x", "groups": "0"}, "`1` is not a declared group"),
         ({"groups": ["0"]}, "groups and rest need group"),
         ({"group": "x", "groups": ["1"]}, "declare it with groups, or give rest a name"),
         ({"group": "time", "groups": ["a"]}, "name of a column of the release"),
