@@ -17,13 +17,13 @@
 
 mod parse;
 
+use crate::as_text::serde_as_text;
 use crate::error::InputError;
 use crate::event::{ColumnRole, Event, Field};
 use crate::identity::{DecimalText, Identities};
 use crate::numbers::{NumberFormat, truth_of};
 use crate::problem::Sentence;
 use evertally::number::DecimalError;
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -50,7 +50,7 @@ enum Expression {
     Or(Vec<Expression>),
     Not(Box<Expression>),
     /// A test of one column, by its place among the columns.
-    RowTest(usize, RowTest),
+    Test(usize, RowTest),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +61,7 @@ enum RowTest {
     /// The cell is one of these numbers.
     Numbers(Vec<String>),
     /// The cell has this order to a number.
-    CellComparison(CellComparison, String),
+    Compares(CellComparison, String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,11 +129,11 @@ impl Expression {
         match self {
             Self::And(parts) | Self::Or(parts) => parts.iter_mut().try_for_each(|part| part.canonical(ids)),
             Self::Not(part) => part.canonical(ids),
-            Self::RowTest(_, RowTest::Texts(texts)) => texts.iter_mut().try_for_each(|text| {
+            Self::Test(_, RowTest::Texts(texts)) => texts.iter_mut().try_for_each(|text| {
                 *text = ids.canonical_name(text).map_err(|why| why.then("; write `is missing` for missing cells"))?;
                 Ok(())
             }),
-            Self::RowTest(..) => Ok(()),
+            Self::Test(..) => Ok(()),
         }
     }
 
@@ -143,7 +143,7 @@ impl Expression {
             Self::And(parts) => decide(parts, row, false),
             Self::Or(parts) => decide(parts, row, true),
             Self::Not(part) => Ok(part.holds(row)?.map(|holds| !holds)),
-            Self::RowTest(column, test) => row.test(*column, test),
+            Self::Test(column, test) => row.test(*column, test),
         }
     }
 }
@@ -175,7 +175,7 @@ impl CellReading<'_> {
             }
             RowTest::Numbers(numbers) => self
                 .compare(column, |cell| numbers.iter().any(|number| cell.compare(&literal(number)) == Ordering::Equal)),
-            RowTest::CellComparison(order, number) => {
+            RowTest::Compares(order, number) => {
                 self.compare(column, |cell| order.holds(cell.compare(&literal(number))))
             }
         }
@@ -234,9 +234,9 @@ impl RowFilter {
         match expression {
             Expression::And(parts) => self.write_all(parts, " and ", f),
             Expression::Or(parts) => self.write_all(parts, " or ", f),
-            Expression::RowTest(column, test) => self.write_test(*column, test, false, f),
+            Expression::Test(column, test) => self.write_test(*column, test, false, f),
             Expression::Not(part) => match &**part {
-                Expression::RowTest(column, test) if !matches!(test, RowTest::CellComparison(..)) => {
+                Expression::Test(column, test) if !matches!(test, RowTest::Compares(..)) => {
                     self.write_test(*column, test, true, f)
                 }
                 part => {
@@ -276,7 +276,7 @@ impl RowFilter {
         };
         let values = match test {
             RowTest::IsMissing => return f.write_str(if negated { " is not missing" } else { " is missing" }),
-            RowTest::CellComparison(order, number) => return write!(f, " {} {number}", order.sign()),
+            RowTest::Compares(order, number) => return write!(f, " {} {number}", order.sign()),
             RowTest::Texts(texts) => shown(texts),
             RowTest::Numbers(numbers) => numbers.clone(),
         };
@@ -297,17 +297,7 @@ impl FromStr for RowFilter {
     }
 }
 
-impl Serialize for RowFilter {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for RowFilter {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(RowFilter);
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+mod as_text;
 pub mod chain;
 mod civil;
 pub mod closing;

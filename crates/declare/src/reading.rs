@@ -1,5 +1,6 @@
 //! Declared workloads: the quantities published at every step, with widths in steps or in time.
 
+use crate::as_text::serde_as_text;
 use crate::problem::{Problem, sentence};
 use crate::steps::{Every, StepUnit};
 use crate::words::quoted;
@@ -228,17 +229,7 @@ impl<'de> Deserialize<'de> for Workloads {
     }
 }
 
-impl Serialize for Reading {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Reading {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Reading);
 
 #[cfg(test)]
 mod tests {

@@ -257,7 +257,7 @@ impl Parser {
             FilterToken::Sign(sign) if let Some(order) = order(sign) => {
                 let place = self.next;
                 match self.literal()? {
-                    Literal::Number(number) => (RowTest::CellComparison(order, number), false),
+                    Literal::Number(number) => (RowTest::Compares(order, number), false),
                     Literal::Text(_) => {
                         let why = "texts have no order here; compare with a number, or texts with == or `in`";
                         return Err(self.tokens[place].error(why));
@@ -266,7 +266,7 @@ impl Parser {
             }
             _ => return Err(first.error("write ==, !=, <, <=, >, >=, `in` or `is missing` after a column")),
         };
-        let test = Expression::RowTest(column, test);
+        let test = Expression::Test(column, test);
         Ok(if is_not { negated(test) } else { test })
     }
 

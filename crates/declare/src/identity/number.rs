@@ -132,10 +132,14 @@ impl<'t> DecimalText<'t> {
         }
         // The place of the first significant digit decides, then the digits after it.
         let most = self.count().max(other.count()) as usize; // fits: lengths of texts
-        let padded = |number: &Self| number.digits().chain(std::iter::repeat(b'0')).take(most).collect::<Vec<u8>>();
         let first = (self.count() + self.power).cmp(&(other.count() + other.power));
-        let order = first.then_with(|| padded(self).cmp(&padded(other)));
+        let order = first.then_with(|| self.padded(most).cmp(other.padded(most)));
         if own < 0 { order.reverse() } else { order }
+    }
+
+    /// The first significant digits; zeros follow the last.
+    fn padded(&self, most: usize) -> impl Iterator<Item = u8> {
+        self.digits().chain(std::iter::repeat(b'0')).take(most)
     }
 
     fn sign(&self) -> i8 {

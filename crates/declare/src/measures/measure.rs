@@ -1,10 +1,10 @@
 //! The available measures and their textual form.
 
+use crate::as_text::serde_as_text;
 use crate::reading::{Read, Reading, with_weight};
 use crate::steps::Every;
 use crate::words::quoted;
 use evertally::mechanism::Workload;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -152,17 +152,7 @@ impl FromStr for Wanted {
     }
 }
 
-impl Serialize for Wanted {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Wanted {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Wanted);
 
 #[cfg(test)]
 mod tests {

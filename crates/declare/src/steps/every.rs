@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::as_text::serde_as_text;
 use crate::words::shorten;
 
 /// The unit of a step width.
@@ -145,18 +146,7 @@ fn parse_unit(text: &str, numbered: bool) -> Option<(StepUnit, u32)> {
     })
 }
 
-impl serde::Serialize for Every {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Every {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Every);
 
 /// A text that is not a step width.
 #[derive(Clone, Debug, PartialEq, Eq)]

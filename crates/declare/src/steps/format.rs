@@ -1,6 +1,7 @@
 //! The declared format of the time column.
 
 use super::TimePattern;
+use crate::as_text::serde_as_text;
 use crate::civil::{MICROS_PER_SECOND, TimeError};
 use crate::words::quoted;
 use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
@@ -146,15 +147,4 @@ impl FromStr for TimeFormat {
     }
 }
 
-impl serde::Serialize for TimeFormat {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for TimeFormat {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(TimeFormat);
