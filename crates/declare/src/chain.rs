@@ -17,6 +17,8 @@
 //! replaced event covers that to an event which is only removed or only added
 //! ([`Sensitivity`](evertally::privacy::Sensitivity)).
 
+use evertally::privacy::{Neighbours, Unit};
+
 /// The privacy unit of consecutive streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainUnit {
@@ -38,6 +40,11 @@ pub struct ChainPeriod {
 }
 
 impl ChainUnit {
+    /// The unit of a plan. The period is that of a person's events, if they are protected by period.
+    pub fn new(unit: Unit, neighbours: Neighbours, period: Option<ChainPeriod>) -> Self {
+        Self { persons: unit != Unit::Event, replaced: neighbours == Neighbours::ReplaceOne, period }
+    }
+
     /// The largest number of consecutive streams in which one unit can have data.
     pub fn max_streams(self) -> u32 {
         match (self.persons, self.period) {

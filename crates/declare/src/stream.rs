@@ -11,12 +11,11 @@ use crate::problem::sentence;
 use crate::publication::Slots;
 use crate::scales::Scales;
 use crate::settings::Settings;
-use crate::steps::{Every, Period, StepCalendar};
-use crate::titles::{measure_in_words, workload_in_words};
+use crate::steps::{Period, StepCalendar};
+use crate::titles::{measure_in_words, reading_in_words, rolling_in_words, workload_in_words};
 use evertally::hex;
 use evertally::mechanism::Workload;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
-use evertally::privacy::{Neighbours, Unit};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -372,8 +371,7 @@ impl Stream {
             fits: self.periods.longest().is_some_and(|longest| longest <= self.calendar.steps()),
         });
         let request = self.plan.request();
-        let (persons, replaced) = (request.unit() != Unit::Event, request.neighbours() == Neighbours::ReplaceOne);
-        ChainUnit { persons, replaced, period }.max_streams().min(self.streams())
+        ChainUnit::new(request.unit(), request.neighbours(), period).max_streams().min(self.streams())
     }
 
     /// Whether this stream and all that it follows, except the first, begin with a new period.
@@ -391,31 +389,6 @@ impl Stream {
             return follows.since.clone();
         }
         self.calendar.in_words(self.calendar.start())
-    }
-}
-
-/// The same for a window of another width than the rows: that of a month begins elsewhere in every row.
-fn rolling_in_words(workload: Workload, every: Every) -> String {
-    match workload {
-        Workload::Window(1) => format!("in the last {}", every.in_words()),
-        workload => reading_in_words(workload, every),
-    }
-}
-
-/// A workload in words, to follow the counted quantity: `in the last 7 days`, `per day`.
-pub fn reading_in_words(workload: Workload, every: Every) -> String {
-    if matches!(workload, Workload::Increments | Workload::Window(1)) {
-        return workload_in_words(workload, every);
-    }
-    let steps = match workload {
-        Workload::Window(steps) | Workload::Decay(steps) => u32::try_from(steps).ok(),
-        _ => None,
-    };
-    let time = steps.and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
-    match (workload, time.map(Every::in_words)) {
-        (Workload::Window(_), Some(time)) => format!("in the last {time}"),
-        (Workload::Decay(_), Some(time)) => format!("so far, each counting half after every {time}"),
-        (workload, _) => workload.in_words(),
     }
 }
 

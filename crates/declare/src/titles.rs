@@ -32,6 +32,24 @@ pub fn workload_in_words(workload: Workload, every: Every) -> String {
     }
 }
 
+/// A workload as it follows the counted quantity: `in the last 7 days`, `per day`.
+pub fn reading_in_words(workload: Workload, every: Every) -> String {
+    match workload {
+        Workload::Increments | Workload::Window(1) => workload_in_words(workload, every),
+        Workload::Window(steps) => format!("in the last {}", span(steps, every)),
+        Workload::Decay(steps) => format!("so far, each counting half after every {}", span(steps, every)),
+        other => other.in_words(),
+    }
+}
+
+/// The same for a window of another width than the rows: that of a month begins elsewhere in every row.
+pub(crate) fn rolling_in_words(workload: Workload, every: Every) -> String {
+    match workload {
+        Workload::Window(1) => format!("in the last {}", every.in_words()),
+        workload => reading_in_words(workload, every),
+    }
+}
+
 /// A measure as the name of a line, for steps and published rows of these widths: `median`.
 pub(crate) fn measure_in_words(measure: &Measure, step: Every, row: Every) -> String {
     match measure {

@@ -181,16 +181,15 @@ impl PublicLedger {
 
     /// The largest number of consecutive streams, up to this one, in which one unit can have data.
     fn max_streams(&self, entry: &Entry, plan: &RecordedPlan) -> Result<u32> {
-        let bounds = plan.unit.bounds();
-        let period = match (bounds.and_then(|bounds| bounds.period), plan.period()) {
+        let longest = plan.unit.bounds().and_then(|bounds| bounds.period);
+        let period = match (longest, plan.period()) {
             (Some(longest), Some(period)) => {
                 let is_divided = !self.begins_with_a_period(entry, period)?;
                 Some(ChainPeriod { is_divided, fits: longest <= plan.horizon })
             }
             _ => None,
         };
-        let (persons, replaced) = (bounds.is_some(), plan.neighbours == Neighbours::ReplaceOne);
-        Ok(ChainUnit { persons, replaced, period }.max_streams())
+        Ok(ChainUnit::new(plan.unit, plan.neighbours, period).max_streams())
     }
 
     /// Whether this stream and all that it continues, except the first, begin with a new period.

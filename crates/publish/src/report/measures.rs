@@ -2,7 +2,8 @@
 
 use evertally::mechanism::MechanismName;
 use evertally_declare::measures::parts::Part;
-use evertally_declare::stream::{Stream, reading_in_words};
+use evertally_declare::stream::Stream;
+use evertally_declare::titles::reading_in_words;
 use evertally_declare::words::{at_most, short};
 use serde::{Deserialize, Serialize};
 
