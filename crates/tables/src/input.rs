@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{Cancelled, InputError, PipelineError, Result, refuse_if};
+use evertally_declare::error::{InputError, PipelineError, Result, refuse_if};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 
@@ -57,7 +57,7 @@ use json::Findings;
 pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use opened::spool;
 pub use options::{CsvOptions, ReadOptions};
-use pass::Pass;
+use pass::{CallbackError, Pass};
 use pieces::{InputPieces, Open, Piece};
 pub use source::{is_same_source, refuse_duplicates, total_bytes};
 
@@ -76,7 +76,7 @@ pub struct Summary {
 ///
 /// Memory does not depend on the number of rows. The first error ends the reading: an
 /// [`InputError`] for anything wrong with the input, and
-/// [`Cancelled`] soon after the flag is raised.
+/// [`Cancelled`](evertally_declare::error::Cancelled) soon after the flag is raised.
 ///
 /// ```
 /// use evertally_declare::error::PipelineError;
@@ -223,18 +223,11 @@ impl<'o> Events<'o> {
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
         aside: Option<&SetAside>,
     ) -> Result<bool, E> {
-        let mut own = None;
-        let mut visit = |event: &Event<'_>| {
-            visit(event).map_err(|error| {
-                own = Some(error);
-                Cancelled.into() // ends the reading, and is not returned
-            })
-        };
-        let more = self.read_rows(&mut visit, aside);
-        own.map_or(more.map_err(E::from), Err)
+        let mut own = CallbackError::NONE;
+        let more = self.read_rows(&mut |event| visit(event).map_err(|error| own.keep(error)), aside);
+        own.or(more)
     }
 
-    /// For the errors of the pipeline alone: the readers of all formats are compiled for these only.
     fn read_rows(&mut self, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>, aside: Option<&SetAside>) -> Result<bool> {
         refuse_if(self.cancelled)?;
         let Self { layout, cancelled, pieces, piece, cut, findings, read, .. } = self;

@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, Schema, TimeUnit};
 use super::columns::WantedColumn;
 use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::pass::{BATCH_ROWS, Pass, text_field};
-use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable};
+use evertally_declare::error::{InputError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::words::{any_of, quoted};
 
@@ -123,14 +123,14 @@ impl RowBatch {
     }
 
     /// Passes on the rows.
-    pub(super) fn visit<E: From<PipelineError>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
-        let columns = self.columns(file, pass.layout.names().len()).map_err(PipelineError::from)?;
+    pub(super) fn visit(&self, file: &str, pass: &mut Pass<'_>) -> Result<()> {
+        let columns = self.columns(file, pass.layout.names().len())?;
         let has_long_cells = columns.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
             let cells = BatchRow { batch: &self.batch, columns: &columns, index, missing: pass.missing };
             let place = Place::Row(self.before + index as u64 + 1);
             if has_long_cells {
-                refuse_long_cells(file, place, pass.layout, &cells).map_err(PipelineError::from)?;
+                refuse_long_cells(file, place, pass.layout, &cells)?;
             }
             pass.emit(file, place, &cells)?;
         }

@@ -15,7 +15,7 @@ use super::limits::{MAX_CELL_BYTES, MOST_COLUMNS, refuse_long_cells};
 use super::pass::{Pass, text_field};
 pub(super) use dialect::Dialect;
 use evertally_declare::declaration::Parameter;
-use evertally_declare::error::{InputError, PipelineError, Place, Result};
+use evertally_declare::error::{InputError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
 use records::CsvRecords;
@@ -121,12 +121,7 @@ impl CsvFile {
     }
 
     /// Passes on the rows of a block.
-    pub(super) fn visit<E: From<PipelineError>>(
-        &self,
-        block: &RecordBlock,
-        cut: &mut RecordBuffers,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    pub(super) fn visit(&self, block: &RecordBlock, cut: &mut RecordBuffers, pass: &mut Pass<'_>) -> Result<()> {
         match std::str::from_utf8(block.bytes()) {
             Ok(text) if self.dialect.is_plain(block.bytes()) => self.visit_plain(text, block.first_line, cut, pass),
             _ => self.visit_each(block, cut, pass),
@@ -134,13 +129,7 @@ impl CsvFile {
     }
 
     /// Passes on the rows of a text without quotes.
-    fn visit_plain<E: From<PipelineError>>(
-        &self,
-        text: &str,
-        mut line: u64,
-        cut: &mut RecordBuffers,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn visit_plain(&self, text: &str, mut line: u64, cut: &mut RecordBuffers, pass: &mut Pass<'_>) -> Result<()> {
         let bytes = text.as_bytes();
         let (mut row_start, mut start) = (0, 0);
         cut.clear();
@@ -164,35 +153,24 @@ impl CsvFile {
     }
 
     /// Passes on the rows of a block one by one, and reports the first broken one.
-    fn visit_each<E: From<PipelineError>>(
-        &self,
-        block: &RecordBlock,
-        cut: &mut RecordBuffers,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn visit_each(&self, block: &RecordBlock, cut: &mut RecordBuffers, pass: &mut Pass<'_>) -> Result<()> {
         let mut records = CsvRecords::new(&self.name, block, &self.dialect, cut);
-        while records.advance().map_err(PipelineError::from)? {
-            let text = records.text().map_err(PipelineError::from)?;
+        while records.advance()? {
+            let text = records.text()?;
             self.emit(text, records.line, records.cut, pass)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn emit<E: From<PipelineError>>(
-        &self,
-        text: &str,
-        line: u64,
-        cut: &RecordBuffers,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn emit(&self, text: &str, line: u64, cut: &RecordBuffers, pass: &mut Pass<'_>) -> Result<()> {
         let fields = &cut.fields[..];
         let row = CsvRow { file: self, text, fields, missing: pass.missing };
         if fields.len() != self.columns.len() {
             return pass.refuse(self.ragged(line, cut.count()), || row.record());
         }
         if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES {
-            refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(PipelineError::from)?;
+            refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row)?;
         }
         pass.emit(&self.name, Place::Line(line), &row)
     }

@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evertally_declare::error::{Cancelled, PipelineError, Result, failure, refuse_if};
+use evertally_declare::error::{PipelineError, Result, failure, refuse_if};
 use evertally_declare::event::{ColumnLayout, Event};
 use evertally_publish::session::{
     Accumulator, Batch, ItemCounts, KeyCounts, LabelAssigner, Placer, PushResult, RunningSums, Session,
@@ -26,7 +26,7 @@ use evertally_publish::session::{
 use super::bad_rows::{BadRow, SetAside};
 use super::csv::RecordBuffers;
 use super::json::Findings;
-use super::pass::Pass;
+use super::pass::{CallbackError, Pass};
 use super::pieces::{InputPieces, Piece};
 use super::{BadRowSink, Events, Summary};
 
@@ -100,14 +100,9 @@ impl Events<'_> {
         session: &mut Session<T>,
         due: &mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
     ) -> Result<Summary, E> {
-        let mut own = None;
-        let fed = T::take_all(self, session, &mut |session| {
-            due(session).map_err(|error| {
-                own = Some(error);
-                Cancelled.into() // ends the run, and is not returned
-            })
-        });
-        own.map_or(fed.map_err(E::from), Err)
+        let mut own = CallbackError::NONE;
+        let fed = T::take_all(self, session, &mut |session| due(session).map_err(|error| own.keep(error)));
+        own.or(fed)
     }
 
     fn feed_each<T: Accumulator>(

@@ -18,7 +18,7 @@ use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
 use super::lines::TextLines;
 use super::pass::{Pass, text_field};
 use elements::Nesting;
-use evertally_declare::error::{InputError, PipelineError, Place, Result};
+use evertally_declare::error::{InputError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::format::Format;
 use evertally_declare::words::quoted;
@@ -70,12 +70,7 @@ impl JsonFile {
     }
 
     /// Passes on the objects of a block, and returns their findings.
-    pub(super) fn visit<E: From<PipelineError>>(
-        &self,
-        layout: ObjectLayout,
-        block: &RecordBlock,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<Findings, E> {
+    pub(super) fn visit(&self, layout: ObjectLayout, block: &RecordBlock, pass: &mut Pass<'_>) -> Result<Findings> {
         let mut object = Object::new(&self.wanted, &self.paths);
         match layout {
             ObjectLayout::Lines => self.visit_lines(block, &mut object, pass)?,
@@ -84,26 +79,16 @@ impl JsonFile {
         Ok(object.findings)
     }
 
-    fn visit_lines<E: From<PipelineError>>(
-        &self,
-        block: &RecordBlock,
-        object: &mut Object<'_>,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn visit_lines(&self, block: &RecordBlock, object: &mut Object<'_>, pass: &mut Pass<'_>) -> Result<()> {
         for line in TextLines::new(&self.name, block, "object") {
-            let (number, line) = line.map_err(PipelineError::from)?;
+            let (number, line) = line?;
             self.visit_object(line, number, object, pass)?;
         }
         Ok(())
     }
 
     /// Whatever is between the objects of the block was checked when it was cut.
-    fn visit_elements<E: From<PipelineError>>(
-        &self,
-        block: &RecordBlock,
-        object: &mut Object<'_>,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn visit_elements(&self, block: &RecordBlock, object: &mut Object<'_>, pass: &mut Pass<'_>) -> Result<()> {
         object.findings.is_array = true;
         let (mut rest, mut number) = (block.bytes(), block.first_line);
         while let Some(start) = memchr::memchr(b'{', rest) {
@@ -117,11 +102,11 @@ impl JsonFile {
                     "this object is longer than {longest}; if it contains the events as an array, write that array to \
                      a file (jq -c '.NAME[]')"
                 );
-                return Err(PipelineError::from(self.error(problem, number)).into());
+                return Err(self.error(problem, number).into());
             }
             let object_text = std::str::from_utf8(text).map_err(|error| {
                 let line = number + count_lines(&text[..error.valid_up_to()]);
-                PipelineError::from(not_utf8(&self.name, line, "object", text))
+                not_utf8(&self.name, line, "object", text)
             })?;
             self.visit_object(object_text, number, object, pass)?;
             number += count_lines(text);
@@ -130,20 +115,14 @@ impl JsonFile {
         Ok(())
     }
 
-    fn visit_object<E: From<PipelineError>>(
-        &self,
-        text: &str,
-        line: u64,
-        object: &mut Object<'_>,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn visit_object(&self, text: &str, line: u64, object: &mut Object<'_>, pass: &mut Pass<'_>) -> Result<()> {
         let place = Place::Line(line);
         if let Err(fault) = object.parse(text) {
             return pass.refuse(fault.into_error(&self.name, line), || text.to_owned());
         }
         let row = JsonRow { text, object, missing: pass.missing };
         if text.len() > MAX_CELL_BYTES {
-            refuse_long_cells(&self.name, place, pass.layout, &row).map_err(PipelineError::from)?;
+            refuse_long_cells(&self.name, place, pass.layout, &row)?;
         }
         pass.emit(&self.name, place, &row)
     }

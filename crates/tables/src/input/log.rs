@@ -12,7 +12,7 @@ use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::lines::TextLines;
 use super::pass::{Pass, text_field};
 use evertally_declare::declaration::Parameter;
-use evertally_declare::error::{InputError, PipelineError, Place, Result};
+use evertally_declare::error::{InputError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::format::Format;
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
@@ -46,9 +46,9 @@ impl LogFile {
     }
 
     /// Passes on the lines of a block.
-    pub(super) fn visit<E: From<PipelineError>>(&self, block: &RecordBlock, pass: &mut Pass<'_, E>) -> Result<(), E> {
+    pub(super) fn visit(&self, block: &RecordBlock, pass: &mut Pass<'_>) -> Result<()> {
         for line in TextLines::new(&self.name, block, "request") {
-            let (number, line) = line.map_err(PipelineError::from)?;
+            let (number, line) = line?;
             let place = Place::Line(number);
             let Some(cells) = parse(line, self.format) else {
                 pass.refuse(self.misfit(line).at(place), || line.to_owned())?;
@@ -56,7 +56,7 @@ impl LogFile {
             };
             let row = LogRow { line, file: self, cells: &cells, missing: pass.missing };
             if line.len() > MAX_CELL_BYTES {
-                refuse_long_cells(&self.name, place, pass.layout, &row).map_err(PipelineError::from)?;
+                refuse_long_cells(&self.name, place, pass.layout, &row)?;
             }
             pass.emit(&self.name, place, &row)?;
         }

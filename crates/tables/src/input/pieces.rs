@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::error::{PipelineError, Result, usage};
+use evertally_declare::error::{Result, usage};
 use evertally_declare::format::Format;
 
 use super::arrow;
@@ -78,11 +78,7 @@ impl Piece {
     }
 
     /// Passes on its rows, and returns their findings.
-    pub(super) fn visit<E: From<PipelineError>>(
-        &self,
-        cut: &mut RecordBuffers,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<Findings, E> {
+    pub(super) fn visit(&self, cut: &mut RecordBuffers, pass: &mut Pass<'_>) -> Result<Findings> {
         let nothing = |()| Findings::default();
         match (self.file.as_deref(), &self.content) {
             (Some(InputFile::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
