@@ -20,6 +20,7 @@ DAYS = "--start 2024-01-01 --every 1d"
 ALL = f"{DAYS} --steps 20 --all"
 PERSON = "--person visitor --max-events 40"
 FEE = "--value fee --bounds 0,40"
+JOINING = f"{DAYS} --steps 20 --rho 0.5 --continue --group-by door --unknown-group skip"
 #: Commands of the program without files and names; together they have every field of a report.
 COMMANDS = {
     "pure": f"release {ALL} --epsilon 1",
@@ -39,10 +40,15 @@ COMMANDS = {
     "--discover-groups --selection-delta 1e-6 --floor 3",
     "late": f"release {DAYS} --steps 400 --through 2024-01-21 --rho 0.5 {PERSON} --neighbours replace-one",
     "views": f"release {ALL} --rho 0.5 --view whole-number --view non-negative --band simultaneous",
+    "filtered": f"release {ALL} --rho 0.5 --where fee>3",
     "sketch": f"sketch {ALL} --rho 0.5 --key-columns visitor --candidates candidates.csv --top 3",
     "first": f"release {DAYS} --steps 10 --outside skip --rho 0.5 --continue --through 2024-01-11",
     "next": f"release {DAYS} --steps 10 --outside skip --rho 0.5 --continue --through 2024-01-21 --extend",
+    "joining": f"release {JOINING} --groups n --through 2024-01-11",
+    "joined": f"release {JOINING} --groups n,s --through 2024-01-21",
 }
+#: Commands that go on with the stream of another one, and replace its report.
+LATER = {"next": "first", "joined": "joining"}
 STATED = """
 curator = ["Office of \\"Doors\\"", "Museum"]
 author = ["A. Author"]
@@ -107,13 +113,13 @@ def folder(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     run("key", "new", "my.key")
     for name, command in COMMANDS.items():
-        stream = "first" if name == "next" else name
+        stream = LATER.get(name, name)
         kind, *rest = command.split()
         files = f"events.csv --key my.key --no-plot --quiet --stream {stream} --out {stream}.jsonl".split()
         run(kind, *files, *rest)
-        if name == "first":  # the next stream replaces its report
+        if name in LATER.values():
             for ending in ["report.json", "plan.toml"]:
-                (folder / f"first.{ending}").rename(folder / f"kept.{ending}")
+                (folder / f"{name}.{ending}").rename(folder / f"kept-{name}.{ending}")
         if name in {"views", "means"}:
             run(kind, *files[:-1], f"{name}-columns.parquet", *rest)
     return folder
