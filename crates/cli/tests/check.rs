@@ -162,6 +162,17 @@ fn a_file_is_described() {
     assert_eq!(piped.replace("standard input", "events.csv").lines().count(), shown.lines().count(), "{piped}");
 }
 
+/// The declared filter and number format hold for a check, too.
+#[test]
+fn rows_are_read_as_a_release_reads_them() {
+    let bench = Bench::new();
+    bench.write("events.csv", "time,status,n\n2024-01-01,ok,\"1,783\"\n2024-01-02,failed,oops\n2024-01-03,ok,2\n");
+    let flags = ["events.csv", "--where", "status == \"ok\"", "--value", "n", "--bounds", "0,5000", "--thousands", ","];
+    let shown = check(&bench, &flags, b"").stdout;
+    assert!(shown.contains("rows: 3 read, 2 of which a release can count"), "{shown}");
+    assert!(shown.contains("1 row that --where leaves out") && !shown.contains("would refuse"), "{shown}");
+}
+
 #[test]
 fn the_order_needs_the_smallest_buffer() {
     let bench = Bench::new();

@@ -1,6 +1,7 @@
 //! A checked declaration: everything known about a stream before its plan.
 
-use crate::event::Columns;
+use crate::error::InputError;
+use crate::event::{Columns, Event};
 use crate::filter::RowFilter;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
@@ -85,6 +86,17 @@ pub struct Settings {
     pub request: PlanRequest,
     /// The released measures.
     pub measures: Measures,
+}
+
+impl Settings {
+    /// Whether the filter, if there is one, keeps a row.
+    ///
+    /// # Errors
+    /// If a cell that it needs cannot be read. The error names row and column.
+    #[inline]
+    pub fn keeps(&self, event: &Event<'_>) -> Result<bool, InputError> {
+        self.filter.as_ref().map_or(Ok(true), |filter| filter.keeps(event, self.ids, &self.numbers))
+    }
 }
 
 /// The measures of a stream, and the parts with which it began, if it has begun.

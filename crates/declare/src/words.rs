@@ -5,6 +5,11 @@ use evertally::number::power;
 /// Longest piece of offending text that a message repeats, in characters.
 const QUOTED_CHARS: usize = 40;
 
+/// A number of rows: `1 row`, `20 rows`.
+pub fn count_of_rows(count: u64) -> String {
+    if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
+}
+
 /// `text` in backquotes, shortened to 40 characters, with control characters made visible.
 pub fn quoted(text: &str) -> String {
     format!("`{}`", shorten(text))

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use evertally_declare::words::count_of_rows;
 use evertally_server::feed::{self, Feed, From, Remote};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -94,7 +95,7 @@ impl FeedArgs {
         let sent = feed::follow(&feed, &remote, &AtomicBool::new(false), &mut |line| eprintln!("{line}"))?;
         let aside = if sent.aside > 0 { format!(", {} set aside", sent.aside) } else { String::new() };
         let batches = if sent.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", sent.batches) };
-        let rows = if sent.rows == 1 { "1 row".to_owned() } else { format!("{} rows", sent.rows) };
+        let rows = count_of_rows(sent.rows);
         eprintln!("{rows} sent in {batches}{aside}");
         Ok(())
     }

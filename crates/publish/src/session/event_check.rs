@@ -1,8 +1,8 @@
 //! Reads events as a release does, but reports events that it cannot use instead of ending: for the operator, before
 //! anything is published. **Not private.**
 
-use super::placer::value;
-use super::step_finder::{StepFinder, leave_out, skip_or};
+use super::placer::{no_person, value};
+use super::step_finder::{StepFinder, is_far, skip_or};
 use super::sums::GroupAssigner;
 use evertally::number::Grid;
 use evertally::privacy::Unit;
@@ -14,6 +14,8 @@ use evertally_declare::steps::{Instant, Precision};
 /// Why a release would not count an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventRefusalReason {
+    /// The filter leaves it out.
+    LeftOut,
     /// Its time cannot be read.
     Time,
     /// The cell of its time, person or value is missing.
@@ -24,7 +26,7 @@ pub enum EventRefusalReason {
     Outside,
     /// Its group is not declared.
     Group,
-    /// Its value cannot be read, or is outside the bounds.
+    /// Its value or a cell of the filter cannot be read, or its value is outside the bounds.
     Value,
     /// Its person is a number that may have been rounded.
     Person,
@@ -77,6 +79,11 @@ impl EventCheck {
         &self.settings
     }
 
+    /// Whether a time is so far from the horizon that a release refuses it even if it skips events outside.
+    pub fn is_far(&self, time: Instant) -> bool {
+        is_far(&self.settings.calendar, time)
+    }
+
     /// Checks an event.
     pub fn check(&mut self, event: &Event<'_>) -> CheckedEvent {
         let mut checked = CheckedEvent { time: None, is_date: false, step: None, refusal: None };
@@ -93,6 +100,9 @@ impl EventCheck {
 
     fn fill(&mut self, event: &Event<'_>, checked: &mut CheckedEvent) -> Result<(), EventRefusal> {
         let Self { settings, steps, groups, grid, has_horizon, text } = self;
+        let kept = settings.keeps(event).map(|keeps| keeps.then_some(())).map_err(PipelineError::from);
+        let reason = if kept.is_err() { EventRefusalReason::Value } else { EventRefusalReason::LeftOut };
+        found(kept, reason)?;
         let has_no_time = event.time().is_missing() || event.time_of_day().is_some_and(|clock| clock.is_missing());
         let reason = if has_no_time { EventRefusalReason::Missing } else { EventRefusalReason::Time };
         let time = found(steps.read(settings, event), reason)?;
@@ -113,10 +123,7 @@ impl EventCheck {
             let name = event.identity(ColumnRole::Person, settings.ids, text);
             match name.map_err(PipelineError::from) {
                 Ok(Some(_)) => Ok(()),
-                Ok(None) => {
-                    let missing = || event.error(ColumnRole::Person, "the event names no person").remedy(leave_out());
-                    found(skip_or(settings.missing, missing), EventRefusalReason::Missing)
-                }
+                Ok(None) => found(skip_or(settings.missing, || no_person(event)), EventRefusalReason::Missing),
                 Err(error) => found(Err(error), EventRefusalReason::Person),
             }
         })();

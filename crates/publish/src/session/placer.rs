@@ -170,9 +170,7 @@ impl<S: LabelAssigner> Placer<S> {
     /// Like [`place`](Self::place), with the time of the event.
     #[inline]
     pub fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
-        if let Some(filter) = &self.stream.filter
-            && !filter.keeps(event, self.stream.ids, &self.stream.numbers)?
-        {
+        if !self.stream.keeps(event)? {
             self.steps.seen().note_left_out();
             return Ok(None);
         }
@@ -189,8 +187,7 @@ impl<S: LabelAssigner> Placer<S> {
             }
         };
         let Some(person) = person else {
-            let missing = || event.error(ColumnRole::Person, "the event names no person").remedy(leave_out());
-            return skip_or(self.stream.missing, missing);
+            return skip_or(self.stream.missing, || no_person(event));
         };
         let time = instant.micros();
         Ok(Some((instant, Placed { step, time, value, person, label, mark: 0 })))
@@ -218,6 +215,11 @@ impl<S: LabelAssigner> Placer<S> {
 /// The error of an event without a value.
 pub fn no_value(event: &Event<'_>) -> InputError {
     event.error(ColumnRole::Value, "the event has no value").remedy(leave_out())
+}
+
+/// The error of an event without a person.
+pub(super) fn no_person(event: &Event<'_>) -> InputError {
+    event.error(ColumnRole::Person, "the event names no person").remedy(leave_out())
 }
 
 /// The value that an event adds, in multiples of its group's grid; `None` for an event that the stream skips.

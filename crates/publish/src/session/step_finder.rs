@@ -233,9 +233,7 @@ impl StepFinder {
         if stream.outside == Outside::SkipAny {
             return Ok(None);
         }
-        let calendar = &stream.calendar;
-        let before = calendar.start().micros().saturating_sub(instant.micros());
-        let is_far = before.max(instant.micros().saturating_sub(calendar.end().micros())) > FAR_MICROS;
+        let is_far = is_far(&stream.calendar, instant);
         let other_unit = self.other_unit(stream, event);
         if stream.outside == Outside::Skip && !is_far && other_unit.is_none() {
             self.seen.note_outside(instant);
@@ -302,6 +300,12 @@ fn as_read(calendar: &StepCalendar, instant: Instant) -> String {
         Some(_) => calendar.format(instant),
         None => format!("in the year {}", 1970 + instant.micros().div_euclid(YEAR_MICROS)),
     }
+}
+
+/// Whether an instant is very far from the horizon.
+pub(super) fn is_far(calendar: &StepCalendar, instant: Instant) -> bool {
+    let before = calendar.start().micros().saturating_sub(instant.micros());
+    before.max(instant.micros().saturating_sub(calendar.end().micros())) > FAR_MICROS
 }
 
 #[cfg(test)]

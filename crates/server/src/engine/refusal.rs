@@ -2,6 +2,7 @@
 
 use evertally_declare::error::{PipelineError, Place};
 use evertally_declare::problem::Wording;
+use evertally_declare::words::count_of_rows;
 use std::fmt;
 
 /// The problem of one row of a batch.
@@ -86,8 +87,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Rows { rows, more } => {
                 let first = rows.first().map_or("", |row| row.problem.as_str());
-                let count = rows.len() as u64 + more;
-                let rows = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+                let rows = count_of_rows(rows.len() as u64 + more);
                 write!(f, "{rows} cannot be accepted, so nothing was: {first}")
             }
             Self::Differs(_) => {

@@ -65,6 +65,7 @@ pub(super) struct RowCounts {
 /// A reason in words, after a number of rows.
 fn in_words(reason: EventRefusalReason) -> &'static str {
     match reason {
+        EventRefusalReason::LeftOut => "that --where leaves out",
         EventRefusalReason::Time => "with a time that cannot be read",
         EventRefusalReason::Missing => "with a missing cell",
         EventRefusalReason::Date => "with a date that is not within one step",
@@ -194,11 +195,8 @@ impl RowCounts {
 
     /// Whether times are so far from the horizon that a release skips them only on request.
     pub(super) fn has_far_times(&self) -> bool {
-        const FAR_MICROS: i64 = 50 * 31_556_952 * 1_000_000;
-        let Some(calendar) = self.check.as_ref().map(|check| &check.settings().calendar) else { return false };
-        let (start, end) = (calendar.start().micros(), calendar.end().micros());
-        self.first.is_some_and(|first| start.saturating_sub(first.micros()) > FAR_MICROS)
-            || self.last.is_some_and(|last| last.micros().saturating_sub(end) > FAR_MICROS)
+        let Some(check) = &self.check else { return false };
+        self.first.into_iter().chain(self.last).any(|time| check.is_far(time))
     }
 
     /// The number of rows refused for a reason.

@@ -10,6 +10,7 @@ use super::setup::reading;
 use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
 use evertally_declare::policy::SortLimit;
 use evertally_declare::steps::Instant;
+use evertally_declare::words::count_of_rows;
 use evertally_publish::session::EventRefusalReason;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -93,7 +94,7 @@ impl Suggestions {
         }
         let broken = counts.broken();
         if broken > 0 {
-            let rows = rows_in_words(broken);
+            let rows = count_of_rows(broken);
             self.notes.push(format!("correct or remove {rows} first: no flag makes a release read them"));
         }
     }
@@ -111,7 +112,7 @@ impl Suggestions {
         let rows = |reason| counts.refused_for(reason);
         let missing = rows(EventRefusalReason::Missing);
         if missing > 0 {
-            self.add(Parameter::Missing, "skip", format!("leaves out {} with a missing cell", rows_in_words(missing)));
+            self.add(Parameter::Missing, "skip", format!("leaves out {} with a missing cell", count_of_rows(missing)));
         }
         if rows(EventRefusalReason::Date) > 0 || (counts.dates > 0 && self.has_short_steps()) {
             self.add(Parameter::DateOnly, "midnight", "counts dates at their beginning; or take steps of a day");
@@ -123,11 +124,11 @@ impl Suggestions {
         if counts.counted == 0 {
             self.notes.push("no row is inside the horizon: correct it, or the format of the times".to_owned());
         } else if counts.has_far_times() {
-            let rows = rows_in_words(outside);
+            let rows = count_of_rows(outside);
             let why = format!("leaves out {rows}, some decades outside the horizon: are they misread?");
             self.add(Parameter::Outside, "skip-any", why);
         } else {
-            let why = format!("leaves out {} outside the horizon", rows_in_words(outside));
+            let why = format!("leaves out {} outside the horizon", count_of_rows(outside));
             self.add(Parameter::Outside, "skip", why);
         }
     }
@@ -247,10 +248,6 @@ impl Suggestions {
         }
         self.command = words.join(" ");
     }
-}
-
-fn rows_in_words(rows: u64) -> String {
-    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }
 
 /// The words of a flag, quoted for a shell.

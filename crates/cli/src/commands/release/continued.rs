@@ -49,8 +49,8 @@ struct RunSegment {
 /// The original rows that a run does not count. They are **not private**.
 struct RowsAside {
     late: Vec<WholeRow>,
-    /// A CSV table of the rows that cannot be read.
-    bad_rows: File,
+    /// A CSV table of the rows that cannot be read, if such rows are set aside, and their number.
+    bad_rows: Option<File>,
     bad_count: u64,
 }
 
@@ -89,8 +89,7 @@ pub(super) fn run(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cance
     }
     confirm(&stream, files, published)?;
     let setup = ReleaseSetup { stream, ..setup.clone() };
-    let mut run = ContinuedRun { setup: &setup, files, cancelled, before, missing };
-    run.go(open, sorted)?;
+    ContinuedRun { setup: &setup, files, cancelled, before, missing }.go(open, sorted)?;
     report_new_key(open, files);
     if !files.quiet && last_step > before {
         summary(&setup, files, open.ledger.stream_count(), before == 0);
@@ -156,7 +155,7 @@ struct ContinuedRun<'a> {
 }
 
 impl ContinuedRun<'_> {
-    fn go(&mut self, open: &mut OpenKey, sorted: Sorted) -> Result<()> {
+    fn go(&self, open: &mut OpenKey, sorted: Sorted) -> Result<()> {
         let (setup, files, name) = (self.setup, self.files, &self.setup.stream.name);
         let (rebuild, mark) = (files.going_on.rebuild, self.mark(&open.ledger));
         let is_whole = (rebuild || self.before == 0) && setup.names.len() == 1;
@@ -272,14 +271,17 @@ impl ContinuedRun<'_> {
 
     /// Reads all files, segment by segment. Returns the rows of the last segment that are set aside.
     fn read(
-        &mut self,
+        &self,
         session: &mut Session<RunningSums>,
         emitter: &mut RowEmitter<BufWriter<File>>,
         key: &SecretKey,
         stretches: Vec<RunSegment>,
     ) -> Result<RowsAside> {
         let mut late = Vec::new();
-        let mut bad_rows = BadRowsFile::new(BufWriter::new(tempfile::tempfile()?))?;
+        let mut bad_rows = match self.files.bad_file {
+            Some(_) => Some(BadRowsFile::new(BufWriter::new(tempfile::tempfile()?))?),
+            None => None,
+        };
         for (number, RunSegment { leg, files, is_known }) in stretches.into_iter().enumerate() {
             let last_step = leg.last_step;
             let columns = leg.stream.columns.clone();
@@ -288,9 +290,9 @@ impl ContinuedRun<'_> {
             }
             let progress = self.files.progress();
             let events = Events::from_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
-            let sink: Option<BadRowSink<'_>> = match self.files.bad_file {
+            let sink: Option<BadRowSink<'_>> = match &mut bad_rows {
                 Some(_) if is_known => Some(Box::new(|_| Ok(()))),
-                Some(_) => Some(Box::new(|bad| bad_rows.push(&bad))),
+                Some(bad_rows) => Some(Box::new(|bad| bad_rows.push(&bad))),
                 None => None,
             };
             let events = events.without_bad_rows(sink);
@@ -302,8 +304,10 @@ impl ContinuedRun<'_> {
                 late = aside;
             }
         }
+        let Some(bad_rows) = bad_rows else { return Ok(RowsAside { late, bad_rows: None, bad_count: 0 }) };
         let (bad_rows, bad_count) = bad_rows.finish()?;
-        Ok(RowsAside { late, bad_rows: bad_rows.into_inner().map_err(|e| e.into_error())?, bad_count })
+        let bad_rows = Some(bad_rows.into_inner().map_err(|e| e.into_error())?);
+        Ok(RowsAside { late, bad_rows, bad_count })
     }
 
     #[expect(clippy::too_many_arguments, reason = "everything that a run records")]
@@ -328,8 +332,8 @@ impl ContinuedRun<'_> {
             late_csv = Cursor::new(csv_of_rows(&aside.late)?);
             leaving.outputs.push(side_output(path, counter, "late events", &mut late_csv)?);
         }
-        if let (1.., Some(path)) = (aside.bad_count, &self.files.bad_file) {
-            leaving.outputs.push(side_output(path, counter, "rows that cannot be read", &mut aside.bad_rows)?);
+        if let (1.., Some(path), Some(rows)) = (aside.bad_count, &self.files.bad_file, &mut aside.bad_rows) {
+            leaving.outputs.push(side_output(path, counter, "rows that cannot be read", rows)?);
         }
         leaving.table = mark;
         let is_idle = first > last && leaving.files.is_empty() && leaving.joined.is_none();

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use evertally_declare::error::{PipelineError, Place, failure};
 use evertally_declare::event::WholeRow;
+use evertally_declare::words::count_of_rows;
 use evertally_tables::input::BadRow;
 use std::io::Write;
 
@@ -48,7 +49,7 @@ impl<W: Write> BadRowsFile<W> {
 /// Reports the rows that cannot be read, if there are any.
 pub(super) fn report_bad_rows(count: u64, path: &std::path::Path) {
     if count > 0 {
-        let rows = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+        let rows = count_of_rows(count);
         eprintln!("did not count {rows} that cannot be read: see {}, which is NOT PRIVATE", path.display());
     }
 }
