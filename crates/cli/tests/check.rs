@@ -66,6 +66,11 @@ fn inputs() -> Vec<(&'static str, String, &'static [&'static str])> {
         ));
         two.push_str(&format!("2023-03-{day:02},{}:05,v{}\n", 23 - day % 24, day % 5));
     }
+    let object = |day: u32| format!("{{\"properties\": {{\"time\": \"2023-03-{day:02} 09:00\"}}}}");
+    let objects = (1..=28).map(object).collect::<Vec<_>>().join(",\n");
+    let event =
+        |day: u32| format!("<event><date key=\"time:timestamp\" value=\"2023-03-{day:02}T09:00:00Z\"/></event>");
+    let events = (1..=28).map(event).collect::<String>();
     let newest_first: Vec<String> = (1..=28).rev().map(|day| format!("2023-03-{day:02},x\n")).collect();
     vec![
         ("semicolons", german, &[]),
@@ -86,6 +91,20 @@ fn inputs() -> Vec<(&'static str, String, &'static [&'static str])> {
             &["--group-by", "gate", "--groups", "north,south"],
         ),
         ("values", "time,price\n2023-03-01,1.5\n2023-03-02,2\n".to_owned(), &["--value", "price", "--grid", "0.5"]),
+        ("no header", (1..=28).map(|day| format!("a{day},2023-03-{day:02}T10:00:00Z,x\n")).collect(), &[]),
+        ("objects in an object", format!("{{\"type\": \"x\", \"features\": [{objects}]}}\n"), &[]),
+        (
+            "a log",
+            (1..=28).map(|day| format!("h{day} - - [{day:02}/Mar/2023:10:00:00 +0000] \"GET /\" 200 3\n")).collect(),
+            &[],
+        ),
+        ("XES", format!("<log><trace>{events}</trace></log>"), &[]),
+        ("marks", "time,who\n2023-03-01,a\nNA,b\n2023-03-03,c\nNaN,d\n".to_owned(), &[]),
+        (
+            "midnights",
+            "day,clock\n3/25/2023 00:00:00,9:05 AM\n3/26/2023 00:00:00,9:15 PM\n".to_owned(),
+            &["--every", "1h"],
+        ),
         ("open groups", "time,gate\n2023-03-01,north\n2023-03-02,south\n".to_owned(), &["--group-by", "gate"]),
     ]
 }
@@ -117,6 +136,44 @@ fn suggestions_work() {
         assert_eq!(again.code, 0, "{name}: {}\n{}", bench.read("visits.toml"), again.stderr);
         assert!(bench.read("released.csv").lines().count() > 2, "{name}");
     }
+}
+
+/// Nothing is lost: the suggested release of a file without a header counts its first line, too.
+#[test]
+fn the_first_line_may_be_an_event() {
+    let bench = Bench::new();
+    bench.write("log.csv", "2023-03-01T10:00:00Z,a\n2023-03-02T10:00:00Z,b\n2023-03-03T10:00:00Z,a\n");
+    let answer = found(&bench, &["log.csv"]);
+    assert_eq!((&answer["rows"], &answer["counted"]), (&3.into(), &3.into()));
+    let command = answer["suggested"]["command"].as_str().unwrap();
+    assert!(command.contains("--columns column1,column2") && command.contains("--time column1"), "{command}");
+    // A release does not read it with the first event as its header.
+    let flags = ["release", "log.csv", "--time", "2023-03-01T10:00:00Z", "--start", "2023-03-01", "--steps", "3"];
+    let refused =
+        bench.run_as_is(&[&flags[..], &["--every", "1d", "--rho", "1", "--all", "--key", "my.key"]].concat(), b"");
+    assert_eq!(refused.code, 2);
+    for part in ["names the column `2023-03-01T10:00:00Z`, which is a time itself", "--columns NAME"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+}
+
+/// A text in an encoding of Windows is read, and called a guess.
+#[test]
+fn the_encoding_is_suggested() {
+    let bench = Bench::new();
+    bench.write("orte.csv", b"Zeit;Stra\xdfe\n2023-03-01;K\xf6nigsweg\n2023-03-02;Marktplatz\n");
+    let command = found(&bench, &["orte.csv"])["suggested"]["command"].as_str().unwrap().to_owned();
+    assert!(command.contains("--delimiter ';'") && command.contains("--encoding windows-1252"), "{command}");
+}
+
+/// A file that cannot be read has no release.
+#[test]
+fn nothing_is_suggested_for_nothing() {
+    let bench = Bench::new();
+    let run = bench.run_as_is(&["check", "nowhere.csv"], b"");
+    assert_eq!(run.code, 2);
+    assert!(run.stdout.contains("no such file") && !run.stdout.contains("evertally release"), "{}", run.stdout);
+    assert!(run.stderr.contains("no file could be read"), "{}", run.stderr);
 }
 
 /// A check of a whole file, as it is printed.
@@ -153,7 +210,7 @@ fn a_file_is_described() {
         "1: 90 %, 2: 80 %, 5: 50 %, 10: 0 %",
         "columns that may name groups: gate",
         "--missing skip",
-        "correct or remove 2 rows first",
+        "2 rows cannot be read: correct them, or set them aside with --bad-rows side-file",
         "--rho RHO",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
@@ -178,6 +235,8 @@ fn the_order_needs_the_smallest_buffer() {
     let bench = Bench::new();
     bench.write("events.csv", "time\n2024-01-01\n2024-01-03\n2024-01-03\n2024-01-02\n2024-01-04\n");
     let answer = found(&bench, &["events.csv"]);
+    assert_eq!((&answer["order"]["order"], &answer["order"]["sort_buffer"]), (&"unsorted".into(), &Value::Null));
+    let answer = found(&bench, &["events.csv", "--every", "1d"]);
     assert_eq!((&answer["order"]["order"], &answer["order"]["sort_buffer"]), (&"unsorted".into(), &2.into()));
     let flags = |buffer: &'static str| {
         let given = ["release", "events.csv", "--key", "my.key", "--start", "2024-01-01", "--end", "2024-02-01"];

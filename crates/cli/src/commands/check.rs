@@ -57,7 +57,15 @@ impl CheckArgs {
             return Err(usage(format!("--write {shown}: the file exists, and is never overwritten; name another one")));
         }
         let report = report(written, &given, self.write.as_deref())?;
-        if given.files.json == Some(true) { shown::print_json(&report) } else { shown::print_text(&report) }
+        if given.files.json == Some(true) {
+            shown::print_json(&report)?;
+        } else {
+            shown::print_text(&report)?;
+        }
+        match report.is_of_nothing() {
+            true => Err(usage("no file could be read: see the problem of each above")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -76,7 +84,9 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     let is_delimited = written.has(Parameter::Delimiter);
     let reader = FileReader { options: &files.reading, is_delimited, progress: &*progress, cancelled: &cancelled };
 
-    let mut first = reader.first(&files.inputs)?;
+    let zone = written.declaration.time_zone.clone().unwrap_or_default();
+    let mut first = reader.first(&files.inputs, &zone)?;
+    let options = first.options(&files.reading);
     let found = first.found(written, &reader, &files.inputs)?;
     let groups = found.written.files.groups_file.clone();
     let mut declared = found.written.clone();
@@ -84,9 +94,9 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     let has_horizon = setup::has_horizon(&declared.declaration);
     let settings = setup::reading(&declared, has_horizon).resolve()?;
     let order_by = if has_horizon { Some(settings.calendar.clone()) } else { days(&declared) };
-    let has_periods = has_horizon && settings.periods.longest().is_some();
     let check = found.times.is_known().then(|| EventCheck::new(settings, has_horizon));
-    let mut counts = RowCounts::new(check, order_by, has_periods);
+    let mut counts = RowCounts::new(check, order_by, &declared.declaration);
+    let reader = FileReader { options: &options, is_delimited: true, ..reader };
     let file_reports = reader.read(&files.inputs, first.head.take(), &mut counts)?;
     progress.finish();
     refuse_if(&cancelled)?;

@@ -32,7 +32,7 @@ impl TimeError {
                 let dashed = format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]);
                 Sentence::from("is a bare number").then(not_as_events(&dashed))
             }
-            TimeError::BareNumber | TimeError::CompactDate | TimeError::TooFar => {
+            TimeError::BareNumber | TimeError::BareYear | TimeError::CompactDate | TimeError::TooFar => {
                 let written = not_as_events("2024-05-01 or 2024-05-01T12:30:00Z");
                 Sentence::from("is a bare number, which is not a time").then(written)
             }

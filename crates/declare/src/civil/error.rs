@@ -15,6 +15,8 @@ pub enum TimeError {
     NoSuch(&'static str, u32),
     /// A number whose unit the format does not determine.
     BareNumber,
+    /// Four digits, and no declared format.
+    BareYear,
     /// Eight digits that could be a date, although the format does not allow them.
     CompactDate,
     /// Day and month in an undeclared order.
@@ -57,6 +59,13 @@ impl TimeError {
             TimeError::NoSuch(what, number) => format!("is not a time: there is no {what} {number}").into(),
             TimeError::BareNumber => sentence![
                 "is a bare number, which does not say its unit; declare ",
+                (TimeFormat, "epoch-seconds"),
+                ", epoch-millis, epoch-micros or epoch-nanos"
+            ],
+            TimeError::BareYear => sentence![
+                "is a bare number; if it is a year, declare ",
+                (TimeFormat, "%Y"),
+                ", and if it counts units since 1970, ",
                 (TimeFormat, "epoch-seconds"),
                 ", epoch-millis, epoch-micros or epoch-nanos"
             ],

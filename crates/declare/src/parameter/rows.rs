@@ -5,9 +5,9 @@ macro_rules! parameter_rows {
     ($then:ident) => {
         $then! {
             files {
-                /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; a
-                /// folder, for all files in it; or a pattern such as 'daily/*.csv', in the order of names. `-` reads
-                /// standard input.
+                /// Event files in time order: CSV, JSON, Parquet, Arrow, XES or access logs, plain or compressed with
+                /// gzip, zstd or zip; a folder, for all files in it; or a pattern such as 'daily/*.csv', in the order
+                /// of names. `-` reads standard input.
                 Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {
@@ -72,6 +72,11 @@ macro_rules! parameter_rows {
             files {
                 /// Names of the columns of CSV files without a header line.
                 Columns columns: Vec<String>, Events "NAME" PROGRAM, example "time,hall,member"
+            }
+            files {
+                /// Keys that lead to the array of events in a JSON file whose objects are inside of another object,
+                /// such as features or data.items.
+                JsonRecords json_records: String, Events "PATH" PROGRAM, example "data.items"
             }
             files {
                 /// Character encoding of text files, as a label of the WHATWG standard, such as windows-1252, utf-16 or

@@ -225,6 +225,14 @@ impl TimeParser {
         Instant::from_micros(end.saturating_sub(1).max(time.instant.micros()))
     }
 
+    /// Whether a text is a time of any year, or of a year from 1980 if times are numbers: small numbers may be other
+    /// things.
+    pub fn reads_as_recent(&mut self, text: &str) -> bool {
+        const RECENT: Instant = Instant::from_micros(10 * 31_556_952 * MICROS_PER_SECOND);
+        let is_number = self.epoch.is_some();
+        self.parse_text(text).is_ok_and(|time| !is_number || time >= RECENT)
+    }
+
     /// The declared unit of times that are numbers.
     pub fn epoch_unit(&self) -> Option<EpochUnit> {
         self.epoch
@@ -254,7 +262,11 @@ impl TimeParser {
             // Numbers lose the zeros at their front.
             let zeros = digits.map_or(0, |digits| digits.saturating_sub(clock.len()));
             clock.insert_str(0, &"0".repeat(zeros));
-            return self.read_text(&format!("{date} {}", clock.trim_ascii()));
+            let both = self.read_text(&format!("{date} {}", clock.trim_ascii()));
+            // The pattern may be that of a date with a midnight.
+            if both != Err(TimeError::NotAsDeclared) || self.day_of(date).is_err() {
+                return both;
+            }
         }
         let day = self.day_of(date)?;
         *role = ColumnRole::TimeOfDay;
@@ -332,7 +344,8 @@ fn unrecognised(text: &str, problem: TimeError) -> TimeError {
         return compact;
     }
     if is_number(text) {
-        return TimeError::BareNumber;
+        let is_year = text.len() == 4 && text.starts_with(['1', '2']) && text.bytes().all(|b| b.is_ascii_digit());
+        return if is_year { TimeError::BareYear } else { TimeError::BareNumber };
     }
     let parts: Vec<&str> = text.split([' ', 'T', ',']).next().unwrap_or(text).split(['/', '.', '-']).collect();
     let is_short = |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());

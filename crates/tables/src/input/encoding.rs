@@ -10,6 +10,7 @@ use evertally_declare::error::{InputError, PipelineError, Place, read_error};
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
 
 use super::binary;
+use super::json::RecordArrayError;
 
 /// Bytes that are decoded at once.
 const CHUNK: usize = 64 * 1024;
@@ -28,9 +29,10 @@ pub struct TextEncoding {
 impl TextEncoding {
     /// The encoding with this label in the [WHATWG standard](https://encoding.spec.whatwg.org/#names-and-labels):
     /// `latin1` means `windows-1252` there, and `utf-16` without a byte order mark means `utf-16le`. `None` if there is
-    /// none.
+    /// none. Python's `latin-1` is read as `latin1`.
     pub fn from_label(label: &str) -> Option<Self> {
-        let encoding = Encoding::for_label(label.as_bytes()).filter(|encoding| *encoding != REPLACEMENT)?;
+        let known = if label.trim().eq_ignore_ascii_case("latin-1") { "latin1" } else { label };
+        let encoding = Encoding::for_label(known.as_bytes()).filter(|encoding| *encoding != REPLACEMENT)?;
         Some(Self { encoding, is_any_utf_16: label.trim().eq_ignore_ascii_case("utf-16") })
     }
 }
@@ -181,8 +183,11 @@ impl fmt::Display for InvalidText {
 
 impl std::error::Error for InvalidText {}
 
-/// An error of reading a text, which may have invalid bytes.
+/// An error of reading a text, which may have invalid bytes, or lack the array with its objects.
 pub(super) fn text_error(name: &str, error: io::Error) -> PipelineError {
+    if let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<RecordArrayError>()) {
+        return error.in_file(name).into();
+    }
     let Some(invalid) = error.get_ref().and_then(|error| error.downcast_ref::<InvalidText>()) else {
         return read_error(name, error);
     };
@@ -208,6 +213,7 @@ mod tests {
     #[test]
     fn labels_are_those_of_the_standard() {
         let name = |label| TextEncoding::from_label(label).map(|found| found.encoding.name());
+        assert_eq!(name("latin-1"), name("latin1"));
         assert_eq!(name("latin1"), Some("windows-1252"));
         assert_eq!(name(" UTF-16 "), Some("UTF-16LE"));
         assert_eq!(name("Shift_JIS"), Some("Shift_JIS"));

@@ -8,9 +8,9 @@ use super::opened::{Bytes, Opened, SeekableFile};
 use super::options::ReadOptions;
 use super::pieces::{InputPieces, Open};
 use super::source;
-use super::{Events, arrow, json, log, parquet};
+use super::{Events, arrow, json, log, parquet, xes};
 use crate::progress::Progress;
-use evertally_declare::error::{InputError, Result, read_error};
+use evertally_declare::error::{Result, read_error};
 use evertally_declare::event::ColumnLayout;
 use evertally_declare::format::Format;
 use std::fs::File;
@@ -97,17 +97,22 @@ impl<'o> InputHead<'o> {
                 let open = Open::csv(&self.name, Box::new(Cursor::new(head.clone())), options, &[])?;
                 open.csv_columns().iter().map(HeadColumn::new).collect()
             }
-            HeadContent::Text(head, _) if self.format == Format::JsonLines => names(head),
+            HeadContent::Text(head, _) if self.format == Format::JsonLines => {
+                // The head may end inside of the array, which the reading of its rows reports.
+                let mut text = Vec::new();
+                let _ = json::objects_text(Box::new(Cursor::new(&head[..])), options).read_to_end(&mut text);
+                names(&text)
+            }
             HeadContent::Text(..) => log::columns_of(self.format).iter().map(|name| HeadColumn::new(*name)).collect(),
             HeadContent::File(file) => {
                 let file = self.reopened(&file.file)?;
                 let columns = match self.format {
                     Format::Parquet => parquet::columns(&self.name, file, options.memory)?,
-                    Format::Arrow => arrow::columns(&self.name, file, options.memory)?,
-                    _ => {
-                        let problem = format!("the columns of {} are not looked for; name them", self.format);
-                        return Err(InputError::in_file(&*self.name, problem).into());
+                    Format::Xes => {
+                        let names = xes::columns(&self.name, file, options)?;
+                        names.into_iter().map(|name| (name, None)).collect()
                     }
+                    _ => arrow::columns(&self.name, file, options.memory)?,
                 };
                 columns.into_iter().map(|(name, problem)| HeadColumn { name, problem }).collect()
             }
@@ -119,6 +124,21 @@ impl<'o> InputHead<'o> {
             }
         }
         Ok(columns)
+    }
+
+    /// Whether the head is UTF-8 text, or not text at all.
+    pub fn is_utf8(&self) -> bool {
+        let HeadContent::Text(head, _) = &self.content else { return true };
+        // The last character may be cut.
+        std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none())
+    }
+
+    /// The paths of the arrays of objects in the only object of a JSON text, the longest array first.
+    pub fn arrays(&self) -> Vec<String> {
+        match &self.content {
+            HeadContent::Text(head, _) if self.format == Format::JsonLines => json::arrays_of(head),
+            _ => Vec::new(),
+        }
     }
 
     /// The rows of the head: all that a text has in its first mebibyte, or all rows of a file that is not text. The
@@ -155,7 +175,8 @@ impl<'o> InputHead<'o> {
         let content = std::mem::replace(&mut self.content, HeadContent::Text(Vec::new(), Box::new(std::io::empty())));
         let bytes = match content {
             HeadContent::Text(head, rest) => Bytes::Reader(Box::new(Cursor::new(head).chain(rest))),
-            HeadContent::File(file) => Bytes::File(file),
+            // Its columns and first rows may have been read.
+            HeadContent::File(file) => Bytes::File(SeekableFile { file: self.reopened(&file.file)?, ..file }),
         };
         self.events(bytes, layout, options, (progress, cancelled))
     }

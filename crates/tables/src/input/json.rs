@@ -3,6 +3,7 @@
 mod elements;
 mod names;
 mod paths;
+mod records;
 mod whole;
 
 use std::fmt;
@@ -21,11 +22,13 @@ use elements::Nesting;
 use evertally_declare::error::{InputError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::format::Format;
+use evertally_declare::problem::SentencePart;
 use evertally_declare::words::quoted;
 use paths::{KeyPaths, WantedKey};
 
 pub(super) use elements::{JsonBlocks, ObjectLayout, begins_array};
 pub(super) use names::names_of;
+pub(super) use records::{RecordArrayError, arrays_of, objects_text};
 
 /// The properties of a file before it is read.
 pub(super) struct JsonFile {
@@ -72,6 +75,7 @@ impl JsonFile {
     /// Passes on the objects of a block, and returns their findings.
     pub(super) fn visit(&self, layout: ObjectLayout, block: &RecordBlock, pass: &mut Pass<'_>) -> Result<Findings> {
         let mut object = Object::new(&self.wanted, &self.paths);
+        object.begins_file = block.first_line == 1;
         match layout {
             ObjectLayout::Lines => self.visit_lines(block, &mut object, pass)?,
             ObjectLayout::Elements => self.visit_elements(block, &mut object, pass)?,
@@ -98,11 +102,8 @@ impl JsonFile {
             let text = &rest[..end.unwrap_or(rest.len())];
             if end.is_none() && !block.is_last && is_cut(text) {
                 let longest = mebibytes(block.longest as u64);
-                let problem = format!(
-                    "this object is longer than {longest}; if it contains the events as an array, write that array to \
-                     a file (jq -c '.NAME[]')"
-                );
-                return Err(self.error(problem, number).into());
+                let problem = format!("this object is longer than {longest}");
+                return Err(self.error(problem, number).remedy(records::declare_if_events()).into());
             }
             let object_text = std::str::from_utf8(text).map_err(|error| {
                 let line = number + count_lines(&text[..error.valid_up_to()]);
@@ -215,6 +216,8 @@ struct Object<'n> {
     unescaped: Vec<String>,
     /// The levels of paths that were found in this object.
     entered: Vec<bool>,
+    /// Whether the next objects are the first of the file.
+    begins_file: bool,
     findings: Findings,
     fault: Option<Fault>,
 }
@@ -225,15 +228,20 @@ struct Fault {
     lines: u64,
     column: Option<String>,
     problem: String,
+    remedy: Option<SentencePart>,
 }
 
 impl Fault {
     fn new(column: Option<&str>, problem: String) -> Self {
-        Fault { lines: 0, column: column.map(String::from), problem }
+        Fault { lines: 0, column: column.map(String::from), problem, remedy: None }
     }
 
     fn into_error(self, file: &str, line: u64) -> InputError {
         let error = InputError::in_file(file, self.problem).at(Place::Line(line + self.lines));
+        let error = match self.remedy {
+            Some(remedy) => error.remedy(remedy),
+            None => error,
+        };
         match self.column {
             Some(column) => error.in_column(column),
             None => error,
@@ -250,6 +258,7 @@ impl<'n> Object<'n> {
             slots: vec![ValueLocation::Absent; count],
             unescaped: vec![String::new(); count],
             entered: vec![false; paths.depth()],
+            begins_file: false,
             findings: Findings { seen: vec![false; count], ..Findings::default() },
             fault: None,
         }
@@ -267,9 +276,23 @@ impl<'n> Object<'n> {
             self.refuse_blocked(text)?;
         }
         if self.findings.first_names.is_none() {
-            self.findings.first_names = Some(names::names_of(text));
+            let names = names::names_of(text);
+            self.refuse_array_around(&names)?;
+            self.findings.first_names = Some(names);
         }
         Ok(())
+    }
+
+    /// Refuses the first object of a file if it has no wanted value, but an array of objects that have them all.
+    fn refuse_array_around(&self, names: &[String]) -> Result<(), Fault> {
+        let has_none = self.slots.iter().all(|value| *value == ValueLocation::Absent);
+        match records::array_with(self.names, names).filter(|_| self.begins_file && has_none) {
+            None => Ok(()),
+            Some(array) => {
+                let problem = format!("this object has no event, but its array {} has", quoted(array));
+                Err(Fault { remedy: Some(records::declare(array)), ..Fault::new(None, problem) })
+            }
+        }
     }
 
     /// Notes a wanted value, and those inside of it.
@@ -357,13 +380,14 @@ impl<'n> Object<'n> {
         for (name, slot) in self.names.iter().zip(&self.slots) {
             let ValueLocation::Blocked(range) = slot else { continue };
             let value = &text[range.clone()];
-            let problem = match value.starts_with('[') {
-                true => {
-                    format!("{} on its path is an array; name an element of it, as in `items[0].id`", quoted(value))
-                }
-                false => format!("{} on its path is not an object; write an object or null", quoted(value)),
-            };
-            return Err(Fault::new(Some(name), problem));
+            let fault = |problem: &str| Fault::new(Some(name), format!("{} on its path {problem}", quoted(value)));
+            return Err(match value.starts_with('[') {
+                true => Fault {
+                    remedy: Some(records::declare_if_events()),
+                    ..fault("is an array; name an element of it, as in `items[0].id`")
+                },
+                false => fault("is not an object; write an object or null"),
+            });
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// The layout of CSV files.
     pub csv: CsvOptions,
+    /// The path of keys to the array with the objects of a JSON text, if it is inside of another object.
+    pub json_records: Option<String>,
     /// The encoding of text files. If `None`, UTF-8, or the encoding of a byte order mark.
     pub encoding: Option<TextEncoding>,
     /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.
@@ -59,30 +61,12 @@ impl Default for CsvOptions {
     }
 }
 
-impl CsvOptions {
-    /// Refuses options that would be ignored in a file of another format, although rows depend on them.
-    pub(super) fn refuse_for(&self, name: &str, format: Format) -> Result<(), InputError> {
-        let given = [
-            (Parameter::SkipLines, self.skip_lines > 0),
-            (Parameter::Comment, self.comment.is_some()),
-            (Parameter::Columns, self.columns.is_some()),
-        ];
-        match given.into_iter().find(|(_, is_given)| *is_given && format != Format::Csv) {
-            None => Ok(()),
-            Some((parameter, _)) => {
-                let problem =
-                    sentence![format!("this is not CSV but {format}, to which "), parameter, " does not apply"];
-                Err(InputError::in_file(name, problem).remedy(sentence!["omit ", parameter]))
-            }
-        }
-    }
-}
-
 impl Default for ReadOptions {
     fn default() -> Self {
         ReadOptions {
             format: None,
             csv: CsvOptions::default(),
+            json_records: None,
             encoding: None,
             missing: Vec::new(),
             whole_rows: false,
@@ -94,6 +78,24 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
+    /// Refuses options that would be ignored in a file of another format, although rows depend on them.
+    pub(super) fn refuse_for(&self, name: &str, format: Format) -> Result<(), InputError> {
+        let given = [
+            (Parameter::SkipLines, Format::Csv, self.csv.skip_lines > 0),
+            (Parameter::Comment, Format::Csv, self.csv.comment.is_some()),
+            (Parameter::Columns, Format::Csv, self.csv.columns.is_some()),
+            (Parameter::JsonRecords, Format::JsonLines, self.json_records.is_some()),
+        ];
+        match given.into_iter().find(|(_, needed, is_given)| *is_given && format != *needed) {
+            None => Ok(()),
+            Some((parameter, needed, _)) => {
+                let problem =
+                    sentence![format!("this is not {needed} but {format}, to which "), parameter, " does not apply"];
+                Err(InputError::in_file(name, problem).remedy(sentence!["omit ", parameter]))
+            }
+        }
+    }
+
     /// The number of threads that read cells.
     pub(super) fn thread_count(&self) -> usize {
         match self.threads {

@@ -16,7 +16,7 @@ use super::blocks::{BlockReader, RecordBlock, whole_lines};
 use super::columns;
 use super::csv::{CsvFile, CsvStart, RecordBuffers};
 use super::encoding::text_error;
-use super::json::{Findings, JsonBlocks, JsonFile, ObjectLayout};
+use super::json::{Findings, JsonBlocks, JsonFile, ObjectLayout, objects_text};
 use super::log::LogFile;
 use super::opened::Opened;
 use super::options::ReadOptions;
@@ -140,11 +140,11 @@ impl<'o> Open<'o> {
         cancelled: &AtomicBool,
     ) -> Result<Self> {
         let Opened { format, bytes, .. } = opened;
-        options.csv.refuse_for(name, format)?;
+        options.refuse_for(name, format)?;
         let rows = match format {
             Format::Csv => return Open::csv(name, bytes.into_reader(), options, wanted),
             Format::JsonLines => {
-                let blocks = JsonBlocks::new(bytes.into_reader(), options);
+                let blocks = JsonBlocks::new(objects_text(bytes.into_reader(), options), options);
                 let file = Arc::new(InputFile::Json(JsonFile::new(name, wanted, options.format)));
                 return Ok(Open { file, rows: PieceRows::Json(blocks) });
             }

@@ -38,6 +38,20 @@ pub(super) fn begins_log(text: &[u8]) -> bool {
     text.starts_with(b"<") && memchr::memmem::find(text, b"<log").is_some()
 }
 
+/// The keys of the attributes of the first events.
+pub(super) fn columns(file: &str, inner: impl Read, options: &ReadOptions) -> Result<Vec<String>> {
+    let (mut rows, mut buffer) = (XesRows::new(file, inner, options, &[]), Vec::new());
+    while rows.row < EVENTS_WITH_KEYS {
+        buffer.clear();
+        match rows.read(&mut buffer)? {
+            Ended::Nothing => {}
+            Ended::Event => rows.row += 1,
+            Ended::Log => break,
+        }
+    }
+    Ok(rows.keys)
+}
+
 /// The parts of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum XesPart {
@@ -350,6 +364,8 @@ mod tests {
         let declared = ReadOptions { format: Some(Format::Xes), ..ReadOptions::default() };
         assert_eq!(fixture().options(declared).read_bytes(LOG.as_bytes()).unwrap(), ROWS);
         assert_eq!(fixture().read_bytes(b"<log/>").unwrap(), [""; 0]);
+        let columns = super::columns("log", LOG.as_bytes(), &ReadOptions::default()).unwrap();
+        assert_eq!(columns, ["trace:concept:name", "time:timestamp", "org:resource", "cost"]);
     }
 
     #[test]

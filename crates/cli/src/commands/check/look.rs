@@ -11,14 +11,16 @@ use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 use evertally_declare::steps::{TimeParser, Zone};
-use evertally_tables::input::{CsvOptions, HeadColumn, InputHead, ReadOptions};
+use evertally_tables::input::{CsvOptions, HeadColumn, InputHead, ReadOptions, TextEncoding};
 use evertally_tables::progress::Progress;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Delimiters to try if the declared one separates nothing, as in flags.
 const DELIMITERS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
+
+/// The encoding of most text files that are not UTF-8.
+const WESTERN: &str = "windows-1252";
 
 /// How inputs are read.
 pub(super) struct FileReader<'r> {
@@ -35,6 +37,8 @@ pub(super) struct LookedAt<'r> {
     /// The options with which its rows are found.
     options: ReadOptions,
     columns: Vec<HeadColumn>,
+    /// The flags that make these options of the declared ones.
+    flags: Vec<Suggestion>,
 }
 
 /// The first input that can be read.
@@ -42,9 +46,6 @@ pub(super) struct FirstLook<'r> {
     /// Its place among the inputs, and itself.
     pub(super) head: Option<(usize, LookedAt<'r>)>,
     pub(super) columns: Vec<SampledColumn>,
-    /// The delimiter that separates its cells, if it is not the declared one.
-    delimiter: Option<&'static str>,
-    rows: Vec<SampleRow>,
 }
 
 /// A declaration, completed from the first rows.
@@ -63,6 +64,24 @@ impl LookedAt<'_> {
         let readable = self.columns.iter().filter(|column| column.problem.is_none());
         readable.map(|column| column.name.clone()).collect()
     }
+
+    /// Whether the first line of a CSV file is an event: the name of a column of times is a time.
+    fn has_no_header(&self, columns: &[SampledColumn], zone: &Zone) -> bool {
+        let is_time = |column: &SampledColumn| {
+            let Some(TimeGuess::Format { format, .. }) = &column.time else { return false };
+            format.parse().is_ok_and(|format| TimeParser::new(format, zone.clone()).reads_as_recent(&column.name))
+        };
+        self.head.format == Format::Csv && self.options.csv.columns.is_none() && columns.iter().any(is_time)
+    }
+
+    /// Gives names to the columns of a file without a header.
+    fn name_columns(&mut self) {
+        let names: Vec<String> = (1..=self.columns.len()).map(|number| format!("column{number}")).collect();
+        let why = "the first line is an event, not a header; give the names that you like".to_owned();
+        self.flags.push(Suggestion { parameter: Parameter::Columns, value: names.join(","), why });
+        self.columns = names.iter().map(|name| HeadColumn { name: name.clone(), problem: None }).collect();
+        self.options.csv.columns = Some(names);
+    }
 }
 
 /// The layout of columns without roles.
@@ -73,37 +92,88 @@ fn layout_of(names: &[String]) -> Option<ColumnLayout> {
 
 impl<'r> FileReader<'r> {
     /// The first rows of the first input that can be read.
-    pub(super) fn first(&self, inputs: &[PathBuf]) -> Result<FirstLook<'r>> {
+    pub(super) fn first(&self, inputs: &[PathBuf], zone: &Zone) -> Result<FirstLook<'r>> {
         for (place, path) in inputs.iter().enumerate() {
             match self.open(path) {
-                Ok((looked_at, delimiter)) => {
-                    let names = looked_at.names();
-                    let (rows, _) = self.sample(&looked_at.head, &looked_at.options, &names)?;
-                    return Ok(FirstLook { columns: Vec::new(), head: Some((place, looked_at)), delimiter, rows });
+                Ok(mut looked_at) => {
+                    let mut columns = self.sampled(&looked_at, zone)?;
+                    if looked_at.has_no_header(&columns, zone) {
+                        looked_at.name_columns();
+                        columns = self.sampled(&looked_at, zone)?;
+                    }
+                    return Ok(FirstLook { columns, head: Some((place, looked_at)) });
                 }
                 Err(error) if error.is_cancelled() => return Err(error),
                 Err(_) => {}
             }
         }
-        Ok(FirstLook { head: None, columns: Vec::new(), delimiter: None, rows: Vec::new() })
+        Ok(FirstLook { head: None, columns: Vec::new() })
     }
 
-    /// Opens an input, and finds its delimiter.
-    fn open(&self, path: &Path) -> Result<(LookedAt<'r>, Option<&'static str>)> {
-        let head = InputHead::open(path, self.options, self.progress, self.cancelled)?;
-        let declared = head.columns(self.options);
+    fn sampled(&self, looked_at: &LookedAt<'_>, zone: &Zone) -> Result<Vec<SampledColumn>> {
+        let names = looked_at.names();
+        let (rows, _) = self.sample(&looked_at.head, &looked_at.options, &names)?;
+        Ok(SampledColumn::of_rows(&names, &rows, zone))
+    }
+
+    /// Opens an input, and finds how to read it.
+    fn open(&self, path: &Path) -> Result<LookedAt<'r>> {
+        let (head, options, mut flags) = self.open_text(path)?;
+        if options.json_records.is_none()
+            && let [array, others @ ..] = &head.arrays()[..]
+        {
+            let more = if others.is_empty() { String::new() } else { format!("; others are {}", others.join(", ")) };
+            let why = format!("the events are in an array of objects{more}");
+            flags.push(Suggestion { parameter: Parameter::JsonRecords, value: array.clone(), why });
+            let options = ReadOptions { json_records: Some(array.clone()), ..options };
+            let columns = head.columns(&options)?;
+            return Ok(LookedAt { head, options, columns, flags });
+        }
+        let declared = head.columns(&options);
         let separates = |columns: &Result<Vec<HeadColumn>>| columns.as_ref().is_ok_and(|columns| columns.len() > 1);
         if head.format == Format::Csv && !self.is_delimited && !separates(&declared) {
             for (delimiter, word) in DELIMITERS {
-                let csv = CsvOptions { delimiter: Some(delimiter), ..self.options.csv.clone() };
-                let options = ReadOptions { csv, ..self.options.clone() };
+                let csv = CsvOptions { delimiter: Some(delimiter), ..options.csv.clone() };
+                let options = ReadOptions { csv, ..options.clone() };
                 if let Some(columns) = self.separated(&head, &options) {
-                    return Ok((LookedAt { head, options, columns }, Some(word)));
+                    let why = "separates the cells of the first rows".to_owned();
+                    flags.push(Suggestion { parameter: Parameter::Delimiter, value: word.to_owned(), why });
+                    return Ok(LookedAt { head, options, columns, flags });
                 }
             }
         }
         let columns = declared?;
-        Ok((LookedAt { head, options: self.options.clone(), columns }, None))
+        Ok(LookedAt { head, options, columns, flags })
+    }
+
+    /// Opens an input, and finds its encoding, or the format of its lines if they are those of a log.
+    fn open_text(&self, path: &Path) -> Result<(InputHead<'r>, ReadOptions, Vec<Suggestion>)> {
+        let open = |options: &ReadOptions| InputHead::open(path, options, self.progress, self.cancelled);
+        let plain = open(self.options);
+        // A pipe can be opened only once.
+        let is_file = path.is_file();
+        let flag = |parameter, value: &str, why: &str| {
+            vec![Suggestion { parameter, value: value.to_owned(), why: why.to_owned() }]
+        };
+        match plain {
+            Ok(head) if is_file && self.options.encoding.is_none() && !head.is_utf8() => {
+                let options = ReadOptions { encoding: TextEncoding::from_label(WESTERN), ..self.options.clone() };
+                let why = "not UTF-8, and probably of Western Europe or America; check the letters with accents";
+                Ok((open(&options)?, options, flag(Parameter::Encoding, WESTERN, why)))
+            }
+            Err(error) if is_file && self.options.format.is_none() && !error.is_cancelled() => {
+                for format in [Format::CombinedLog, Format::CommonLog] {
+                    let options = ReadOptions { format: Some(format), ..self.options.clone() };
+                    let Ok(head) = open(&options) else { continue };
+                    if self.separated(&head, &options).is_some() {
+                        let flags = flag(Parameter::InputFormat, format.word(), "the access log of a web server");
+                        return Ok((head, options, flags));
+                    }
+                }
+                Err(error)
+            }
+            plain => Ok((plain?, self.options.clone(), Vec::new())),
+        }
     }
 
     /// The columns, if the options separate the cells of most rows.
@@ -111,7 +181,7 @@ impl<'r> FileReader<'r> {
         let columns = head.columns(options).ok().filter(|columns| columns.len() > 1)?;
         let names: Vec<String> = columns.iter().filter(|c| c.problem.is_none()).map(|c| c.name.clone()).collect();
         let (rows, refused) = self.sample(head, options, &names).ok()?;
-        (rows.len() as u64 >= 9 * refused).then_some(columns)
+        (!rows.is_empty() && rows.len() as u64 >= 9 * refused).then_some(columns)
     }
 
     /// The first rows of a head, and the number of broken rows among them. Damage ends the sample.
@@ -137,17 +207,23 @@ impl<'r> FileReader<'r> {
 
     /// Removes formats of times that a cell of an input contradicts, until one is left: what the first rows leave open,
     /// a later one may decide. An input that can be read only once is left alone.
-    pub(super) fn settle(&self, input: &Path, column: &str, formats: &mut Vec<String>, zone: &Zone) -> Result<()> {
+    fn settle(
+        &self,
+        input: &Path,
+        options: &ReadOptions,
+        column: &str,
+        formats: &mut Vec<String>,
+        zone: &Zone,
+    ) -> Result<()> {
         if !input.is_file() {
             return Ok(());
         }
         let parser = |format: &String| Some(TimeParser::new(format.parse().ok()?, zone.clone()));
         let mut open: Vec<(String, TimeParser)> =
             formats.iter().filter_map(|format| Some((format.clone(), parser(format)?))).collect();
-        let quiet = FileReader { progress: &(), options: self.options, ..*self };
-        let (LookedAt { head, options, .. }, _) = quiet.open(input)?;
+        let head = InputHead::open(input, options, &(), self.cancelled)?;
         let Some(layout) = layout_of(&[column.to_owned()]) else { return Ok(()) };
-        let mut events = head.into_rows(&layout, &options, &(), self.cancelled)?;
+        let mut events = head.into_rows(&layout, options, &(), self.cancelled)?;
         let mut visit = |event: &Event<'_>| -> Result<()> {
             let reads: Vec<bool> = open.iter_mut().map(|(_, parser)| parser.read(event.time()).is_ok()).collect();
             // A cell that no format reads decides nothing.
@@ -173,7 +249,7 @@ impl<'r> FileReader<'r> {
         for (place, path) in inputs.iter().enumerate() {
             let opened = match first.take_if(|(of, _)| *of == place) {
                 Some((_, looked_at)) => Ok(looked_at),
-                None => self.open(path).map(|(looked_at, _)| looked_at),
+                None => self.open(path),
             };
             let report = match opened {
                 Ok(looked_at) => self.read_one(looked_at, counts),
@@ -194,7 +270,7 @@ impl<'r> FileReader<'r> {
             Some(check) => Some(ColumnLayout::new(&check.settings().columns).with_others(names.iter().cloned())),
             None => layout_of(&names),
         };
-        let LookedAt { head, options, columns } = looked_at;
+        let LookedAt { head, options, columns, .. } = looked_at;
         let mut report = FileReport::new(&head, &options, &columns);
         // Columns that other files have.
         let known = counts.profiles.iter().map(|(name, _)| name.clone());
@@ -261,6 +337,11 @@ impl FileReport {
 }
 
 impl FirstLook<'_> {
+    /// How the other inputs are read: as the first.
+    pub(super) fn options(&self, declared: &ReadOptions) -> ReadOptions {
+        self.head.as_ref().map_or(declared, |(_, looked_at)| &looked_at.options).clone()
+    }
+
     /// Completes a declaration from the first rows.
     ///
     /// # Errors
@@ -272,19 +353,16 @@ impl FirstLook<'_> {
         inputs: &[PathBuf],
     ) -> Result<FoundRoles> {
         let zone = written.declaration.time_zone.clone().unwrap_or_default();
+        let (flags, notes, persons) = Default::default();
+        let mut found = FoundRoles { written, flags, notes, times: TimesReport::default(), persons };
         if let Some((place, looked_at)) = &self.head {
-            self.columns = SampledColumn::of_rows(&looked_at.names(), &self.rows, &zone);
             for column in &mut self.columns {
                 if let Some(TimeGuess::Ambiguous { formats }) = &mut column.time {
-                    reader.settle(&inputs[*place], &column.name, formats, &zone)?;
+                    reader.settle(&inputs[*place], &looked_at.options, &column.name, formats, &zone)?;
                     column.time = column.time.take().map(TimeGuess::settled);
                 }
             }
-        }
-        let (flags, notes, persons) = Default::default();
-        let mut found = FoundRoles { written, flags, notes, times: TimesReport::default(), persons };
-        if let Some(delimiter) = self.delimiter {
-            found.add(Parameter::Delimiter, delimiter, "separates the cells of the first rows");
+            looked_at.flags.iter().for_each(|flag| found.add(flag.parameter, &flag.value, &flag.why));
         }
         found.find_times(&self.columns);
         found.find_person(&self.columns);
@@ -294,9 +372,9 @@ impl FirstLook<'_> {
 
 impl FoundRoles {
     fn add(&mut self, parameter: Parameter, value: &str, why: &str) {
-        let set = self.written.set(parameter, &[OsStr::new(value)]);
-        debug_assert!(set.is_ok(), "{parameter:?} {value}: {set:?}");
-        self.flags.push(Suggestion { parameter, value: value.to_owned(), why: why.to_owned() });
+        let suggestion = Suggestion { parameter, value: value.to_owned(), why: why.to_owned() };
+        suggestion.set_in(&mut self.written);
+        self.flags.push(suggestion);
     }
 
     fn find_times(&mut self, columns: &[SampledColumn]) {

@@ -37,6 +37,13 @@ pub(super) struct CheckReport {
     pub(super) written: Option<PathBuf>,
 }
 
+impl CheckReport {
+    /// Whether no row could be read, because no file could.
+    pub(super) fn is_of_nothing(&self) -> bool {
+        self.rows == 0 && self.files.iter().all(|file| file.problem.is_some())
+    }
+}
+
 /// A file.
 #[derive(Serialize)]
 pub(super) struct FileReport {

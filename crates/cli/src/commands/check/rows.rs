@@ -3,6 +3,7 @@
 use super::columns::Profile;
 use super::order::{OrderFinder, RowOrder};
 use super::persons::PersonCounts;
+use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{InputError, PipelineError, Place};
 use evertally_declare::event::{ColumnLayout, Event};
 use evertally_declare::steps::{Instant, StepCalendar};
@@ -39,6 +40,10 @@ const MOST_GROUPS: usize = 10_000;
 /// Undeclared groups that are shown.
 const SHOWN_GROUPS: usize = 20;
 
+/// Texts that programs write for a missing cell.
+const MISSING_MARKS: [&str; 13] =
+    ["NA", "N/A", "n/a", "NaN", "nan", "NaT", "NULL", "null", "None", "none", "-", "?", "\\N"];
+
 /// The counts of all rows so far.
 pub(super) struct RowCounts {
     /// `None` if it is not known which column is the time.
@@ -47,6 +52,8 @@ pub(super) struct RowCounts {
     order_by: Option<StepCalendar>,
     /// Whether persons are counted in periods.
     has_periods: bool,
+    /// Whether the width of the steps is declared, on which a sort buffer depends.
+    has_steps: bool,
     pub(super) profiles: Vec<(String, Profile)>,
     pub(super) rows: u64,
     pub(super) counted: u64,
@@ -57,6 +64,8 @@ pub(super) struct RowCounts {
     pub(super) persons: PersonCounts,
     pub(super) persons_in_periods: PersonCounts,
     refused: BTreeMap<&'static str, RefusedRows>,
+    /// Refused cells that say that there is no value.
+    marks: BTreeMap<String, u64>,
     skipped: BTreeMap<&'static str, u64>,
     undeclared: BTreeMap<String, u64>,
     has_more_groups: bool,
@@ -80,11 +89,13 @@ fn in_words(reason: EventRefusalReason) -> &'static str {
 const UNREADABLE: &str = "that cannot be read";
 
 impl RowCounts {
-    pub(super) fn new(check: Option<EventCheck>, order_by: Option<StepCalendar>, has_periods: bool) -> Self {
+    pub(super) fn new(check: Option<EventCheck>, order_by: Option<StepCalendar>, declared: &Declaration) -> Self {
+        let has_periods = check.as_ref().is_some_and(|check| check.settings().periods.longest().is_some());
         Self {
             check,
             order_by,
             has_periods,
+            has_steps: declared.every.is_some(),
             profiles: Vec::new(),
             rows: 0,
             counted: 0,
@@ -95,6 +106,7 @@ impl RowCounts {
             persons: PersonCounts::default(),
             persons_in_periods: PersonCounts::default(),
             refused: BTreeMap::new(),
+            marks: BTreeMap::new(),
             skipped: BTreeMap::new(),
             undeclared: BTreeMap::new(),
             has_more_groups: false,
@@ -128,7 +140,13 @@ impl RowCounts {
         if let Some(EventRefusal { reason, error }) = checked.refusal {
             match error {
                 None => *self.skipped.entry(in_words(reason)).or_default() += 1,
-                Some(error) => self.refuse(in_words(reason), &error),
+                Some(error) => {
+                    let cell = error.input().and_then(InputError::cell).filter(|cell| MISSING_MARKS.contains(cell));
+                    if let (Some(cell), EventRefusalReason::Time | EventRefusalReason::Value) = (cell, reason) {
+                        *self.marks.entry(cell.to_owned()).or_default() += 1;
+                    }
+                    self.refuse(in_words(reason), &error);
+                }
             }
             if reason == EventRefusalReason::Group {
                 let names: Vec<String> = event.labels().map(|cell| cell.to_string()).collect();
@@ -190,7 +208,11 @@ impl RowCounts {
 
     /// The order of the counted rows; `None` without any.
     pub(super) fn order(&self) -> Option<RowOrder> {
-        (self.counted > 0 && self.check.is_some()).then(|| self.order.order())
+        let order = (self.counted > 0 && self.check.is_some()).then(|| self.order.order());
+        match order {
+            Some(RowOrder::Unsorted { .. }) if !self.has_steps => Some(RowOrder::Unsorted { buffer: None }),
+            order => order,
+        }
     }
 
     /// Whether times are so far from the horizon that a release skips them only on request.
@@ -204,11 +226,15 @@ impl RowCounts {
         self.refused.get(in_words(reason)).map_or(0, |rows| rows.count)
     }
 
-    /// The rows that the suggested flags do not make usable: they have to be corrected.
+    /// The number of rows that cannot be read, without those of [`marks`](Self::marks).
     pub(super) fn broken(&self) -> u64 {
-        let reasons = [EventRefusalReason::Time, EventRefusalReason::Value, EventRefusalReason::Person];
-        let broken: u64 = reasons.map(|reason| self.refused_for(reason)).iter().sum();
-        broken + self.refused.get(UNREADABLE).map_or(0, |rows| rows.count)
+        let broken = self.refused_for(EventRefusalReason::Time) + self.refused_for(EventRefusalReason::Value);
+        broken - self.marks.values().sum::<u64>() + self.refused.get(UNREADABLE).map_or(0, |rows| rows.count)
+    }
+
+    /// The refused cells that say that there is no value, and their numbers.
+    pub(super) fn marks(&self) -> &BTreeMap<String, u64> {
+        &self.marks
     }
 
     /// The most frequent undeclared groups, and whether there are more.

@@ -36,7 +36,9 @@ fn text(report: &CheckReport) -> Result<String> {
         write_persons(&mut out, persons)?;
     }
     write_groups(&mut out, report)?;
-    write_suggested(&mut out, report)?;
+    if !report.is_of_nothing() {
+        write_suggested(&mut out, report)?;
+    }
     if let Some(path) = &report.written {
         writeln!(out, "\nwrote {}: read it before you use it", path.display())?;
     }
@@ -92,7 +94,7 @@ fn cells(column: &ColumnReport) -> String {
             format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
         }
         (ColumnKind::Number, ..) if column.has_comma_decimals => {
-            "decimal commas, which are not read: write points".to_owned()
+            "decimal commas: --decimal-mark , reads them".to_owned()
         }
         (ColumnKind::Number, _, Some((least, greatest))) => format!("from {least} to {greatest}"),
         _ => String::new(),
@@ -121,7 +123,7 @@ fn write_rows(out: &mut String, report: &CheckReport) -> Result<()> {
         Some(RowOrder::Sorted) => Some("sorted by time".to_owned()),
         Some(RowOrder::NewestFirst) => Some("the newest first; --sort-buffer all sorts them".to_owned()),
         Some(RowOrder::Unsorted { buffer: Some(events) }) => {
-            Some(format!("not sorted; --sort-buffer {events} is the smallest that sorts them"))
+            Some(format!("not sorted; with these steps, --sort-buffer {events} is the smallest that sorts them"))
         }
         Some(RowOrder::Unsorted { buffer: None }) => Some("not sorted; --sort-buffer all sorts them".to_owned()),
     };

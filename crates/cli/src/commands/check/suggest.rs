@@ -28,6 +28,20 @@ pub(super) struct Suggestion {
     pub(super) why: String,
 }
 
+impl Suggestion {
+    /// Sets the flag in a declaration.
+    pub(super) fn set_in(&self, written: &mut Written) {
+        let Self { parameter, value, .. } = self;
+        let texts: Vec<&OsStr> = match parameter.kind() {
+            ValueKind::Texts => value.split(',').map(OsStr::new).collect(),
+            _ if value.is_empty() => vec![OsStr::new("true")],
+            _ => vec![OsStr::new(value)],
+        };
+        let set = written.set(*parameter, &texts);
+        debug_assert!(set.is_ok(), "{parameter:?} {value}: {set:?}");
+    }
+}
+
 /// A flag whose value only the operator can choose.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct OpenChoice {
@@ -63,11 +77,9 @@ impl Suggestions {
 
     /// Adds a flag.
     pub(super) fn add(&mut self, parameter: Parameter, value: impl Into<String>, why: impl Into<String>) {
-        let value = value.into();
-        let text = if value.is_empty() { "true" } else { &value };
-        let set = self.written.set(parameter, &[OsStr::new(text)]);
-        debug_assert!(set.is_ok(), "{parameter:?} {value}: {set:?}");
-        self.flags.push(Suggestion { parameter, value, why: why.into() });
+        let suggestion = Suggestion { parameter, value: value.into(), why: why.into() };
+        suggestion.set_in(&mut self.written);
+        self.flags.push(suggestion);
     }
 
     /// Adds the flags that follow from all rows.
@@ -80,7 +92,7 @@ impl Suggestions {
                 self.add(Parameter::SortBuffer, events.to_string(), "rows are not in order");
             }
             Some(RowOrder::Unsorted { buffer: None }) if !self.sorts(None) => {
-                self.add(Parameter::SortBuffer, "all", "rows are far from their order");
+                self.add(Parameter::SortBuffer, "all", "rows are not in order");
             }
             Some(RowOrder::NewestFirst) if !self.sorts(None) => {
                 self.add(Parameter::SortBuffer, "all", "the newest row comes first");
@@ -92,11 +104,21 @@ impl Suggestions {
         if !self.written.has(Parameter::Out) {
             self.add(Parameter::Out, "released.csv", "the table");
         }
+        self.note_broken(counts);
+    }
+
+    /// Names what helps against rows that cannot be read.
+    fn note_broken(&mut self, counts: &RowCounts) {
         let broken = counts.broken();
-        if broken > 0 {
-            let rows = count_of_rows(broken);
-            self.notes.push(format!("correct or remove {rows} first: no flag makes a release read them"));
+        if broken == 0 {
+            return;
         }
+        let rows = count_of_rows(broken);
+        let note = match counts.counted {
+            0 => format!("{rows} cannot be read: is it the right column? Declare its format with --time-format"),
+            _ => format!("{rows} cannot be read: correct them, or set them aside with --bad-rows side-file"),
+        };
+        self.notes.push(note);
     }
 
     /// Whether the declared buffer sorts what needs one of `needed` events, or of all.
@@ -110,7 +132,15 @@ impl Suggestions {
 
     fn add_policies(&mut self, counts: &RowCounts) {
         let rows = |reason| counts.refused_for(reason);
-        let missing = rows(EventRefusalReason::Missing);
+        let marks: u64 = counts.marks().values().sum();
+        if marks > 0 {
+            let before = self.written.declaration.missing_text.clone().unwrap_or_default();
+            let texts: Vec<String> = before.into_iter().chain(counts.marks().keys().cloned()).collect();
+            let why =
+                format!("marks {} as missing", if marks == 1 { "1 cell".into() } else { format!("{marks} cells") });
+            self.add(Parameter::MissingText, texts.join(","), why);
+        }
+        let missing = rows(EventRefusalReason::Missing) + marks;
         if missing > 0 {
             self.add(Parameter::Missing, "skip", format!("leaves out {} with a missing cell", count_of_rows(missing)));
         }

@@ -13,8 +13,11 @@ use std::collections::BTreeSet;
 /// Cells in other years are not times: they are numbers that look like one.
 const YEARS: std::ops::Range<i64> = 1900..2200;
 
+/// Dates with separators are recognised in these years.
+const SEPARATED_YEARS: std::ops::Range<i64> = 1500..2200;
+
 /// Numbers of units since 1970 are recognised in these years.
-const EPOCH_YEARS: std::ops::Range<i64> = 1990..2100;
+const EPOCH_YEARS: std::ops::Range<i64> = 1990..2050;
 
 /// The number of cells whose shapes choose the patterns to try.
 const SHAPES: usize = 20;
@@ -79,7 +82,11 @@ pub(super) fn guess<'c>(cells: impl Iterator<Item = &'c SampleCell>, zone: &Zone
 
 fn tried(format: String, cells: &[Field<'_>], zone: &Zone) -> Option<Tried> {
     let mut parser = TimeParser::new(format.parse::<TimeFormat>().ok()?, zone.clone());
-    let years = if parser.epoch_unit().is_some() { EPOCH_YEARS } else { YEARS };
+    let years = match parser.epoch_unit() {
+        Some(_) => EPOCH_YEARS,
+        None if ["%Y%m%d", "%d%m%Y", "%m%d%Y"].iter().any(|packed| format.starts_with(packed)) => YEARS,
+        None => SEPARATED_YEARS,
+    };
     let (mut count, mut dates) = (0, true);
     let instants = cells.iter().enumerate().map(|(place, cell)| {
         // The first cells decide about most formats.
@@ -119,12 +126,19 @@ fn candidates(shapes: &BTreeSet<String>) -> Vec<String> {
         if is_possible(&date) {
             formats.push(date.clone());
         }
-        for clock in clocks() {
+        for clock in clocks(&date) {
             let patterns = zones.map(|zone| format!("{date}{clock}{zone}"));
             formats.extend(patterns.into_iter().filter(|pattern| is_possible(pattern)));
         }
     }
-    let whole = ["%a, %d %b %Y %H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %z %Y"];
+    let whole = [
+        "%a, %d %b %Y %H:%M:%S %z",
+        "%a %b %d %H:%M:%S %Y",
+        "%a %b %d %H:%M:%S %z %Y",
+        "%a %b %d %H:%M:%S %Y %z",
+        "%Y-%b",
+        "%b-%Y",
+    ];
     formats.extend(whole.into_iter().filter(|pattern| is_possible(pattern)).map(str::to_owned));
     formats
 }
@@ -135,18 +149,31 @@ fn dates() -> Vec<String> {
         ["%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d/%m/%y", "%m/%d/%y", "%y/%m/%d", "%d/%b/%Y", "%d/%b/%y", "%d/%B/%Y"]
             .map(|pattern| pattern.replace('/', separator))
     };
-    let others = ["%b %d, %Y", "%B %d, %Y", "%a %d %b %Y", "%a, %d %b %Y", "%Y%m%d", "%d%m%Y", "%m%d%Y", "%d%b%Y"];
+    let others = [
+        "%b %d, %Y",
+        "%B %d, %Y",
+        "%b %d %Y",
+        "%B %d %Y",
+        "%a %d %b %Y",
+        "%a, %d %b %Y",
+        "%Y%m%d",
+        "%d%m%Y",
+        "%m%d%Y",
+        "%d%b%Y",
+    ];
     ["/", ".", "-", " "].into_iter().flat_map(separated).chain(others.map(str::to_owned)).collect()
 }
 
-/// Patterns of times of day, with the text between them and a date.
-fn clocks() -> Vec<String> {
+/// Patterns of times of day, with the text between them and a date. Only a date without separators has none before its
+/// time of day: 03/07/2022 is not the hour 22.
+fn clocks(date: &str) -> Vec<String> {
     let clocks = ["%H:%M", "%H:%M:%S", "%H:%M:%S%.f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p", "%H.%M"];
     let packed = ["%H%M%S", "%H%M", "%H"];
     let joined = [" ", "T", ", ", ":", "-"].into_iter();
     let joined =
         joined.flat_map(|between| clocks.into_iter().chain(packed).map(move |clock| format!("{between}{clock}")));
-    joined.chain(packed.map(str::to_owned)).collect()
+    let is_packed = date.chars().all(|c| c == '%' || c.is_ascii_alphabetic());
+    joined.chain(packed.into_iter().filter(|_| is_packed).map(str::to_owned)).collect()
 }
 
 /// A text or a pattern with `9` for digits and `a` for letters.
@@ -207,6 +234,7 @@ mod tests {
             (&["13.01.98 09:00:05"], "%d.%m.%y %H:%M:%S"),
             (&["20240103"], "%Y%m%d (dates)"),
             (&["20240103093000"], "%Y%m%d%H%M%S"),
+            (&["18120103"], "none"),
             (&["1704067200", "1704067201.5"], "epoch-seconds"),
             (&["1704067200000"], "epoch-millis"),
             (&["1704067200000000"], "epoch-micros"),
@@ -214,6 +242,12 @@ mod tests {
             (&["03/Jan/2024 09:30:00 +0100"], "%d/%b/%Y %H:%M:%S %z"),
             (&["Wed, 03 Jan 2024 09:30:00 +0000"], "%a, %d %b %Y %H:%M:%S %z"),
             (&["3 January 2024"], "%d %B %Y (dates)"),
+            (&["03/07/2022", "12/31/2019", "01/01/2020"], "%m/%d/%Y (dates)"),
+            (&["1812-01-01", "1887-05-12 00:00:00"], "auto"),
+            (&["Jun 12 1998"], "%b %d %Y (dates)"),
+            (&["1977-Jan", "1977-Feb"], "%Y-%b (dates)"),
+            (&["Fri Nov 27 02:10:08 2026 +0000"], "%a %b %d %H:%M:%S %Y %z"),
+            (&["4102444800"], "none"),
             (&["17", "18"], "none"),
             (&["north", "south"], "none"),
             (&[], "none"),

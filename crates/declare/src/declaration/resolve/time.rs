@@ -54,7 +54,27 @@ impl Declaration {
             let why = " do not go together: numbers since 1970 have a time of day";
             return Err(Problem::new(sentence![SentencePart::All(&[TimeOfDay, Parameter::TimeFormat]), why]));
         }
-        Ok(())
+        self.refuse_time_as_name()
+    }
+
+    /// Refuses a column of times that is named by a time: the first row of a file without a header would be lost.
+    fn refuse_time_as_name(&self) -> Result<()> {
+        let (parameter, name) = match (&self.date, &self.time) {
+            (Some(name), _) => (Date, name),
+            (None, Some(name)) => (Time, name),
+            (None, None) => return Ok(()),
+        };
+        let zone = self.time_zone.clone().unwrap_or_default();
+        if !TimeParser::new(self.time_format.clone().unwrap_or_default(), zone).reads_as_recent(name) {
+            return Ok(());
+        }
+        let named = sentence![
+            parameter,
+            format!(" names the column {}, which is a time itself: the file seems to have no header", quoted(name))
+        ];
+        let columns = sentence!["name its columns with ", SentencePart::Example(Parameter::Columns)];
+        let remedy = SentencePart::Where(Parameter::Columns, columns, "send it with a header".into());
+        Err(Problem::for_parameter(parameter, named).remedy(remedy))
     }
 
     /// The first of the hundred years that years of two digits mean.

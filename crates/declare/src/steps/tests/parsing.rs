@@ -78,7 +78,7 @@ fn auto_refuses_the_rest_and_says_why() {
         "2024-05-01T12:30:1",
     ] {
         let expected = match text {
-            "2024" => TimeError::BareNumber,
+            "2024" => TimeError::BareYear,
             "2024.05" => TimeError::BareNumber,
             "05/01/2024" => TimeError::OrderOpen,
             "05/01/24" | "24-05-01" => TimeError::ShortYear,

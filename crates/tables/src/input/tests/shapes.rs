@@ -132,6 +132,32 @@ const LOG: &str = concat!(
 );
 
 #[test]
+fn objects_may_be_in_an_array_inside_of_an_object() {
+    let inside = |path: &str| ReadOptions { json_records: Some(path.into()), ..ReadOptions::default() };
+    let data =
+        "{\"type\": \"x\",\n\"data\": {\"items\": [{\"time\": 1, \"v\": {\"w\": \"a\"}},\n {\"time\": 2}]},\n\"n\": 2}";
+    let rows = ["line 2|1|a||", "line 3|2|||"];
+    let fixture = reading("v.w", inside("data.items"));
+    for data in [data.as_bytes().to_vec(), gzip(data.as_bytes())] {
+        assert_eq!(fixture.read_bytes(&data).unwrap(), rows);
+    }
+    // Without it, the first object tells where the events are, and never that one of them is meant.
+    let plain = reading("v.w", ReadOptions::default());
+    assert_says(&plain.error(data.as_bytes()), &["line 1", "its array `data.items` has", "--json-records data.items"]);
+    assert_says(
+        &reading("items.v", ReadOptions::default()).error(b"{\"time\":1,\"items\":[{\"v\":1}]}\n"),
+        &["is an array", "--json-records PATH"],
+    );
+    let error = fixture.error(b"{\"data\": {\"items\": [{\"time\": 1, \"v\": {\"w\": \"a\"}},\n");
+    assert_says(&error, &["is not closed"]);
+    assert_says(&fixture.error(b"{\"data\": {\"items\": [{\"time\": 1}\n {}]}}\n"), &["line 2", "a comma is missing"]);
+    assert_says(&fixture.error(b"{\"data\": {\n\"item\": []}}\n"), &["line 3", "there is no array `data.items`"]);
+    assert_says(&fixture.error(b"[{\"time\": 1}]"), &["omit --json-records"]);
+    assert_says(&fixture.error(b"time,v.w\n1,2\n"), &["not JSON lines but CSV", "omit --json-records"]);
+    assert!(fixture.read_bytes(b"{\"data\": {\"items\": []}}").unwrap().is_empty());
+}
+
+#[test]
 fn access_logs_have_named_columns() {
     let read = |format, labels: &[&str], data: &str| {
         let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
