@@ -47,7 +47,7 @@ COMMANDS = {
     "joining": f"release {JOINING} --groups n --through 2024-01-11",
     "joined": f"release {JOINING} --groups n,s --through 2024-01-21",
 }
-#: Commands that go on with the stream of another one, and replace its report.
+#: Commands that continue the stream of another one, and replace its report.
 LATER = {"next": "first", "joined": "joining"}
 STATED = """
 curator = ["Office of \\"Doors\\"", "Museum"]

@@ -776,31 +776,6 @@ def test_threads(file: Path) -> None:
     assert len(given) == 49 and len(refused) == 3
 
 
-def test_cost(file: Path) -> None:
-    """A log entry costs less than the noise, and a release with a file a few microseconds (generous bounds: machines
-    differ)."""
-    size = 2_000_000
-    array = np.ones(size, np.float32)
-
-    def seconds(key: et.SecretKey) -> float:
-        noise = training(key, "cost", coordinates=size)
-        noise.add_next(array)
-        begin = time.perf_counter()
-        for _ in range(5):
-            noise.add_next(array)
-        return time.perf_counter() - begin
-
-    public = et.SecretKey.insecure_from_test_seed(et.TestSeed(5))
-    secret = [et.SecretKey.generate() for _ in range(3)]
-    plain, watched = (min(seconds(key) for key in keys) for keys in ([public] * 3, secret))
-    assert watched < 3 * plain + 0.01
-    counter = et.Counter(et.plan(2**20, rho=0.5), et.SecretKey.load(file), "cost")
-    begin = time.perf_counter()
-    for _ in range(2000):
-        counter.tick()
-    assert time.perf_counter() - begin < 2
-
-
 # ---- Frameworks
 
 
