@@ -6,8 +6,8 @@ macro_rules! parameter_rows {
         $then! {
             files {
                 /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; a
-                /// folder, for all files in it; or a pattern such as 'daily/*.csv', in the order of names. `-` reads
-                /// standard input.
+                /// folder, for all files in it; a pattern such as 'daily/*.csv', in the order of names; or a URL, as
+                /// s3://bucket/visits.csv. `-` reads standard input.
                 Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {
