@@ -7,7 +7,7 @@ mod server;
 
 use assert_cmd::Command;
 use common::Bench;
-use server::{Response, Server, answer_s3};
+use server::{Framing, Response, Server, answer_s3};
 use std::sync::{Arc, Mutex};
 
 type Objects = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
@@ -20,14 +20,14 @@ fn store(objects: &[(&str, &str)]) -> (Server, Objects) {
     (Server::new(move |request, _| answer_s3(&served.lock().unwrap(), request)), objects)
 }
 
-/// Runs the program with the credentials of the store. Returns the status and the messages.
+/// Runs the program with the credentials of the store. Returns the status and all of its output.
 fn run(bench: &Bench, server: &Server, args: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evertally"));
     let endpoint = format!("http://{}", server.address);
     command.current_dir(bench.folder()).args(args).env("AWS_ENDPOINT", endpoint).env("AWS_ACCESS_KEY_ID", "key");
     let output = command.env("AWS_SECRET_ACCESS_KEY", "hidden-secret").output().unwrap();
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(!messages.contains("hidden"), "{messages}");
+    let messages = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
+    assert!(!messages.contains("hidden-secret") && !messages.contains("sig="), "{messages}");
     (output.status.code().unwrap(), messages)
 }
 
@@ -73,7 +73,7 @@ fn inputs_that_cannot_be_read_are_refused() {
         (&server, &["s3://bucket/no.csv"][..], "s3://bucket/no.csv: there is no such object (NoSuchKey)"),
         (&server, &["s3://bucket/no*.csv"], "s3://bucket/no*.csv: no object matches this pattern"),
         (&server, &["s3://bucket/none/"], "s3://bucket/none/: there is no object in this folder"),
-        (&server, &["s3://buck*/a.csv"], "cannot be a pattern"),
+        (&server, &["s3://buck*/a.csv"], "s3://buck*/a.csv: the name of a bucket cannot be a pattern"),
         (&server, &["s3://bucket/d/1.csv", "s3://bucket/d/"], "s3://bucket/d/1.csv: it is named twice"),
         (&missing, &["s3://bucket/d/1.csv"], "the store denies access (AccessDenied); set AWS_ACCESS_KEY_ID"),
         (&missing, &["s3://bucket/d/"], "s3://bucket/d/: the store denies access (AccessDenied)"),
@@ -92,7 +92,7 @@ fn outputs_are_not_written_to_urls() {
     bench.write("1.csv", "time\n2024-05-01\n");
     let (server, _) = store(&[]);
     let before = bench.files();
-    for more in [&["--all"][..], &["--continue", "--through-step", "1"]] {
+    for more in [&["--all"][..], &["--continue", "--through", "2024-05-02"]] {
         let more = [&["--out", "s3://bucket/t.csv"], more].concat();
         let (code, messages) = run(&bench, &server, &release(&["1.csv"], &more));
         assert_eq!(code, 2, "{messages}");
@@ -127,7 +127,22 @@ fn a_continued_stream_reads_each_object_once() {
 fn check_reads_objects() {
     let bench = Bench::new();
     let (server, _) = store(&[("1.csv", "time;door\n2024-05-01;north\n2024-05-02;south\n")]);
-    let (code, messages) = run(&bench, &server, &["check", "s3://bucket/1.csv"]);
+    std::fs::create_dir(bench.path("sub")).unwrap();
+    let (code, messages) = run(&bench, &server, &["check", "s3://bucket/1.csv", "--write", "sub/c.toml"]);
     assert_eq!(code, 0, "{messages}");
+    assert!(messages.contains("--delimiter ;"), "{messages}");
     assert_eq!(server.requests().len(), 1);
+    // A path would be made absolute.
+    assert!(bench.read("sub/c.toml").contains("\"s3://bucket/1.csv\""), "{}", bench.read("sub/c.toml"));
+}
+
+#[test]
+fn check_reads_files_of_web_servers_that_mark_their_end() {
+    let bench = Bench::new();
+    for (framing, is_read) in [(Framing::Length, true), (Framing::Chunked, true), (Framing::Close, false)] {
+        let server = Server::new(move |_, _| Response { framing, ..Response::new(200, "time\n2024-05-01\n") });
+        let (code, messages) = run(&bench, &server, &["check", &format!("http://{}/1.csv?sig=hidden", server.address)]);
+        assert_eq!(code, 0, "{framing:?}: {messages}");
+        assert_eq!(!messages.contains("the server does not declare the size"), is_read, "{framing:?}: {messages}");
+    }
 }

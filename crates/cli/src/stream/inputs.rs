@@ -62,6 +62,9 @@ fn objects(url: PathBuf) -> Result<Vec<PathBuf>> {
     let problem = |error: &dyn std::fmt::Display| usage(format!("{text}: {error}"));
     let literal = &text[..text.find(['*', '?', '[']).unwrap_or(text.len())];
     let (folder, pattern) = text.split_at(literal.rfind('/').map_or(0, |slash| slash + 1));
+    if folder.ends_with("://") {
+        return Err(problem(&"the name of a bucket cannot be a pattern"));
+    }
     let compiled = Pattern::new(pattern).map_err(|error| problem(&error))?;
     let is_meant = |name: &str| match pattern {
         "" => !name.starts_with('.'),

@@ -34,20 +34,37 @@ pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// A client that follows at most this many redirects, and none away from https.
+/// Which servers a client asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// This machine, and the services of a cloud for its machines. They either answer at once or do not exist, and no
+    /// proxy stands between: they may be asked without encryption.
+    Near,
+    /// Any server.
+    Far {
+        /// How many redirects are followed; none away from https.
+        redirects: u32,
+    },
+}
+
+/// A client.
 ///
 /// # Errors
 /// If the declared file of certificates cannot be used.
-pub(super) fn agent(settings: &ConnectionSettings, redirects: u32) -> Result<ureq::Agent, ReadProblem> {
+pub(super) fn agent(settings: &ConnectionSettings, reach: Reach) -> Result<ureq::Agent, ReadProblem> {
+    let redirects = if let Reach::Far { redirects } = reach { redirects } else { 0 };
     let mut config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(redirects)
         .max_redirects_will_error(false)
         .https_only(redirects > 0)
         .user_agent(concat!("evertally/", env!("CARGO_PKG_VERSION")))
-        .timeout_connect(Some(settings.connect_timeout))
+        .timeout_connect(Some(if reach == Reach::Near { NEAR_TIMEOUT } else { settings.connect_timeout }))
         .timeout_recv_response(Some(settings.idle_timeout))
         .timeout_per_read(Some(settings.idle_timeout));
+    if reach == Reach::Near {
+        config = config.proxy(None);
+    }
     if let Some(path) = settings.get(CERTIFICATES) {
         let unusable = |why: String| ReadProblem(format!("{CERTIFICATES}={path}: {why}"));
         let pem = std::fs::read(path).map_err(|error| unusable(format!("it cannot be read ({error})")))?;
@@ -75,16 +92,15 @@ pub(super) struct LastAnswer {
 /// Sends the requests of the stores' library, and keeps how the last one ended.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
-    agent: ureq::Agent,
-    /// For services of the same machine or cloud, which either answer at once or do not exist.
+    far: ureq::Agent,
     near: ureq::Agent,
     last: Arc<Mutex<LastAnswer>>,
 }
 
 impl Connector {
     pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, ReadProblem> {
-        let near = ConnectionSettings { connect_timeout: NEAR_TIMEOUT, ..settings.clone() };
-        Ok(Self { agent: agent(settings, 0)?, near: agent(&near, 0)?, last: Arc::default() })
+        let (far, near) = (agent(settings, Reach::Far { redirects: 0 })?, agent(settings, Reach::Near)?);
+        Ok(Self { far, near, last: Arc::default() })
     }
 
     pub(super) fn last_answer(&self) -> LastAnswer {
@@ -130,7 +146,7 @@ impl HttpService for Client {
         let is_refused = !is_encrypted && !self.allows_http && !is_loopback(&host);
         let answer = match is_refused {
             true => Err(HttpError::new(HttpErrorKind::Unknown, Unencrypted)),
-            false => self.connector.send(request, METADATA_HOSTS.contains(&&*host)),
+            false => self.connector.send(request, is_loopback(&host) || METADATA_HOSTS.contains(&&*host)),
         };
         let mut last = LastAnswer { host, ..LastAnswer::default() };
         match &answer {
@@ -148,7 +164,7 @@ impl HttpService for Client {
 impl Connector {
     fn send(&self, request: HttpRequest, is_near: bool) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
-        let agent = if is_near { &self.near } else { &self.agent };
+        let agent = if is_near { &self.near } else { &self.far };
         let sent = match body.as_bytes() {
             Some(bytes) if !bytes.is_empty() => agent.run(http::Request::from_parts(parts, &bytes[..])),
             _ => agent.run(http::Request::from_parts(parts, ())),
@@ -157,6 +173,15 @@ impl Connector {
         let body = BlockingBody { reader: Mutex::new(body.into_reader()) };
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
     }
+}
+
+/// Why a server cannot be reached, with the remedy if its certificate is not accepted.
+pub(super) fn unreachable(server: &str, failure: &str) -> String {
+    let remedy = match failure.contains("certificate") {
+        true => format!("; if you trust it, name the certificate of its issuer in {CERTIFICATES}"),
+        false => String::new(),
+    };
+    format!("{server} cannot be reached ({failure}){remedy}")
 }
 
 /// The text of the error that caused an error.

@@ -1,7 +1,7 @@
 //! Objects of stores: S3, Google Cloud Storage, Azure Blob Storage, and those that speak their protocols.
 
 use super::address::{Address, ObjectStamp, Protocol};
-use super::client::{Connector, LastAnswer, METADATA_HOSTS, innermost};
+use super::client::{Connector, LastAnswer, METADATA_HOSTS, innermost, unreachable};
 use super::settings::ConnectionSettings;
 use bytes::{Buf, Bytes};
 use evertally_declare::error::ReadProblem;
@@ -57,11 +57,8 @@ impl Container {
     }
 
     /// The names of the objects in a folder, after the folder's name, in byte order; if `deep`, with those in folders
-    /// in it.
+    /// in it. The folder's name ends in a slash, or is empty.
     pub(super) fn list(&self, folder: &str, deep: bool) -> Result<Vec<String>, ReadProblem> {
-        if !folder.is_empty() && !folder.ends_with('/') {
-            return Err(ReadProblem("the name of a bucket or container cannot be a pattern".into()));
-        }
         let prefix = if folder.is_empty() { ObjectName::ROOT } else { parsed(folder)? };
         let found: object_store::Result<Vec<ObjectMeta>> = self.runtime.block_on(async {
             if !deep {
@@ -216,13 +213,15 @@ fn problem(error: &object_store::Error, last: &LastAnswer, protocol: Protocol) -
     }
     let code = code_of(error).map_or_else(String::new, |code| format!(" ({code})"));
     let access = credentials(protocol);
+    if METADATA_HOSTS.contains(&&*last.host) {
+        return ReadProblem(format!("there are no credentials; {access}"));
+    }
     ReadProblem(match (error, last.status) {
         (Error::NotFound { .. }, _) => format!("there is no such object{code}; check the bucket and the name"),
         (Error::PermissionDenied { .. } | Error::Unauthenticated { .. }, _) | (_, Some(400 | 401 | 403)) => {
             format!("the store denies access{code}; {access}")
         }
         (Error::Precondition { .. }, _) => CHANGED.to_owned(),
-        (_, None) if METADATA_HOSTS.contains(&&*last.host) => format!("there are no credentials; {access}"),
         (_, Some(301..=308)) => {
             "the store redirects to another address: set AWS_REGION to the region of the bucket, or AWS_ENDPOINT".into()
         }
@@ -230,7 +229,7 @@ fn problem(error: &object_store::Error, last: &LastAnswer, protocol: Protocol) -
             format!("the store answered with status {status}{code}; run again later")
         }
         _ => match &last.failure {
-            Some(failure) => format!("{} cannot be reached ({failure})", last.host),
+            Some(failure) => unreachable(&last.host, failure),
             None => format!("it cannot be read ({}); {access}", innermost(error)),
         },
     })

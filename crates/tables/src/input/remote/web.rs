@@ -1,6 +1,6 @@
 //! Files of web servers, by plain requests.
 
-use super::client::{agent, innermost, is_loopback};
+use super::client::{Reach, agent, innermost, is_loopback, unreachable};
 use super::settings::ConnectionSettings;
 use evertally_declare::error::ReadProblem;
 use evertally_declare::url::without_secrets;
@@ -34,7 +34,8 @@ pub(super) fn open(url: &str, settings: &ConnectionSettings) -> Result<WebReader
                        download the file with another program";
         return Err(ReadProblem(problem.into()));
     }
-    let agent = agent(settings, if is_encrypted { MAX_REDIRECTS } else { 0 })?;
+    let reach = if is_encrypted { Reach::Far { redirects: MAX_REDIRECTS } } else { Reach::Near };
+    let agent = agent(settings, reach)?;
     let response = request(&agent, &uri, settings)?;
     let size = response.headers().get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
     if size.is_none() && !response.headers().contains_key(TRANSFER_ENCODING) {
@@ -58,7 +59,7 @@ fn request(
             Ok(response) => (refused(&response), may_pass(response.status().as_u16())),
             Err(error) => {
                 let may_pass = matches!(error, ureq::Error::Io(_) | ureq::Error::Timeout(_));
-                (ReadProblem(format!("the server cannot be reached ({})", innermost(&error))), may_pass)
+                (ReadProblem(unreachable("the server", &innermost(&error))), may_pass)
             }
         };
         if !may_pass || retries == settings.max_retries {
