@@ -2,7 +2,7 @@
 
 mod input;
 
-pub use input::{InputError, Place, Unreadable, read_error};
+pub use input::{InputError, Place, ReadProblem, Unreadable, read_error};
 
 use crate::problem::{Problem, Sentence, Wording, library_sentence};
 use std::fmt;

@@ -23,6 +23,7 @@
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
 //! | [`records`], [`follows`] | a ledger's record of the streams that have begun |
 //! | [`chain`] | consecutive streams, and in how many of them one privacy unit can have data |
+//! | [`url`](mod@url) | URLs instead of paths |
 //! | [`words`] | texts in messages |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -57,5 +58,6 @@ pub mod steps;
 pub mod stream;
 pub mod titles;
 pub mod tuples;
+pub mod url;
 pub mod view;
 pub mod words;

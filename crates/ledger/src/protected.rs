@@ -5,6 +5,7 @@
 //! protected by name, whether or not they exist yet; by content, under any name; and by folder.
 
 use evertally_declare::error::{Result, usage};
+use evertally_declare::url::{is_url, without_secrets};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -48,6 +49,10 @@ const MAX_JSON_BYTES: u64 = 1 << 30;
 pub fn check_output(path: &Path, used: &[PathBuf]) -> Result<()> {
     if path.as_os_str() == "-" {
         return Ok(());
+    }
+    if is_url(path) {
+        let shown = without_secrets(path);
+        return Err(usage(format!("{shown}: outputs are written to files, not to URLs; name a file, and upload it")));
     }
     match protection_of(path, used) {
         Some(what) => Err(usage(format!("{}: {what}, and no output replaces it; give another name", path.display()))),

@@ -1,6 +1,7 @@
 //! Events from CSV, JSON, access logs, Parquet, Arrow, XES and tables in memory, one pass in bounded memory.
 //!
 //! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip, zstd or zip.
+//! With the feature `object-stores`, files may also be URLs of `s3`, `gs`, `az`, `abfs` and `https`.
 //! The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
 //! holds them: text stays text, so that numbers can be read exactly.
 
@@ -25,6 +26,7 @@ mod options;
 mod parquet;
 mod pass;
 mod pieces;
+mod remote;
 mod seen;
 mod source;
 mod text;
@@ -59,6 +61,7 @@ pub use opened::spool;
 pub use options::{CsvOptions, ReadOptions};
 use pass::{CallbackError, Pass};
 use pieces::{InputPieces, Open, Piece};
+pub use remote::{is_object, list_objects, object_exists, url_identity};
 pub use source::{is_same_source, refuse_duplicates, total_bytes};
 
 pub use seen::{Fingerprints, NewFile, Sorted};

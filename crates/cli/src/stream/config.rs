@@ -4,6 +4,7 @@ use super::flags::Flags;
 use crate::failure::usage;
 use anyhow::Result;
 use evertally_declare::declaration::{Use, Written, unknown_in_file};
+use evertally_declare::url::is_url;
 use std::path::{Path, PathBuf};
 
 /// Fills in missing flags from the configuration file that they name, if any.
@@ -32,7 +33,7 @@ fn read(path: &Path, user: Use) -> Result<Written> {
     let (files, questions) = (&mut written.files, &mut written.questions);
     let (budget, groups) = (&mut files.budget_file, &mut files.groups_file);
     let paths = [&mut files.key, budget, &mut files.out, groups, &mut questions.queries, &mut questions.candidates];
-    if let Some(pattern) = files.expect.as_mut().filter(|pattern| !Path::new(pattern).is_absolute()) {
+    if let Some(pattern) = files.expect.as_mut().filter(|pattern| !is_fixed(Path::new(pattern))) {
         // A pattern is also a path; a % in the name of its folder is literal.
         let folder = folder.join("").to_string_lossy().replace('%', "%%");
         pattern.insert_str(0, &folder);
@@ -43,9 +44,14 @@ fn read(path: &Path, user: Use) -> Result<Written> {
     Ok(written)
 }
 
-/// Makes a path of a configuration file relative to the file's folder, unless it is standard input or output.
+/// Whether a path does not depend on a folder.
+fn is_fixed(path: &Path) -> bool {
+    path.is_absolute() || is_url(path)
+}
+
+/// Makes a path of a configuration file relative to the file's folder, unless it is standard input or output, or a URL.
 fn resolve(path: &mut PathBuf, folder: &Path, join: impl Fn(&Path, &Path) -> PathBuf) {
-    if path.as_os_str() != "-" {
+    if path.as_os_str() != "-" && !is_fixed(path) {
         *path = join(folder, path.as_path());
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::failure::usage;
 use anyhow::Result;
+use evertally_declare::url::is_url;
+use evertally_tables::input::{is_object, list_objects};
 use glob::{MatchOptions, Pattern, glob_with};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,14 +13,17 @@ const OPTIONS: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// The files that these paths name, in their order. A folder stands for all regular files in it, and a pattern for
-/// those that match it, in the byte order of their paths; hidden files are never meant. Standard input stays.
+/// those that match it, in the byte order of their paths; hidden files are never meant. Standard input stays. URLs of a
+/// store may be patterns, and are folders if they end in a slash.
 ///
 /// # Errors
 /// If a folder or a pattern names no file, or cannot be read.
 pub(super) fn files(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
-        if path.is_dir() {
+        if is_url(&path) {
+            files.extend(objects(path)?);
+        } else if path.is_dir() {
             files.extend(files_in(&path)?);
         } else if is_pattern(&path) && !path.exists() {
             files.extend(matching(&path)?);
@@ -36,12 +41,44 @@ pub(super) fn is_pattern(path: &Path) -> bool {
 
 /// The path inside a folder. If it is a pattern, characters of patterns in the name of the folder stand for themselves.
 pub(super) fn inside(folder: &Path, path: &Path) -> PathBuf {
+    if is_url(path) {
+        return path.to_owned();
+    }
     let plain = folder.join(path);
     match folder.to_str() {
         Some(folder) if path.is_relative() && is_pattern(path) && !plain.exists() => {
             Path::new(&Pattern::escape(folder)).join(path)
         }
         _ => plain,
+    }
+}
+
+/// The URL, or those of the objects that it stands for, as a folder or a pattern.
+fn objects(url: PathBuf) -> Result<Vec<PathBuf>> {
+    let text = url.to_str().unwrap_or_default();
+    if !is_object(&url) || !(is_pattern(&url) || text.ends_with('/')) {
+        return Ok(vec![url]);
+    }
+    let problem = |error: &dyn std::fmt::Display| usage(format!("{text}: {error}"));
+    let literal = &text[..text.find(['*', '?', '[']).unwrap_or(text.len())];
+    let (folder, pattern) = text.split_at(literal.rfind('/').map_or(0, |slash| slash + 1));
+    if folder.ends_with("://") {
+        return Err(problem(&"the name of a bucket cannot be a pattern"));
+    }
+    let compiled = Pattern::new(pattern).map_err(|error| problem(&error))?;
+    let is_meant = |name: &str| match pattern {
+        "" => !name.starts_with('.'),
+        // An object of this very name is meant, as a file would be.
+        _ => name == pattern || compiled.matches_with(name, OPTIONS),
+    };
+    let found = list_objects(Path::new(folder), pattern.contains('/'), &is_meant).map_err(|error| problem(&error))?;
+    if found.contains(&url) {
+        return Ok(vec![url]);
+    }
+    match (found.is_empty(), pattern) {
+        (false, _) => Ok(found),
+        (true, "") => Err(problem(&"there is no object in this folder, apart from hidden ones")),
+        (true, _) => Err(problem(&"no object matches this pattern; check the bucket and the pattern")),
     }
 }
 

@@ -198,7 +198,28 @@ impl InputError {
     }
 }
 
+/// Why an input that is not a file cannot be read, in words for the user: the cause of an [`io::Error`].
+#[derive(Debug)]
+pub struct ReadProblem(pub String);
+
+impl fmt::Display for ReadProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReadProblem {}
+
+impl From<ReadProblem> for io::Error {
+    fn from(problem: ReadProblem) -> Self {
+        io::Error::other(problem)
+    }
+}
+
 fn describe_read(error: &io::Error) -> String {
+    if let Some(problem) = error.get_ref().and_then(|cause| cause.downcast_ref::<ReadProblem>()) {
+        return problem.0.clone();
+    }
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file; check the path".into(),
         io::ErrorKind::PermissionDenied => "permission to read it is denied; check the file's mode and owner".into(),

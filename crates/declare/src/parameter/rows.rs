@@ -5,9 +5,9 @@ macro_rules! parameter_rows {
     ($then:ident) => {
         $then! {
             files {
-                /// Event files in time order: CSV, JSON, Parquet, Arrow, XES or access logs, plain or compressed with
-                /// gzip, zstd or zip; a folder, for all files in it; or a pattern such as 'daily/*.csv', in the order
-                /// of names. `-` reads standard input.
+                /// Event files in time order: CSV, JSON, Parquet, Arrow, XES, xlsx or access logs, plain or compressed; a
+                /// folder, for all files in it; a pattern such as 'daily/*.csv', in the order of names; or a URL, as
+                /// s3://bucket/visits.csv. `-` reads standard input.
                 Input input: PathList, None "FILE" PROGRAM, example "visits.csv"
             }
             files {

@@ -5,12 +5,14 @@
 //! with the same name but other content is refused: nobody can tell which of its events were counted already, and an
 //! event that is counted twice changes the sums by more than its noise covers.
 
+use super::remote::{self, ObjectStamp};
 use super::source;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally_declare::error::{InputError, Result, read_error, refuse_if};
+use evertally_declare::url::is_url;
 use evertally_ledger::ledger::SeenFile;
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -38,8 +40,12 @@ pub struct NewFile {
     stamp: Stamp,
 }
 
-/// Changes whenever somebody writes to a file.
-type Stamp = (u64, Option<std::time::SystemTime>, i64, i64);
+/// Changes whenever somebody writes to a file, or replaces an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stamp {
+    File(u64, Option<std::time::SystemTime>, i64, i64),
+    Object(ObjectStamp),
+}
 
 /// Identifies files by their content, under a key.
 pub struct Fingerprints {
@@ -84,7 +90,8 @@ impl Fingerprints {
     /// Why a file with a known name is not read.
     fn changed(&self, path: &Path, before: &SeenFile, cancelled: &AtomicBool) -> Result<InputError> {
         let name = source::display_name(path);
-        let mut head = open(path, &name)?.take(before.bytes);
+        let (from, _) = open(path, &name)?;
+        let mut head = from.take(before.bytes);
         let (bytes, digest) = self.digest(&mut head, &name, cancelled)?;
         let problem = if bytes == before.bytes && digest == before.digest {
             format!(
@@ -101,15 +108,21 @@ impl Fingerprints {
 
     fn fingerprint(&self, path: &Path, cancelled: &AtomicBool) -> Result<NewFile> {
         let name = source::display_name(path);
-        if source::is_stdin(path) || !std::fs::metadata(path).map_or(true, |meta| meta.is_file()) {
-            let problem = "a continued stream reads only regular files, to recognise them if they are delivered twice; \
-                           write the data from the pipe to a file first";
+        let is_lasting = match is_url(path) {
+            true => remote::is_object(path),
+            false => !source::is_stdin(path) && std::fs::metadata(path).map_or(true, |meta| meta.is_file()),
+        };
+        if !is_lasting {
+            let problem = "a continued stream reads only regular files and objects of s3, gs and az stores, to \
+                           recognise them if they are delivered twice; write the data to a file first";
             return Err(InputError::in_file(&name, problem).into());
         }
-        let mut file = open(path, &name)?;
-        let stamp = stamp(&file.metadata().map_err(|e| read_error(&name, e))?);
+        let (mut file, stamp) = open(path, &name)?;
         let (bytes, digest) = self.digest(&mut file, &name, cancelled)?;
-        let full = std::fs::canonicalize(path).map_err(|e| read_error(&name, e))?;
+        let full = match stamp {
+            Stamp::Object(_) => remote::url_identity(path),
+            Stamp::File(..) => std::fs::canonicalize(path).map_err(|e| read_error(&name, e))?,
+        };
         let record = SeenFile { path: full.to_string_lossy().into_owned(), bytes, digest, again: false };
         Ok(NewFile { path: path.to_owned(), record, stamp })
     }
@@ -138,18 +151,30 @@ impl NewFile {
     /// # Errors
     /// If the file has changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        match std::fs::metadata(&self.path) {
-            Ok(meta) if stamp(&meta) == self.stamp => Ok(()),
-            _ => {
-                let problem = "it was changed while it was read; run again once it is complete";
-                Err(InputError::in_file(source::display_name(&self.path), problem).into())
-            }
+        let name = source::display_name(&self.path);
+        let now = match &self.stamp {
+            Stamp::File(..) => std::fs::metadata(&self.path).ok().map(|meta| stamp(&meta)),
+            Stamp::Object(_) => remote::stamp(&self.path).map_err(|e| read_error(&name, e))?.map(Stamp::Object),
+        };
+        if now.as_ref() == Some(&self.stamp) {
+            return Ok(());
         }
+        let problem = "it was changed while it was read; run again once it is complete";
+        Err(InputError::in_file(name, problem).into())
     }
 }
 
-fn open(path: &Path, name: &str) -> Result<File> {
-    File::open(path).map_err(|e| read_error(name, e))
+fn open(path: &Path, name: &str) -> Result<(Box<dyn Read>, Stamp)> {
+    let opened = || -> io::Result<(Box<dyn Read>, Stamp)> {
+        if is_url(path) {
+            let (from, stamp) = remote::open_stamped(path)?;
+            return Ok((from, Stamp::Object(stamp)));
+        }
+        let file = File::open(path)?;
+        let stamp = stamp(&file.metadata()?);
+        Ok((Box::new(file), stamp))
+    };
+    opened().map_err(|e| read_error(name, e))
 }
 
 fn stamp(meta: &Metadata) -> Stamp {
@@ -161,5 +186,5 @@ fn stamp(meta: &Metadata) -> Stamp {
     };
     #[cfg(not(unix))]
     let (seconds, nanos) = (0, 0);
-    (meta.len(), meta.modified().ok(), seconds, nanos)
+    Stamp::File(meta.len(), meta.modified().ok(), seconds, nanos)
 }

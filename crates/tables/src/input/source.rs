@@ -12,12 +12,14 @@ use std::time::Duration;
 use super::limits::PIPE_CHUNK;
 use super::opened::{Bytes, GZIP, Opened, SeekableFile, is_zstd, read_head, recognise, spool};
 use super::options::ReadOptions;
+use super::remote;
 use super::text;
 use super::xes;
 use super::zip;
 use crate::progress::Progress;
 use evertally_declare::error::{Cancelled, InputError, Result, read_error, usage};
 use evertally_declare::format::Format;
+use evertally_declare::url::{is_url, without_secrets};
 
 /// The name of standard input in messages.
 pub(super) const STDIN_NAME: &str = "standard input";
@@ -27,7 +29,7 @@ pub(super) fn is_stdin(path: &Path) -> bool {
 }
 
 pub(super) fn display_name(path: &Path) -> String {
-    if is_stdin(path) { STDIN_NAME.into() } else { path.display().to_string() }
+    if is_stdin(path) { STDIN_NAME.into() } else { without_secrets(path) }
 }
 
 /// Refuses a file that is named twice, even under different names: its events would count twice.
@@ -63,12 +65,15 @@ enum Identity {
     /// Device and inode.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// The path without links, or the given path if the file does not exist.
+    /// The path without links, or the given path if the file does not exist, or a URL.
     Path(PathBuf),
 }
 
 impl Identity {
     fn new(path: &Path) -> Self {
+        if is_url(path) {
+            return Self::Path(remote::url_identity(path));
+        }
         #[cfg(unix)]
         if let Ok(meta) = std::fs::metadata(if is_stdin(path) { Path::new("/dev/stdin") } else { path }) {
             use std::os::unix::fs::MetadataExt;
@@ -81,7 +86,7 @@ impl Identity {
 /// The total size of all files, if all are regular files.
 pub fn total_bytes(sources: &[PathBuf]) -> Option<u64> {
     sources.iter().try_fold(0u64, |sum, path| {
-        let meta = if is_stdin(path) { None } else { std::fs::metadata(path).ok() }?;
+        let meta = if is_stdin(path) || is_url(path) { None } else { std::fs::metadata(path).ok() }?;
         meta.is_file().then(|| sum + meta.len())
     })
 }
@@ -189,6 +194,10 @@ impl Raw {
     fn open(path: &Path) -> io::Result<Raw> {
         if is_stdin(path) {
             return Ok(Raw::Pipe(read_in_thread(|| Ok(io::stdin()))));
+        }
+        if is_url(path) {
+            let path = path.to_owned();
+            return Ok(Raw::Pipe(read_in_thread(move || remote::open(&path))));
         }
         let kind = std::fs::metadata(path)?.file_type();
         if kind.is_dir() {

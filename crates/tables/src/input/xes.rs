@@ -16,7 +16,9 @@ use super::batches::RowBatch;
 use super::header;
 use super::limits::{max_record_bytes, mebibytes};
 use super::options::ReadOptions;
-use evertally_declare::error::{Cancelled, InputError, PipelineError, Place, Result, Unreadable, read_error};
+use evertally_declare::error::{
+    Cancelled, InputError, PipelineError, Place, ReadProblem, Result, Unreadable, read_error,
+};
 use evertally_declare::words::quoted;
 
 /// The beginning of the name of a column that belongs to the trace.
@@ -314,6 +316,7 @@ impl<R: Read> XesRows<R> {
                 let error = InputError::in_file(&*self.file, problem).at(Place::Row(self.row + 1));
                 error.as_unreadable(Unreadable::TooLarge).into()
             }
+            Some(inner) if inner.is::<ReadProblem>() => read_error(&self.file, ReadProblem(inner.to_string()).into()),
             _ => read_error(&self.file, io::Error::new(io.kind(), io.to_string())),
         }
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evertally_declare::error::PipelineError;
+use evertally_declare::url::{is_url, without_secrets};
 use evertally_ledger::protected::protection_of;
 use tempfile::NamedTempFile;
 
@@ -86,7 +87,7 @@ impl From<OutputError> for PipelineError {
 }
 
 fn display_name(path: &Path) -> String {
-    if is_stdout(path) { "standard output".into() } else { path.display().to_string() }
+    if is_stdout(path) { "standard output".into() } else { without_secrets(path) }
 }
 
 fn is_stdout(path: &Path) -> bool {
@@ -218,6 +219,12 @@ impl RunOutputs {
             }
             check_stdout(path)?;
             return Ok(Target::Stream);
+        }
+        if is_url(path) {
+            return Err(OutputError::new(
+                path,
+                "outputs are written to files, not to URLs; name a file, and upload it",
+            ));
         }
         let existing = match fs::metadata(path) {
             Ok(meta) => Some(meta),

@@ -6,6 +6,7 @@ use super::suggest::{Suggestions, values};
 use crate::failure::usage;
 use anyhow::Result;
 use evertally_declare::declaration::{Parameter, Use};
+use evertally_declare::url::is_url;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -101,7 +102,7 @@ fn from_folder_of(config: &Path, value: toml::Value) -> Result<toml::Value> {
         toml::Value::Array(paths) => {
             toml::Value::Array(paths.into_iter().map(|path| from_folder_of(config, path)).collect::<Result<_>>()?)
         }
-        toml::Value::String(path) if path != "-" => {
+        toml::Value::String(path) if path != "-" && !is_url(Path::new(&path)) => {
             let absolute: PathBuf = std::path::absolute(&path)?;
             toml::Value::String(absolute.to_string_lossy().into_owned())
         }

@@ -11,6 +11,7 @@ use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 use evertally_declare::steps::{TimeParser, Zone};
+use evertally_declare::url::without_secrets;
 use evertally_tables::input::{CsvOptions, HeadColumn, InputHead, ReadOptions, TextEncoding};
 use evertally_tables::progress::Progress;
 use std::path::{Path, PathBuf};
@@ -323,7 +324,7 @@ impl FileReport {
 
     fn unreadable(path: &Path, error: &PipelineError) -> Self {
         Self {
-            name: path.display().to_string(),
+            name: without_secrets(path),
             format: None,
             compression: None,
             bytes: None,

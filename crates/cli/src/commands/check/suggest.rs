@@ -10,10 +10,12 @@ use super::setup::reading;
 use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
 use evertally_declare::policy::SortLimit;
 use evertally_declare::steps::Instant;
+use evertally_declare::url::without_secrets;
 use evertally_declare::words::count_of_rows;
 use evertally_publish::session::EventRefusalReason;
 use serde::Serialize;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// A number to be replaced by the operator.
 const MAX_EVENTS: &str = "10";
@@ -284,7 +286,9 @@ impl Suggestions {
 fn flag_words(parameter: Parameter, values: &[String]) -> Vec<String> {
     let name = format!("--{}", parameter.name());
     match parameter.kind() {
-        _ if parameter == Parameter::Input => values.iter().map(|value| in_shell(value)).collect(),
+        _ if parameter == Parameter::Input => {
+            values.iter().map(|value| in_shell(&without_secrets(Path::new(value)))).collect()
+        }
         ValueKind::Switch => match values.first().map(String::as_str) {
             Some("false") => vec![format!("{name}=false")],
             _ => vec![name],

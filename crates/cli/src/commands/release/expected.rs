@@ -5,6 +5,8 @@ use anyhow::Result;
 use evertally_declare::declaration::Parameter::Expect;
 use evertally_declare::problem::sentence;
 use evertally_declare::steps::StepCalendar;
+use evertally_declare::url::{is_url, without_secrets};
+use evertally_tables::input::{object_exists, url_identity};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +45,7 @@ impl<'a> FilePattern<'a> {
         let mut files = Vec::new();
         for step in first..=last {
             let file = self.file_of(step)?;
-            if files.last() != Some(&file) && file.is_file() {
+            if files.last() != Some(&file) && exists(&file)? {
                 files.push(file);
             }
         }
@@ -62,8 +64,18 @@ impl<'a> FilePattern<'a> {
     }
 }
 
+fn exists(file: &Path) -> Result<bool> {
+    if !is_url(file) {
+        return Ok(file.is_file());
+    }
+    object_exists(file).map_err(|error| usage(sentence![Expect, format!(" {}: {error}", without_secrets(file))]))
+}
+
 /// A path that does not depend on the working directory, even for a file that no longer exists.
 pub(super) fn full(path: &Path) -> PathBuf {
+    if is_url(path) {
+        return url_identity(path);
+    }
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     whole(path)
         .or_else(|| {

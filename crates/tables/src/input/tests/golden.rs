@@ -105,7 +105,7 @@ fn one_column_may_have_two_roles() {
 
 const PARQUET_ROWS: [&str; 2] = ["row 1|2013-01-01T05:00:00Z|JFK|UA|N1|2.5", "row 2|2013-01-01T06:00:00Z|LGA|A, A||"];
 
-fn parquet_file() -> Vec<u8> {
+pub(in crate::input) fn parquet_file() -> Vec<u8> {
     let time = TimestampMillisecondArray::from(vec![1_357_016_400_000, 1_357_020_000_000]).with_timezone("UTC");
     let carrier: DictionaryArray<types::Int32Type> = ["UA", "A, A"].into_iter().collect();
     parquet_of(vec![
