@@ -29,6 +29,7 @@ mod seen;
 mod source;
 mod text;
 mod xes;
+mod xml;
 mod zip;
 
 #[cfg(test)]
