@@ -1,4 +1,5 @@
-//! Events from CSV, JSON, access logs, Parquet, Arrow, XES and tables in memory, one pass in bounded memory.
+//! Events from CSV, JSON, access logs, Parquet, Arrow, XES, Excel workbooks and tables in memory, one pass in bounded
+//! memory.
 //!
 //! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip, zstd or zip.
 //! The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
@@ -29,6 +30,7 @@ mod seen;
 mod source;
 mod text;
 mod xes;
+mod xlsx;
 mod xml;
 mod zip;
 

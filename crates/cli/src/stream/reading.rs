@@ -26,6 +26,7 @@ pub(super) fn reading(named: &Files, missing_text: Vec<String>) -> Result<ReadOp
             comment: named.comment.clone().map(|comment| checked_comment(comment, quote)).transpose()?,
             columns: named.columns.clone().map(checked_columns).transpose()?,
         },
+        sheet: named.sheet.clone(),
         encoding: named.encoding.as_deref().map(encoding).transpose()?,
         missing: missing_text,
         threads: threads(named.threads)?,

@@ -8,7 +8,7 @@ use super::opened::{Bytes, Opened, SeekableFile};
 use super::options::ReadOptions;
 use super::pieces::{InputPieces, Open};
 use super::source;
-use super::{Events, arrow, json, log, parquet};
+use super::{Events, arrow, json, log, parquet, xlsx};
 use crate::progress::Progress;
 use evertally_declare::error::{InputError, Result, read_error};
 use evertally_declare::event::ColumnLayout;
@@ -104,6 +104,7 @@ impl<'o> InputHead<'o> {
                 let columns = match self.format {
                     Format::Parquet => parquet::columns(&self.name, file, options.memory)?,
                     Format::Arrow => arrow::columns(&self.name, file, options.memory)?,
+                    Format::Xlsx => xlsx::columns(&self.name, file, options)?,
                     _ => {
                         let problem = format!("the columns of {} are not looked for; name them", self.format);
                         return Err(InputError::in_file(&*self.name, problem).into());
