@@ -220,6 +220,19 @@ fn workbooks_are_read_in_every_wrapping() {
     assert_says(&fixture().error(&twice), &["contains another zip archive; unpack it first"]);
 }
 
+/// Libraries of .NET write byte order marks and prefixes, and put the texts after the sheets.
+#[test]
+fn workbooks_of_other_writers_are_read() {
+    let cells = texts(1, &["time", "n", "v"]) + &row(2, r#"<c t="s" r="A2"><v>0</v></c><c t="b"><v>1</v></c>"#);
+    let mut parts = Book::new().strings(&["<t>2013</t>"]).sheet("May", &cells).parts();
+    for (name, xml) in parts.iter_mut().filter(|(name, _)| name.starts_with("xl/")) {
+        let prefixed =
+            xml.replace('<', "<x:").replace("<x:/", "</x:").replace("<x:?", "<?").replace("xmlns=", "xmlns:x=");
+        *xml = format!("\u{feff}{}", if name.contains("rels") { &*xml } else { &prefixed });
+    }
+    assert_eq!(fixture().read_bytes(&archive(&parts)).unwrap(), ["row 2|2013|true||"]);
+}
+
 #[test]
 fn rows_before_the_header_are_skipped() {
     let rows = [texts(1, &["Visits of 2024"]), texts(4, &["time", "n", "v"]), texts(5, &["2013", "a", "1"])].concat();
