@@ -150,7 +150,7 @@ fn the_configuration_file_has_the_same_names() {
         (["--comment", "'#'"], "cannot begin a comment line"),
         (["--columns", ""], "names no column"),
         (["--encoding", "latin-one"], "`latin-one` is not the label of an encoding"),
-        (["--input-format", "xlsx"], "combined-log"),
+        (["--input-format", "xls"], "combined-log"),
         (["--delimiter", "'"], "that can separate cells"),
     ] {
         let run = bench.run(&[&["release", "--config", "c.toml"], FIXED, &flags].concat());

@@ -21,6 +21,8 @@ pub enum Format {
     Arrow,
     /// An event log in XML (IEEE 1849).
     Xes,
+    /// A sheet of an Excel workbook (Office Open XML).
+    Xlsx,
     /// One JSON object for all rows.
     Json,
     /// The common log format of web servers.
@@ -167,6 +169,26 @@ const XES: FormatRow = FormatRow {
     is_streamable: false,
 };
 
+const XLSX: FormatRow = FormatRow {
+    word: "xlsx",
+    alias: None,
+    name: "XLSX",
+    help: "A sheet of an Excel workbook",
+    endings: &["xlsx", "xlsm"],
+    output_endings: &[],
+    media_type: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    request_types: &[],
+    accept_types: &[],
+    content_type: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    signatures: &[],
+    has_lines: false,
+    is_readable: true,
+    is_writable: false,
+    is_for_requests: false,
+    is_for_answers: false,
+    is_streamable: false,
+};
+
 const JSON: FormatRow = FormatRow {
     word: "json",
     alias: None,
@@ -218,12 +240,13 @@ const COMBINED_LOG: FormatRow = FormatRow {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Csv,
         Self::JsonLines,
         Self::Parquet,
         Self::Arrow,
         Self::Xes,
+        Self::Xlsx,
         Self::Json,
         Self::CommonLog,
         Self::CombinedLog,
@@ -236,6 +259,7 @@ impl Format {
             Self::Parquet => &PARQUET,
             Self::Arrow => &ARROW,
             Self::Xes => &XES,
+            Self::Xlsx => &XLSX,
             Self::Json => &JSON,
             Self::CommonLog => &COMMON_LOG,
             Self::CombinedLog => &COMBINED_LOG,
@@ -441,7 +465,7 @@ mod tests {
         assert_eq!("arrow".parse(), Ok(InputFormat(Format::Arrow)));
         assert_eq!("combined-log".parse(), Ok(InputFormat(Format::CombinedLog)));
         let problem = "xls".parse::<InputFormat>().unwrap_err();
-        let words = "csv, jsonl, parquet, arrow, xes, common-log or combined-log";
+        let words = "csv, jsonl, parquet, arrow, xes, xlsx, common-log or combined-log";
         assert_eq!(problem, format!("tables are not read as `xls`: use {words}"));
         assert_eq!((Format::from_word("arrow"), Format::from_word("ndjson")), (Some(Format::Arrow), None));
         assert_eq!(Format::from_ending("arrows"), Some(Format::Arrow));

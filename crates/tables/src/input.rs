@@ -1,4 +1,5 @@
-//! Events from CSV, JSON, access logs, Parquet, Arrow, XES and tables in memory, one pass in bounded memory.
+//! Events from CSV, JSON, access logs, Parquet, Arrow, XES, Excel workbooks and tables in memory, one pass in bounded
+//! memory.
 //!
 //! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip, zstd or zip.
 //! With the feature `object-stores`, files may also be URLs of `s3`, `gs`, `az`, `abfs` and `https`.
@@ -31,6 +32,8 @@ mod seen;
 mod source;
 mod text;
 mod xes;
+mod xlsx;
+mod xml;
 mod zip;
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+mod workbook;
+
 const MISSING: &str = "missing";
 const REFUSED: &str = "refused";
 
@@ -280,6 +282,14 @@ impl Formats {
         self.file(format!("{{\"time\":\"2024-01-01\",\"id\":{value}}}\n").as_bytes())
     }
 
+    /// A workbook with a cell of this XML.
+    fn workbook(&mut self, cell: &str) -> String {
+        let text = |text: &str| format!("<c t=\"inlineStr\"><is><t>{text}</t></is></c>");
+        let header = format!("<row>{}{}</row>", text("time"), text("id"));
+        let row = format!("<row>{}{cell}</row>", text("2024-01-01"));
+        self.file(&workbook::workbook(&[], &[(&header, 1), (&row, 1)]))
+    }
+
     fn parquet(&mut self, ids: &ArrayRef) -> String {
         self.parquet_batch(&with_times(ids))
     }
@@ -347,7 +357,7 @@ fn type_of(array: &ArrayRef) -> String {
 fn spellings_have_one_identity_in_every_format() {
     let mut formats = Formats::new();
     let mut lines = vec![
-        "| spelling | CSV | JSON text | JSON number, boolean | text column of Parquet, Arrow |".to_owned(),
+        "| spelling | CSV | text in JSON, XLSX | JSON number, boolean | text column of Parquet, Arrow |".to_owned(),
         "|---|---|---|---|---|".to_owned(),
     ];
     for (name, spellings) in SPELLINGS {
@@ -365,6 +375,15 @@ fn spellings_have_one_identity_in_every_format() {
                 && serde_json::from_str::<Box<serde_json::value::RawValue>>(spelling).is_ok();
             let literal = is_literal.then(|| formats.json(spelling));
             let parquet = formats.parquet(&texts[0]);
+            let cell = formats.workbook(&format!("<c t=\"inlineStr\"><is><t>{spelling}</t></is></c>"));
+            assert_eq!(cell, *name, "{spelling:?} as a text of a workbook");
+            let number = spelling.parse::<f64>().ok().filter(|number| number.is_finite());
+            if let Some(number) = number.filter(|_| spelling.trim() == *spelling) {
+                // As doubles of Parquet.
+                let expected = if number.abs() < 9_007_199_254_740_992.0 { *name } else { REFUSED };
+                let cell = formats.workbook(&format!("<c><v>{spelling}</v></c>"));
+                assert_eq!(cell, expected, "{spelling:?} as a number of a workbook");
+            }
             for outcome in [&csv, &text, &parquet].into_iter().chain(&literal) {
                 assert_eq!(outcome, name, "{spelling:?}");
             }
@@ -405,6 +424,26 @@ fn in_the_guide(tables: &str) {
     }
     let how = "docs/reference/identities.md is stale: run this test with EVERTALLY_WRITE_SPELLINGS=1, and commit it";
     assert!(written == tables, "{how}");
+}
+
+/// Dates, booleans and numbers in the 17 digits of Excel have the identity of their texts.
+#[test]
+fn cells_of_workbooks_have_the_identity_of_their_texts() {
+    let mut formats = Formats::new();
+    for (name, cell) in [
+        ("2024-01-01", r#"<c s="1"><v>45292</v></c>"#),
+        ("2024-01-01T10:30:00.5", r#"<c s="1"><v>45292.437505787035</v></c>"#),
+        ("2024-01-01", r#"<c t="d" s="1"><v>2024-01-01T00:00:00</v></c>"#),
+        ("true", r#"<c t="b"><v>1</v></c>"#),
+        ("0.1", "<c><v>0.10000000000000001</v></c>"),
+        ("17", "<c><v>17.000000000000000</v></c>"),
+        (REFUSED, "<c><v>1.2345678901234568E+18</v></c>"),
+        (REFUSED, "<c><v>9007199254740992</v></c>"),
+        (MISSING, "<c><v></v></c>"),
+        (MISSING, r#"<c t="str"><v></v></c>"#),
+    ] {
+        assert_eq!(formats.workbook(cell), name, "{cell}");
+    }
 }
 
 /// A UUID is one person as text, as bytes of Arrow's extension type, and in Parquet.

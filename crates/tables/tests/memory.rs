@@ -6,7 +6,9 @@
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../testkit/src/bombs.rs"]
 mod bombs;
+mod workbook;
 
+use bombs::Bomb;
 use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::event::Columns;
 use evertally_tables::input::{ArrowStream, DEFAULT_MEMORY, Events, ReadOptions};
@@ -60,11 +62,35 @@ fn reads_its_input() {
     }
 }
 
+/// Workbooks, which services do not read.
+fn workbooks() -> Vec<Bomb> {
+    const HEADER: &str = r#"<row><c t="str"><v>time</v></c><c t="str"><v>person</v></c></row>"#;
+    const ROW: &str = r#"<row><c t="str"><v>2026-01-01</v></c><c><v>17</v></c></row>"#;
+    let text = format!("<si><t>{}</t></si>", "x".repeat(10_000));
+    let shared = format!("<row>{}</row>", r#"<c t="s"><v>0</v></c>"#.repeat(15_000));
+    let of = |name, strings: workbook::Part<'_>, rows: workbook::Part<'_>, is_readable| Bomb {
+        name,
+        format: "",
+        coding: None,
+        bytes: workbook::workbook(strings, &[&[(HEADER, 1)], rows].concat()),
+        is_readable,
+    };
+    vec![
+        of("workbook: many rows", &[], &[(ROW, 2_500_000)], true),
+        of("workbook: many rows without cells", &[], &[("<row/>", 5_000_000)], true),
+        of("workbook: long shared texts", &[(&text, 40_000)], &[(ROW, 1)], false),
+        of("workbook: many shared texts", &[("<si/>", 18_000_000)], &[(ROW, 1)], false),
+        of("workbook: one long shared text", &[("<si><t>", 1), (&text[7..5000], 100_000)], &[(ROW, 1)], false),
+        of("workbook: a long text in a cell", &[], &[("<row><c><v>", 1), (&text[7..5000], 100_000)], false),
+        of("workbook: a shared text in all cells", &[(&text, 1)], &[(ROW, 1), (&shared, 100)], true),
+    ]
+}
+
 #[test]
 fn small_inputs_take_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("input");
-    for bomb in bombs::all() {
+    for bomb in bombs::all().into_iter().chain(workbooks()) {
         std::fs::write(&path, &bomb.bytes).unwrap();
         let limited = format!("ulimit -v {MEMORY}; exec \"$0\" --exact reads_its_input --nocapture --test-threads 1");
         let run = Command::new("sh")

@@ -27,6 +27,7 @@ pub(super) fn reading(named: &Files, missing_text: Vec<String>) -> Result<ReadOp
             columns: named.columns.clone().map(checked_columns).transpose()?,
         },
         json_records: named.json_records.clone(),
+        sheet: named.sheet.clone(),
         encoding: named.encoding.as_deref().map(encoding).transpose()?,
         missing: missing_text,
         threads: threads(named.threads)?,

@@ -62,7 +62,7 @@ macro_rules! parameter_rows {
                 Quote quote: Quote, Events "CHARACTER" PROGRAM, example "none", default "" "'\"'"
             }
             files {
-                /// Number of lines to skip at the beginning of a CSV file, before its header.
+                /// Number of lines to skip at the beginning of a CSV file, or of rows in a workbook, before the header.
                 SkipLines skip_lines: u64, Events "N" PROGRAM, example "2", default "0" ""
             }
             files {
@@ -70,13 +70,18 @@ macro_rules! parameter_rows {
                 Comment comment: String, Events "TEXT" PROGRAM, example "#"
             }
             files {
-                /// Names of the columns of CSV files without a header line.
+                /// Names of the columns of CSV files and workbooks without a header.
                 Columns columns: Vec<String>, Events "NAME" PROGRAM, example "time,hall,member"
             }
             files {
                 /// Keys that lead to the array of events in a JSON file whose objects are inside of another object,
                 /// such as features or data.items.
                 JsonRecords json_records: String, Events "PATH" PROGRAM, example "data.items"
+            }
+            files {
+                /// Name of the sheet to read of Excel workbooks.
+                Sheet sheet: String, Events "NAME" PROGRAM,
+                    example "Visits", default "" "the only visible sheet with cells"
             }
             files {
                 /// Character encoding of text files, as a label of the WHATWG standard, such as windows-1252, utf-16 or

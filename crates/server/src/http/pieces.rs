@@ -87,6 +87,7 @@ impl AnswerPieces {
             | Format::JsonLines
             | Format::Parquet
             | Format::Xes
+            | Format::Xlsx
             | Format::CommonLog
             | Format::CombinedLog => {
                 // Only the first piece has the header.

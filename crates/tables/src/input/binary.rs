@@ -11,7 +11,11 @@ const KINDS: &[(&[u8], &str)] = &[
     (b"GIF87a", "this is a picture (GIF), not a table of events; give the file with the events"),
     (b"GIF89a", "this is a picture (GIF), not a table of events; give the file with the events"),
     (b"SQLite format 3\0", "this is an SQLite database; export the table as CSV (sqlite3 -header -csv)"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "this is a document of Microsoft Office, such as .xls; save it as CSV"),
+    (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "this is an old document of Microsoft Office (.xls), or a workbook with a password; save it as .xlsx without a \
+         password, or as CSV",
+    ),
     (b"7z\xbc\xaf\x27\x1c", "this is a 7z archive; unpack it first"),
     (b"Rar!\x1a\x07", "this is a RAR archive; unpack it first"),
     (b"Obj\x01", "this is an Avro file; convert it to Parquet, CSV or JSON lines"),

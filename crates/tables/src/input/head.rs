@@ -8,7 +8,7 @@ use super::opened::{Bytes, Opened, SeekableFile};
 use super::options::ReadOptions;
 use super::pieces::{InputPieces, Open};
 use super::source;
-use super::{Events, arrow, json, log, parquet, xes};
+use super::{Events, arrow, json, log, parquet, xes, xlsx};
 use crate::progress::Progress;
 use evertally_declare::error::{Result, read_error};
 use evertally_declare::event::ColumnLayout;
@@ -108,6 +108,7 @@ impl<'o> InputHead<'o> {
                 let file = self.reopened(&file.file)?;
                 let columns = match self.format {
                     Format::Parquet => parquet::columns(&self.name, file, options.memory)?,
+                    Format::Xlsx => xlsx::columns(&self.name, file, options)?,
                     Format::Xes => {
                         let names = xes::columns(&self.name, file, options)?;
                         names.into_iter().map(|name| (name, None)).collect()

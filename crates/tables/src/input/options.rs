@@ -20,10 +20,12 @@ const BLOCK_BYTES: usize = 128 * 1024;
 pub struct ReadOptions {
     /// The format of every file; detected from its first bytes if `None`.
     pub format: Option<Format>,
-    /// The layout of CSV files.
+    /// The layout of CSV files. Lines before the header, and names of columns, apply to workbooks, too.
     pub csv: CsvOptions,
     /// The path of keys to the array with the objects of a JSON text, if it is inside of another object.
     pub json_records: Option<String>,
+    /// The sheet of workbooks. If `None`, the only visible one that has cells.
+    pub sheet: Option<String>,
     /// The encoding of text files. If `None`, UTF-8, or the encoding of a byte order mark.
     pub encoding: Option<TextEncoding>,
     /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.
@@ -67,6 +69,7 @@ impl Default for ReadOptions {
             format: None,
             csv: CsvOptions::default(),
             json_records: None,
+            sheet: None,
             encoding: None,
             missing: Vec::new(),
             whole_rows: false,
@@ -81,17 +84,18 @@ impl ReadOptions {
     /// Refuses options that would be ignored in a file of another format, although rows depend on them.
     pub(super) fn refuse_for(&self, name: &str, format: Format) -> Result<(), InputError> {
         let given = [
-            (Parameter::SkipLines, Format::Csv, self.csv.skip_lines > 0),
-            (Parameter::Comment, Format::Csv, self.csv.comment.is_some()),
-            (Parameter::Columns, Format::Csv, self.csv.columns.is_some()),
-            (Parameter::JsonRecords, Format::JsonLines, self.json_records.is_some()),
+            (Parameter::SkipLines, self.csv.skip_lines > 0, &[Format::Csv, Format::Xlsx][..]),
+            (Parameter::Comment, self.csv.comment.is_some(), &[Format::Csv]),
+            (Parameter::Columns, self.csv.columns.is_some(), &[Format::Csv, Format::Xlsx]),
+            (Parameter::JsonRecords, self.json_records.is_some(), &[Format::JsonLines]),
+            (Parameter::Sheet, self.sheet.is_some(), &[Format::Xlsx]),
         ];
-        match given.into_iter().find(|(_, needed, is_given)| *is_given && format != *needed) {
+        match given.into_iter().find(|(_, is_given, formats)| *is_given && !formats.contains(&format)) {
             None => Ok(()),
-            Some((parameter, needed, _)) => {
-                let problem =
-                    sentence![format!("this is not {needed} but {format}, to which "), parameter, " does not apply"];
-                Err(InputError::in_file(name, problem).remedy(sentence!["omit ", parameter]))
+            Some((parameter, _, formats)) => {
+                let problem = format!("this is not {} but {format}, to which ", formats[0]);
+                let error = InputError::in_file(name, sentence![problem, parameter, " does not apply"]);
+                Err(error.remedy(sentence!["omit ", parameter]))
             }
         }
     }

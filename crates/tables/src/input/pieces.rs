@@ -24,6 +24,7 @@ use super::parquet::ParquetRows;
 use super::pass::Pass;
 use super::source;
 use super::xes::XesRows;
+use super::xlsx::{self, SheetBatch, SheetRows};
 use crate::progress::Progress;
 
 /// The properties of a file before its rows.
@@ -59,6 +60,7 @@ enum Content {
     /// JSON objects, in the block.
     Json(ObjectLayout),
     Rows(RowBatch),
+    Sheet(SheetBatch),
 }
 
 impl Piece {
@@ -85,6 +87,7 @@ impl Piece {
             (Some(InputFile::Log(file)), Content::Lines) => file.visit(&self.block, pass).map(nothing),
             (Some(InputFile::Json(file)), Content::Json(layout)) => file.visit(*layout, &self.block, pass),
             (Some(InputFile::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
+            (Some(InputFile::Rows(name)), Content::Sheet(rows)) => rows.visit(name, pass).map(nothing),
             _ => Ok(Findings::default()),
         }
     }
@@ -114,6 +117,7 @@ enum PieceRows<'o> {
     Parquet(ParquetRows),
     Table(TableRows<'o>),
     Xes(Box<XesRows<Box<dyn Read + Send + 'o>>>),
+    Sheet(Box<SheetRows>),
 }
 
 /// The blocks of a CSV file or a log.
@@ -160,6 +164,11 @@ impl<'o> Open<'o> {
                 PieceRows::Table(arrow::open(name, bytes.into_file(name, cancelled)?.file, options, wanted)?)
             }
             Format::Xes => PieceRows::Xes(Box::new(XesRows::new(name, bytes.into_reader(), options, wanted))),
+            Format::Xlsx => {
+                let rows = xlsx::open(name, bytes.into_file(name, cancelled)?, options, wanted, cancelled)?;
+                let file = Arc::new(InputFile::Rows(rows.file().to_owned()));
+                return Ok(Open { file, rows: PieceRows::Sheet(Box::new(rows)) });
+            }
             Format::Json => return Err(usage(format!("{name}: rows are not read as {format}"))),
         };
         Ok(Open { file: Arc::new(InputFile::Rows(name.to_owned())), rows })
@@ -211,6 +220,10 @@ impl<'o> Open<'o> {
             (PieceRows::Parquet(rows), _) => rows.next(progress)?,
             (PieceRows::Table(rows), _) => rows.next()?,
             (PieceRows::Xes(rows), _) => rows.next()?,
+            (PieceRows::Sheet(rows), _) => {
+                piece.content = rows.next(progress)?.map_or(Content::End, Content::Sheet);
+                return Ok(());
+            }
             (PieceRows::Json(_), _) => unreachable!("opened together with its file"),
         };
         piece.content = rows.map_or(Content::End, Content::Rows);

@@ -112,21 +112,35 @@ pub(super) fn open<'o>(
                 return Ok(Opened::new(format, Bytes::File(SeekableFile { file, bytes_to_report })));
             }
             is_unzipped = zip::is_zip(&head);
-            match is_unzipped {
-                true => zip::open_only_member(name, file, |packed| Counted { inner: packed, progress })?,
-                false => Box::new(Counted { inner: file, progress }),
+            if is_unzipped {
+                let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
+                let archive = zip::Archive::open(name, file)?;
+                if archive.is_workbook() {
+                    return workbook(name, archive, options, bytes_to_report);
+                }
+                archive.into_only_member(|packed| Counted { inner: packed, progress })?
+            } else {
+                Box::new(Counted { inner: file, progress })
             }
         }
         Raw::Pipe(chunks) => Box::new(Counted { inner: PipeReader::new(chunks, cancelled), progress }),
     };
     let (mut head, mut reader, mut compression) = decompressed(reader).map_err(|e| read_error(name, e))?;
-    if zip::is_zip(&head) && !is_unzipped {
-        let file = spool(reader, name, cancelled)?;
-        reader = zip::open_only_member(name, file, |packed| packed)?;
-        (head, reader, compression) = decompressed(reader).map_err(|e| read_error(name, e))?;
-        is_unzipped = true;
+    if is_unzipped {
+        compression = Some("zip");
     }
-    let compression = if is_unzipped { Some("zip") } else { compression };
+    if zip::is_zip(&head) {
+        let archive = zip::Archive::open(name, spool(reader, name, cancelled)?)?;
+        if archive.is_workbook() {
+            return Ok(Opened { compression, ..workbook(name, archive, options, 0)? });
+        }
+        if is_unzipped {
+            return Err(InputError::in_file(name, "it contains another zip archive; unpack it first").into());
+        }
+        reader = archive.into_only_member(|packed| packed)?;
+        (head, reader, _) = decompressed(reader).map_err(|e| read_error(name, e))?;
+        compression = Some("zip");
+    }
     let opened = match binary_format(&head) {
         Some(format) => {
             expect_format(name, options.format, format)?;
@@ -135,6 +149,12 @@ pub(super) fn open<'o>(
         None => text::open(name, &head, reader, options)?,
     };
     Ok(Opened { compression, ..opened })
+}
+
+/// A workbook, which is read as a file.
+fn workbook<'o>(name: &str, archive: zip::Archive, options: &ReadOptions, bytes_to_report: u64) -> Result<Opened<'o>> {
+    expect_format(name, options.format, Format::Xlsx)?;
+    Ok(Opened::new(Format::Xlsx, Bytes::File(SeekableFile { file: archive.into_file(), bytes_to_report })))
 }
 
 /// An input that is not a file, in a known format, and not compressed.

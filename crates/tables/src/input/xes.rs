@@ -4,18 +4,19 @@
 //! such as `trace:concept:name`. Cells are the texts of the attributes. Attributes of attributes are not read.
 
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
+use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event as XmlEvent};
-use quick_xml::{Reader, XmlVersion};
 
 use super::batches::RowBatch;
 use super::header;
 use super::limits::{max_record_bytes, mebibytes};
 use super::options::ReadOptions;
+use super::xml::{LimitedXml, TooLong};
 use evertally_declare::error::{
     Cancelled, InputError, PipelineError, Place, ReadProblem, Result, Unreadable, read_error,
 };
@@ -66,7 +67,7 @@ enum XesPart {
 pub(super) struct XesRows<R> {
     file: String,
     wanted: Vec<String>,
-    reader: Reader<BufReader<LimitedXml<R>>>,
+    reader: LimitedXml<R>,
     longest: u64,
     inside: Option<XesPart>,
     /// The depth inside of an element that is not needed.
@@ -85,34 +86,6 @@ pub(super) struct XesRows<R> {
     has_ended: bool,
 }
 
-/// A reader that refuses to read more than is allowed at a time: a part of the text is in memory as a whole.
-struct LimitedXml<R> {
-    inner: R,
-    left: u64,
-}
-
-impl<R: Read> Read for LimitedXml<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, TooLong));
-        }
-        let read = self.inner.read(buffer)?;
-        self.left = self.left.saturating_sub(read as u64);
-        Ok(read)
-    }
-}
-
-#[derive(Debug)]
-struct TooLong;
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a tag or text is too long")
-    }
-}
-
-impl std::error::Error for TooLong {}
-
 /// What a piece of the text ends.
 enum Ended {
     Nothing,
@@ -124,12 +97,10 @@ impl<R: Read> XesRows<R> {
     /// A log with these options.
     pub(super) fn new(file: &str, inner: R, options: &ReadOptions, wanted: &[String]) -> Self {
         let longest = max_record_bytes(options.memory) as u64;
-        let mut reader = Reader::from_reader(BufReader::new(LimitedXml { inner, left: longest }));
-        reader.config_mut().expand_empty_elements = true;
         XesRows {
             file: file.to_owned(),
             wanted: wanted.to_vec(),
-            reader,
+            reader: LimitedXml::new(inner, longest),
             longest,
             inside: None,
             ignored: 0,
@@ -149,7 +120,6 @@ impl<R: Read> XesRows<R> {
         let mut columns: Vec<StringBuilder> = self.wanted.iter().map(|_| StringBuilder::new()).collect();
         let (before, mut bytes, mut buffer) = (self.row, 0, Vec::new());
         while !self.has_ended && self.row - before < ROWS && bytes < CELL_BYTES {
-            buffer.clear();
             match self.read(&mut buffer)? {
                 Ended::Nothing => {}
                 Ended::Event => {
@@ -175,8 +145,7 @@ impl<R: Read> XesRows<R> {
 
     /// Reads the next piece of the text.
     fn read(&mut self, buffer: &mut Vec<u8>) -> Result<Ended> {
-        self.reader.get_mut().get_mut().left = self.longest;
-        let piece = self.reader.read_event_into(buffer).map_err(|e| self.unreadable(&e))?;
+        let piece = self.reader.next(buffer).map_err(|e| self.unreadable(&e))?;
         match piece {
             XmlEvent::Start(tag) => self.begin(&tag).map(|()| Ended::Nothing),
             XmlEvent::End(_) if self.ignored > 0 => {

@@ -1,19 +1,24 @@
-//! The only file in a zip archive, read as if it were not in one.
+//! Zip archives: the only file in one is read as if it were not in one, and workbooks are archives, too.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::limits::PIPE_CHUNK;
 use evertally_declare::error::{InputError, Result, Unreadable, read_error};
 use evertally_declare::words::quoted;
-use rawzip::{CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ZipArchive, ZipArchiveEntryWayfinder};
+use rawzip::{CompressionMethod, FileReader, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ZipArchive, ZipArchiveEntryWayfinder};
 
 /// The first bytes of an archive, and of an empty one.
 const SIGNATURES: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
-/// The maximum number of files that are looked at, and that a message lists.
-const MAX_MEMBERS: usize = 1000;
+/// The maximum number of files that are looked at, and that a message lists; and of bytes in a name that are kept.
+const MAX_MEMBERS: usize = 4096;
 const MAX_LISTED: usize = 10;
+const MAX_NAME_BYTES: usize = 1024;
+
+/// The member of every workbook in Office Open XML.
+const WORKBOOK: &str = "xl/workbook.xml";
 
 /// Whether a file that begins like this is a zip archive.
 pub(super) fn is_zip(head: &[u8]) -> bool {
@@ -28,47 +33,113 @@ struct Member {
     wayfinder: ZipArchiveEntryWayfinder,
 }
 
-/// The contents of the only file in an archive. Its packed bytes pass through `counted`.
-pub(super) fn open_only_member<'o, R: Read + Send + 'o>(
-    name: &str,
+impl Member {
+    fn is_readable(&self) -> bool {
+        !self.is_encrypted && matches!(self.method, CompressionMethod::STORE | CompressionMethod::DEFLATE)
+    }
+}
+
+/// An archive whose directory was read.
+pub(super) struct Archive {
+    name: String,
     file: File,
-    counted: impl FnOnce(io::Take<File>) -> R,
-) -> Result<Box<dyn Read + Send + 'o>> {
-    let damaged = |problem: &dyn std::fmt::Display| {
-        let problem = format!("this zip archive cannot be read ({problem}); it may be cut short or damaged");
-        InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
-    };
-    let mut packed = file.try_clone().map_err(|e| read_error(name, e))?;
-    let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
-    let archive = ZipArchive::from_file(file, &mut buffer).map_err(|e| damaged(&e))?;
-    let (mut members, mut count) = (Vec::new(), 0);
-    let mut entries = archive.entries(&mut buffer);
-    while let Some(entry) = entries.next_entry().map_err(|e| damaged(&e))? {
-        count += 1;
-        if members.len() == MAX_MEMBERS {
-            break;
+    archive: ZipArchive<FileReader>,
+    members: Vec<Member>,
+}
+
+impl Archive {
+    /// Reads the directory of an archive.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub(super) fn open(name: &str, file: File) -> Result<Self> {
+        let damaged = |problem: &dyn fmt::Display| damaged(name, problem);
+        let again = file.try_clone().map_err(|e| read_error(name, e))?;
+        let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
+        let archive = ZipArchive::from_file(file, &mut buffer).map_err(|e| damaged(&e))?;
+        let (mut members, mut count) = (Vec::new(), 0);
+        let mut entries = archive.entries(&mut buffer);
+        while let Some(entry) = entries.next_entry().map_err(|e| damaged(&e))? {
+            count += 1;
+            if members.len() == MAX_MEMBERS {
+                break;
+            }
+            let path = entry.file_path();
+            let bytes: &[u8] = path.as_ref();
+            let name = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_NAME_BYTES)]).into_owned();
+            if entry.is_dir() || is_side_file(&name) {
+                continue;
+            }
+            let (method, wayfinder) = (entry.compression_method(), entry.wayfinder());
+            members.push(Member { name, method, is_encrypted: entry.flags().is_encrypted(), wayfinder });
         }
-        let name = String::from_utf8_lossy(entry.file_path().as_ref()).into_owned();
-        if entry.is_dir() || is_side_file(&name) {
-            continue;
+        if count < archive.entries_hint() && members.len() < MAX_MEMBERS {
+            return Err(damaged(&"its directory ends too early").into());
         }
-        let (method, wayfinder) = (entry.compression_method(), entry.wayfinder());
-        members.push(Member { name, method, is_encrypted: entry.flags().is_encrypted(), wayfinder });
+        Ok(Self { name: name.to_owned(), file: again, archive, members })
     }
-    if count < archive.entries_hint() && members.len() < MAX_MEMBERS {
-        return Err(damaged(&"its directory ends too early").into());
+
+    /// Whether it is a workbook in Office Open XML.
+    pub(super) fn is_workbook(&self) -> bool {
+        self.has(WORKBOOK)
     }
-    let refused = |problem: String| InputError::in_file(name, problem);
-    let member = only(members).map_err(refused)?;
-    let entry = archive.get_entry(member.wayfinder).map_err(|e| damaged(&e))?;
-    let (start, end) = entry.compressed_data_range();
-    packed.seek(SeekFrom::Start(start)).map_err(|e| read_error(name, e))?;
-    let packed = BufReader::with_capacity(PIPE_CHUNK, counted(packed.take(end.saturating_sub(start))));
-    // The size and the checksum are compared at the end.
-    Ok(match member.method {
-        CompressionMethod::STORE => Box::new(entry.verifying_reader(packed)),
-        _ => Box::new(entry.verifying_reader(flate2::bufread::DeflateDecoder::new(packed))),
-    })
+
+    /// Whether it has a member of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name == name)
+    }
+
+    /// The file itself.
+    pub(super) fn into_file(self) -> File {
+        self.file
+    }
+
+    /// The contents of a member; `None` if there is none of this name.
+    pub(super) fn member(&self, name: &str) -> Result<Option<Box<dyn Read + Send>>> {
+        let mut found = self.members.iter().filter(|member| member.name == name);
+        let Some(member) = found.next() else { return Ok(None) };
+        if found.next().is_some() {
+            return Err(damaged(&self.name, &format_args!("it has two members named {}", quoted(name))).into());
+        }
+        if !member.is_readable() {
+            let problem = format!("{} in it is encrypted, or not compressed by deflate", quoted(name));
+            return Err(damaged(&self.name, &problem).into());
+        }
+        let file = self.file.try_clone().map_err(|e| read_error(&self.name, e))?;
+        self.contents(member, file, |packed| packed).map(Some)
+    }
+
+    /// The contents of the only file. Its packed bytes pass through `counted`.
+    pub(super) fn into_only_member<'o, R: Read + Send + 'o>(
+        self,
+        counted: impl FnOnce(io::Take<File>) -> R,
+    ) -> Result<Box<dyn Read + Send + 'o>> {
+        let member = only(&self.members).map_err(|problem| InputError::in_file(&*self.name, problem))?;
+        let file = self.file.try_clone().map_err(|e| read_error(&self.name, e))?;
+        self.contents(member, file, counted)
+    }
+
+    fn contents<'o, R: Read + Send + 'o>(
+        &self,
+        member: &Member,
+        mut packed: File,
+        counted: impl FnOnce(io::Take<File>) -> R,
+    ) -> Result<Box<dyn Read + Send + 'o>> {
+        let entry = self.archive.get_entry(member.wayfinder).map_err(|e| damaged(&self.name, &e))?;
+        let (start, end) = entry.compressed_data_range();
+        packed.seek(SeekFrom::Start(start)).map_err(|e| read_error(&self.name, e))?;
+        let packed = BufReader::with_capacity(PIPE_CHUNK, counted(packed.take(end.saturating_sub(start))));
+        // The size and the checksum are compared at the end.
+        Ok(match member.method {
+            CompressionMethod::STORE => Box::new(entry.verifying_reader(packed)),
+            _ => Box::new(entry.verifying_reader(flate2::bufread::DeflateDecoder::new(packed))),
+        })
+    }
+}
+
+fn damaged(name: &str, problem: &dyn fmt::Display) -> InputError {
+    let problem = format!("this zip archive cannot be read ({problem}); it may be cut short or damaged");
+    InputError::in_file(name, problem).as_unreadable(Unreadable::Damaged)
 }
 
 /// Files that macOS adds to archives.
@@ -77,16 +148,13 @@ fn is_side_file(name: &str) -> bool {
 }
 
 /// The only file, if it can be read.
-fn only(members: Vec<Member>) -> Result<Member, String> {
-    if let Some(program) = spreadsheet(&members) {
-        return Err(format!(
-            "this is a spreadsheet of {program}; open it there and save the sheet with the events as CSV (UTF-8)"
-        ));
+fn only(members: &[Member]) -> Result<&Member, String> {
+    if let Some(problem) = spreadsheet(members) {
+        return Err(problem.to_owned());
     }
     let count = members.len();
     let names: Vec<String> = members.iter().take(MAX_LISTED).map(|member| quoted(&member.name)).collect();
-    let mut members = members.into_iter();
-    let (Some(member), None) = (members.next(), members.next()) else {
+    let [member] = members else {
         let listed = names.join(", ");
         return Err(match count {
             0 => "this zip archive contains no file".into(),
@@ -97,7 +165,7 @@ fn only(members: Vec<Member>) -> Result<Member, String> {
     if member.is_encrypted {
         return Err(format!("{} in this zip archive is encrypted; extract it first", names[0]));
     }
-    if !matches!(member.method, CompressionMethod::STORE | CompressionMethod::DEFLATE) {
+    if !member.is_readable() {
         return Err(format!(
             "{} in this zip archive is compressed by a method other than deflate; extract it first",
             names[0]
@@ -108,13 +176,13 @@ fn only(members: Vec<Member>) -> Result<Member, String> {
 
 const REMEDY: &str = "an archive of one file is read; extract those with events (unzip), and name them in order";
 
-/// The program of a spreadsheet, which is a zip archive, too.
+/// Why a spreadsheet of another format, which is a zip archive, too, is not read.
 fn spreadsheet(members: &[Member]) -> Option<&'static str> {
     let has = |name: &str| members.iter().any(|member| member.name == name);
-    if has("xl/workbook.xml") || has("xl/workbook.bin") {
-        Some("Excel")
+    if has("xl/workbook.bin") {
+        Some("this is a binary Excel workbook (.xlsb); save it as .xlsx, or the sheet with the events as CSV (UTF-8)")
     } else if has("mimetype") && has("content.xml") {
-        Some("LibreOffice")
+        Some("this is a document of LibreOffice; save it as .xlsx, or the sheet with the events as CSV (UTF-8)")
     } else {
         None
     }
@@ -157,7 +225,8 @@ pub(super) mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(archive).unwrap();
         let mut text = String::new();
-        let mut member = open_only_member("f.zip", file, |packed| packed).map_err(|e| e.to_string())?;
+        let archive = Archive::open("f.zip", file).map_err(|e| e.to_string())?;
+        let mut member = archive.into_only_member(|packed| packed).map_err(|e| e.to_string())?;
         member.read_to_string(&mut text).map_err(|e| e.to_string())?;
         Ok(text)
     }
@@ -182,8 +251,12 @@ pub(super) mod tests {
         assert!(read(&zip(&[])).unwrap_err().contains("contains no file"));
         let error = read(&zip(&[("a.csv", b"1", CompressionMethod::BZIP2)])).unwrap_err();
         assert!(error.contains("`a.csv` in this zip archive is compressed by a method other than deflate"), "{error}");
-        let error = read(&zip(&[("[Content_Types].xml", b"", STORE), ("xl/workbook.xml", b"", STORE)])).unwrap_err();
-        assert!(error.contains("Excel") && error.contains("CSV"), "{error}");
+        let binary = [("[Content_Types].xml", &b""[..], STORE), ("xl/workbook.bin", b"", STORE)];
+        let document = [("mimetype", &b""[..], STORE), ("content.xml", b"", STORE)];
+        for (files, kind) in [(binary, ".xlsb"), (document, "LibreOffice")] {
+            let error = read(&zip(&files)).unwrap_err();
+            assert!([kind, "save it as .xlsx", "CSV"].iter().all(|part| error.contains(part)), "{error}");
+        }
     }
 
     #[test]

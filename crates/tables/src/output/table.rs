@@ -37,7 +37,7 @@ impl<W: Write + Send> TableWriter<W> {
             Format::Csv => Writer::Csv(Box::new(CsvTable::new(spec, appends, out)?)),
             Format::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
             Format::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
-            Format::Arrow | Format::Xes | Format::Json | Format::CommonLog | Format::CombinedLog => {
+            Format::Arrow | Format::Xes | Format::Xlsx | Format::Json | Format::CommonLog | Format::CombinedLog => {
                 let words = Format::any_word_of(Format::is_writable);
                 return Err(usage(format!("tables are not written to files as {format}: use {words}")));
             }

@@ -68,7 +68,7 @@ pub fn write_file(path: &Path, format: Format, rows: &[Row]) {
             writer.write(&batch).expect("written");
             writer.close().expect("closed");
         }
-        Format::Arrow | Format::Xes | Format::Json | Format::CommonLog | Format::CombinedLog => {
+        Format::Arrow | Format::Xes | Format::Xlsx | Format::Json | Format::CommonLog | Format::CombinedLog => {
             panic!("no file of these rows is in {format}")
         }
     }

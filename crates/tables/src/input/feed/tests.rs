@@ -22,6 +22,7 @@ use evertally_publish::session::RunningSums;
 use super::super::ReadOptions;
 use super::super::tests::golden::parquet_of;
 use super::super::tests::gzip;
+use super::super::xlsx::tests::{Book, texts};
 use super::*;
 use evertally_declare::format::Format;
 
@@ -171,6 +172,16 @@ fn parquet(rows: &[[String; 4]]) -> Vec<u8> {
     parquet_of(vec![("time", text(0)), ("group", text(1)), ("person", text(2)), ("value", Arc::new(values))])
 }
 
+/// A workbook with times as texts, and values as numbers.
+fn workbook(rows: &[[String; 4]]) -> Vec<u8> {
+    let mut sheet = texts(1, &["time", "group", "person", "value"]);
+    for (number, row) in rows.iter().enumerate() {
+        let value = format!("<c><v>{}</v></c></row>", row[3]);
+        sheet += &texts(number as u32 + 2, &[&row[0], &row[1], &row[2]]).replace("</row>", &value);
+    }
+    Book::of(&sheet)
+}
+
 /// The good rows with some row changed.
 fn with(at: usize, change: impl Fn(&mut [String; 4])) -> Vec<[String; 4]> {
     let mut rows = rows();
@@ -238,6 +249,8 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("json, bad", [&json(&within)[..], b"{\"time\":1,}\n"].concat()),
         ("json, misspelt", String::from_utf8(json(&within)).unwrap().replace("person", "persons").into_bytes()),
         ("parquet", parquet(&within)),
+        ("workbook", workbook(&within)),
+        ("workbook, bad", workbook(&with(1234, |row| row[0] = "2024-01-32".into()))),
         ("parquet, bad", parquet(&with(1234, |row| row[0] = "2024-01-32".into()))),
         ("parquet, unsorted", parquet(&with(1500, |row| row[0] = "2024-01-01T03:00:00Z".into()))),
     ]

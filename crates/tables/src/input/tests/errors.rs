@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, ListArray, StringArray, types};
 
+use super::super::xlsx::tests::{Book, texts};
 use super::golden::{arrow_file, arrow_stream, parquet_of};
 use super::*;
 use evertally::number::Grid;
@@ -57,6 +58,8 @@ fn missing_columns_are_suggested() {
     assert_says(&fixture.error(wide.as_bytes()), &["`c29` and 20 more"]);
     let message = fixture.error(b"{\"time\":1,\"airport\":2,\"carier\":3,\"tail\":4,\"delay\":5}\n");
     assert_says(&message, &["no column `carrier`", "did you mean `carier`?"]);
+    let message = fixture.error(&Book::of(&texts(1, &["time", "airport", "carier", "tail", "delay"])));
+    assert_says(&message, &["events.csv: there is no column `carrier` (did you mean `carier`?)"]);
     let message = fixture.error(&parquet_of(vec![("when", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]));
     assert_says(&message, &["no column `time`", "it has `when`"]);
 }

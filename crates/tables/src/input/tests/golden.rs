@@ -7,6 +7,7 @@ use arrow_schema::{DataType, TimeUnit};
 use evertally_declare::event::{ColumnRole, Field};
 use evertally_declare::identity::Identities;
 
+use super::super::xlsx::tests::{Book, texts};
 use super::*;
 
 const CSV: &str = "\
@@ -266,6 +267,21 @@ fn arrow_streams_and_files() {
             assert_eq!(fixture.read_bytes(&data).unwrap(), PARQUET_ROWS);
             assert_eq!(fixture.read_bytes(&gzip(&data)).unwrap(), PARQUET_ROWS);
         }
+    }
+}
+
+#[test]
+fn workbooks_in_place_and_compressed() {
+    let fixture = Fixture::new().options(na());
+    let mut sheet = texts(1, &["note", "delay", "time", "airport", "carrier", "tail"]);
+    sheet += &texts(2, &["x", "", "2013-01-01T05:00:00Z", "JFK", "UA", "N1"])
+        .replace("<c r=\"C2\"", "<c r=\"B2\"><v>2.50</v></c><c r=\"C2\"");
+    sheet += &texts(3, &["two\nlines", "-4", "2013-01-01T06:00:00Z", "LGA", "A, A"]);
+    sheet += &texts(5, &["", "NA", "2013-01-02", "Zürich", "ß", "N3"]);
+    let book = Book::of(&sheet);
+    let rows = ROWS.map(|row| row.replace("line ", "row "));
+    for data in [book.clone(), gzip(&book), zst(&book)] {
+        assert_eq!(fixture.read_bytes(&data).unwrap(), rows);
     }
 }
 

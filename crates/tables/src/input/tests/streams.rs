@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use arrow_array::{ArrayRef, Int64Array};
 
+use super::super::xlsx::tests::{Book, texts};
 use super::golden::parquet_of;
 use super::*;
 use crate::input::pass::ROWS_PER_CHECK;
@@ -83,6 +84,17 @@ mod pipes {
         let data = parquet_of(vec![("time", Arc::new(Int64Array::from(vec![7])) as ArrayRef)]);
         let path = pipe(&fixture, "p", move |file| file.write_all(&data).unwrap());
         assert_eq!(fixture.read(&[path]).unwrap(), ["row 1|7||"]);
+    }
+
+    #[test]
+    fn workbooks_come_through_a_pipe() {
+        let fixture = Fixture::new().columns("time", &[], None, None);
+        let data = Book::of(&(texts(1, &["time"]) + &texts(2, &["2013"])));
+        let packed = gzip(&data);
+        for (name, data) in [("plain", data), ("gzip", packed)] {
+            let path = pipe(&fixture, name, move |file| file.write_all(&data).unwrap());
+            assert_eq!(fixture.read(&[path]).unwrap(), ["row 2|2013||"]);
+        }
     }
 
     #[test]
