@@ -35,7 +35,7 @@ fn protocol_of(scheme: &str) -> Option<Protocol> {
 
 impl<'u> Address<'u> {
     /// # Errors
-    /// If it is no URL, or of another protocol.
+    /// If this is not a URL, or the protocol is not supported.
     pub(super) fn new(path: &'u Path) -> Result<Self, ReadProblem> {
         let url = path.to_str().unwrap_or_default();
         let Some((scheme, rest)) = split_scheme(path) else { return Err(ReadProblem("this is not a URL".into())) };

@@ -36,7 +36,7 @@ pub(super) fn is_loopback(host: &str) -> bool {
 
 /// Which servers a client asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ServerReach {
     /// This machine, and the services of a cloud for its machines. They either answer at once or do not exist, and no
     /// proxy stands between: they may be asked without encryption.
     Near,
@@ -51,18 +51,18 @@ pub(super) enum Reach {
 ///
 /// # Errors
 /// If the declared file of certificates cannot be used.
-pub(super) fn agent(settings: &ConnectionSettings, reach: Reach) -> Result<ureq::Agent, ReadProblem> {
-    let redirects = if let Reach::Far { redirects } = reach { redirects } else { 0 };
+pub(super) fn agent(settings: &ConnectionSettings, reach: ServerReach) -> Result<ureq::Agent, ReadProblem> {
+    let redirects = if let ServerReach::Far { redirects } = reach { redirects } else { 0 };
     let mut config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(redirects)
         .max_redirects_will_error(false)
         .https_only(redirects > 0)
         .user_agent(concat!("evertally/", env!("CARGO_PKG_VERSION")))
-        .timeout_connect(Some(if reach == Reach::Near { NEAR_TIMEOUT } else { settings.connect_timeout }))
+        .timeout_connect(Some(if reach == ServerReach::Near { NEAR_TIMEOUT } else { settings.connect_timeout }))
         .timeout_recv_response(Some(settings.idle_timeout))
         .timeout_per_read(Some(settings.idle_timeout));
-    if reach == Reach::Near {
+    if reach == ServerReach::Near {
         config = config.proxy(None);
     }
     if let Some(path) = settings.get(CERTIFICATES) {
@@ -99,7 +99,7 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, ReadProblem> {
-        let (far, near) = (agent(settings, Reach::Far { redirects: 0 })?, agent(settings, Reach::Near)?);
+        let (far, near) = (agent(settings, ServerReach::Far { redirects: 0 })?, agent(settings, ServerReach::Near)?);
         Ok(Self { far, near, last: Arc::default() })
     }
 

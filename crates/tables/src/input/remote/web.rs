@@ -1,6 +1,6 @@
 //! Files of web servers, by plain requests.
 
-use super::client::{Reach, agent, innermost, is_loopback, unreachable};
+use super::client::{ServerReach, agent, innermost, is_loopback, unreachable};
 use super::settings::ConnectionSettings;
 use evertally_declare::error::ReadProblem;
 use evertally_declare::url::without_secrets;
@@ -34,7 +34,7 @@ pub(super) fn open(url: &str, settings: &ConnectionSettings) -> Result<WebReader
                        download the file with another program";
         return Err(ReadProblem(problem.into()));
     }
-    let reach = if is_encrypted { Reach::Far { redirects: MAX_REDIRECTS } } else { Reach::Near };
+    let reach = if is_encrypted { ServerReach::Far { redirects: MAX_REDIRECTS } } else { ServerReach::Near };
     let agent = agent(settings, reach)?;
     let response = request(&agent, &uri, settings)?;
     let size = response.headers().get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
