@@ -5,7 +5,7 @@ macro_rules! parameter_rows {
     ($then:ident) => {
         $then! {
             files {
-                /// Event files in time order: CSV, JSON, Parquet, Arrow, XES, xlsx or access logs, plain or compressed; a
+                /// Event files in time order: CSV, JSON, Parquet, Arrow, xlsx, XES or access logs, also compressed; a
                 /// folder, for all files in it; a pattern such as 'daily/*.csv', in the order of names; or a URL, as
                 /// s3://bucket/visits.csv. `-` reads standard input.
                 Input input: PathList, None "FILE" PROGRAM, example "visits.csv"

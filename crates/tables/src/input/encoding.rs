@@ -10,7 +10,6 @@ use evertally_declare::error::{InputError, PipelineError, Place, read_error};
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
 
 use super::binary;
-use super::json::RecordArrayError;
 
 /// Bytes that are decoded at once.
 const CHUNK: usize = 64 * 1024;
@@ -183,10 +182,25 @@ impl fmt::Display for InvalidText {
 
 impl std::error::Error for InvalidText {}
 
+/// A text that is not as it was declared, from this line on.
+#[derive(Debug)]
+pub(super) struct FaultyText {
+    pub(super) line: u64,
+    pub(super) problem: String,
+}
+
+impl fmt::Display for FaultyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+impl std::error::Error for FaultyText {}
+
 /// An error of reading a text, which may have invalid bytes, or lack the array with its objects.
 pub(super) fn text_error(name: &str, error: io::Error) -> PipelineError {
-    if let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<RecordArrayError>()) {
-        return error.in_file(name).into();
+    if let Some(FaultyText { line, problem }) = error.get_ref().and_then(|error| error.downcast_ref()) {
+        return InputError::in_file(name, problem.clone()).at(Place::Line(*line)).into();
     }
     let Some(invalid) = error.get_ref().and_then(|error| error.downcast_ref::<InvalidText>()) else {
         return read_error(name, error);

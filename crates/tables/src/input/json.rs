@@ -28,7 +28,7 @@ use paths::{KeyPaths, WantedKey};
 
 pub(super) use elements::{JsonBlocks, ObjectLayout, begins_array};
 pub(super) use names::names_of;
-pub(super) use records::{RecordArrayError, arrays_of, objects_text};
+pub(super) use records::{arrays_of, objects_text};
 
 /// The properties of a file before it is read.
 pub(super) struct JsonFile {

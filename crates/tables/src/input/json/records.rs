@@ -1,15 +1,14 @@
 //! One array of objects inside of a JSON text, as a text with nothing else.
 
-use std::fmt;
 use std::io::{self, Read};
 
 use serde::de::IgnoredAny;
 
+use super::super::encoding::FaultyText;
 use super::super::limits::max_record_bytes;
 use super::super::options::ReadOptions;
 use super::elements::Nesting;
 use evertally_declare::declaration::Parameter;
-use evertally_declare::error::{InputError, Place};
 use evertally_declare::problem::{SentencePart, sentence};
 use evertally_declare::words::quoted;
 
@@ -83,7 +82,7 @@ impl<R: Read> Read for RecordArray<R> {
                 0 => self.scan.end(&self.wanted),
                 read => self.scan.pass(&self.chunk[..read], &self.wanted, &mut self.text),
             };
-            outcome.map_err(|problem| io::Error::other(RecordArrayError { line: self.scan.line, problem }))?;
+            outcome.map_err(|problem| io::Error::other(FaultyText { line: self.scan.line, problem }))?;
             if read == 0 {
                 return Ok(0);
             }
@@ -94,28 +93,6 @@ impl<R: Read> Read for RecordArray<R> {
         Ok(length)
     }
 }
-
-/// Why the array cannot be read.
-#[derive(Debug)]
-pub(in crate::input) struct RecordArrayError {
-    line: u64,
-    problem: String,
-}
-
-impl RecordArrayError {
-    /// The error of a file.
-    pub(in crate::input) fn in_file(&self, name: &str) -> InputError {
-        InputError::in_file(name, self.problem.clone()).at(Place::Line(self.line))
-    }
-}
-
-impl fmt::Display for RecordArrayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.problem)
-    }
-}
-
-impl std::error::Error for RecordArrayError {}
 
 /// The current position outside of the wanted array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
