@@ -119,6 +119,9 @@ impl JsonFile {
     fn visit_object(&self, text: &str, line: u64, object: &mut Object<'_>, pass: &mut Pass<'_>) -> Result<()> {
         let place = Place::Line(line);
         if let Err(fault) = object.parse(text) {
+            if fault.is_of_file {
+                return Err(fault.into_error(&self.name, line).into());
+            }
             return pass.refuse(fault.into_error(&self.name, line), || text.to_owned());
         }
         let row = JsonRow { text, object, missing: pass.missing };
@@ -229,11 +232,13 @@ struct Fault {
     column: Option<String>,
     problem: String,
     remedy: Option<SentencePart>,
+    /// Whether the file is read in a wrong way, so that no row of it can be set aside.
+    is_of_file: bool,
 }
 
 impl Fault {
     fn new(column: Option<&str>, problem: String) -> Self {
-        Fault { lines: 0, column: column.map(String::from), problem, remedy: None }
+        Fault { lines: 0, column: column.map(String::from), problem, remedy: None, is_of_file: false }
     }
 
     fn into_error(self, file: &str, line: u64) -> InputError {
@@ -290,7 +295,8 @@ impl<'n> Object<'n> {
             None => Ok(()),
             Some(array) => {
                 let problem = format!("this object has no event, but its array {} has", quoted(array));
-                Err(Fault { remedy: Some(records::declare(array)), ..Fault::new(None, problem) })
+                let remedy = Some(records::declare(array));
+                Err(Fault { remedy, is_of_file: true, ..Fault::new(None, problem) })
             }
         }
     }

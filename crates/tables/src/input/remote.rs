@@ -42,6 +42,12 @@ pub fn url_identity(path: &Path) -> PathBuf {
     match split_scheme(path) {
         Some(("s3a", rest)) => format!("s3://{rest}").into(),
         Some(("az" | "abfss", rest)) => format!("abfs://{rest}").into(),
+        Some((scheme @ ("http" | "https"), rest)) => {
+            let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
+            let port = if scheme == "http" { ":80" } else { ":443" };
+            let host = host.to_ascii_lowercase();
+            format!("{scheme}://{}/{}", host.strip_suffix(port).unwrap_or(&host), name.trim_end_matches('?')).into()
+        }
         _ => path.to_owned(),
     }
 }

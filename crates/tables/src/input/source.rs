@@ -272,6 +272,8 @@ impl<R: Read> Read for Counted<'_, R> {
 
 /// Opens and reads a pipe in a separate thread: a pipe that nobody writes to, or that is silent, must not block an
 /// interrupt of the program.
+///
+/// The end is a chunk without bytes.
 fn read_in_thread<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::sync_channel(4);
     std::thread::spawn(move || {
@@ -282,7 +284,6 @@ fn read_in_thread<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static
         loop {
             let mut chunk = vec![0; PIPE_CHUNK];
             let message = match from.read(&mut chunk) {
-                Ok(0) => return,
                 Ok(n) => {
                     chunk.truncate(n);
                     Ok(chunk)
@@ -290,9 +291,10 @@ fn read_in_thread<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => Err(e),
             };
-            let failed = message.is_err();
+            // The end is a chunk without bytes: a thread that stops for another reason has not read everything.
+            let is_last = message.as_ref().map_or(true, Vec::is_empty);
             // The receiver is gone if the reading ended early.
-            if sender.send(message).is_err() || failed {
+            if sender.send(message).is_err() || is_last {
                 return;
             }
         }
@@ -303,12 +305,13 @@ fn read_in_thread<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static
 struct PipeReader<'c> {
     chunks: Receiver<io::Result<Vec<u8>>>,
     current: Cursor<Vec<u8>>,
+    has_ended: bool,
     cancelled: &'c AtomicBool,
 }
 
 impl<'c> PipeReader<'c> {
     fn new(chunks: Receiver<io::Result<Vec<u8>>>, cancelled: &'c AtomicBool) -> Self {
-        PipeReader { chunks, current: Cursor::new(Vec::new()), cancelled }
+        PipeReader { chunks, current: Cursor::new(Vec::new()), has_ended: false, cancelled }
     }
 }
 
@@ -316,17 +319,48 @@ impl Read for PipeReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             let n = self.current.read(buf)?;
-            if n > 0 || buf.is_empty() {
+            if n > 0 || buf.is_empty() || self.has_ended {
                 return Ok(n);
             }
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(io::Error::other(Cancelled));
             }
             match self.chunks.recv_timeout(Duration::from_millis(50)) {
-                Ok(chunk) => self.current = Cursor::new(chunk?),
+                Ok(chunk) => {
+                    self.current = Cursor::new(chunk?);
+                    self.has_ended = self.current.get_ref().is_empty();
+                }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other(
+                        "its reader stopped before its end; report this, with the message above",
+                    ));
+                }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody takes a part of an input for all of it.
+    #[test]
+    fn a_reader_that_stops_is_no_end() {
+        let running = AtomicBool::new(false);
+        let read = |chunks| {
+            let mut bytes = Vec::new();
+            let read = PipeReader::new(chunks, &running).read_to_end(&mut bytes);
+            read.map(|_| bytes).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(read_in_thread(|| Ok(&b"abc"[..]))).unwrap(), b"abc");
+        let panics = || -> io::Result<&[u8]> { panic!("as a library does") };
+        let error = read(read_in_thread(panics)).unwrap_err();
+        assert!(error.contains("stopped before its end"), "{error}");
+        let (sender, chunks) = mpsc::sync_channel(4);
+        sender.send(Ok(b"abc".to_vec())).unwrap();
+        drop(sender);
+        assert!(read(chunks).is_err());
     }
 }

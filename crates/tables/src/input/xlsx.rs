@@ -84,6 +84,7 @@ impl OpenSheet {
             strings: SharedStrings::read(name, &workbook, options.memory, cancelled)?,
             formats: CellFormats::read(&workbook, cancelled)?,
             is_1904: workbook.is_1904,
+            has_open_results: workbook.has_open_results,
         };
         let mut sheet = SheetXml::new(workbook.part(&entry.part)?);
         let header = match &options.csv.columns {

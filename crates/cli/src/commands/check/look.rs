@@ -72,7 +72,8 @@ impl LookedAt<'_> {
             let Some(TimeGuess::Format { format, .. }) = &column.time else { return false };
             format.parse().is_ok_and(|format| TimeParser::new(format, zone.clone()).reads_as_recent(&column.name))
         };
-        self.head.format == Format::Csv && self.options.csv.columns.is_none() && columns.iter().any(is_time)
+        let may_lack_header = matches!(self.head.format, Format::Csv | Format::Xlsx);
+        may_lack_header && self.options.csv.columns.is_none() && columns.iter().any(is_time)
     }
 
     /// Gives names to the columns of a file without a header.

@@ -21,7 +21,16 @@ pub(super) fn print_json(report: &CheckReport) -> Result<()> {
 }
 
 pub(super) fn print_text(report: &CheckReport) -> Result<()> {
-    Ok(std::io::stdout().lock().write_all(text(report)?.as_bytes())?)
+    Ok(std::io::stdout().lock().write_all(for_terminal(&text(report)?).as_bytes())?)
+}
+
+/// A text in which control characters of the files are escaped: they could change what a terminal shows.
+fn for_terminal(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
 }
 
 fn text(report: &CheckReport) -> Result<String> {

@@ -307,6 +307,14 @@ fn in_shell(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
+    if word.contains(char::is_control) {
+        let escaped = |c: char| match c {
+            '\'' | '\\' => format!("\\{c}"),
+            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        };
+        return format!("$'{}'", word.chars().map(escaped).collect::<String>());
+    }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
@@ -348,6 +356,7 @@ mod tests {
         assert_eq!(words(Parameter::Input, &["a.csv", "it's.csv"]), r"a.csv 'it'\''s.csv'");
         assert_eq!(words(Parameter::Delimiter, &[";"]), "--delimiter ';'");
         assert_eq!(words(Parameter::TimeFormat, &["%d/%m/%Y %H:%M"]), "--time-format '%d/%m/%Y %H:%M'");
+        assert_eq!(words(Parameter::Time, &["t\u{1b}'[0m"]), r"--time $'t\u001b\'[0m'");
         assert_eq!(words(Parameter::All, &[""]), "--all");
         assert_eq!(words(Parameter::All, &["false"]), "--all=false");
         assert_eq!(words(Parameter::Groups, &["a", "b c"]), "--groups 'a,b c'");

@@ -33,15 +33,21 @@ pub(in crate::input) fn objects_text<'o>(
 /// The path to an array whose first element has all wanted values, by the names of the values in the object around it.
 pub(super) fn array_with<'n>(wanted: &[String], names: &'n [String]) -> Option<&'n str> {
     let inside = |name: &'n String| name.split_once("[0].");
-    let paths = names.iter().filter_map(inside).filter(|(_, rest)| wanted.first().is_some_and(|first| first == rest));
+    let paths = names.iter().filter_map(inside).filter(|(path, _)| !path.contains('['));
+    let paths = paths.filter(|(_, rest)| wanted.first().is_some_and(|first| first == rest));
     let has_all = |path: &str| wanted.iter().all(|wanted| names.contains(&format!("{path}[0].{wanted}")));
     paths.map(|(path, _)| path).find(|path| has_all(path))
 }
 
 /// What to do if the objects are in this array.
 pub(super) fn declare(path: &str) -> SentencePart {
-    let declare = sentence!["declare ", (Parameter::JsonRecords, path.to_owned())];
-    let alone = sentence![format!("write its elements to a file (jq -c '.{path}[]')")];
+    // Other names need quotes, or may do harm in a shell.
+    let is_plain = path.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) && !path.is_empty();
+    let declare = match is_plain {
+        true => sentence!["declare ", (Parameter::JsonRecords, path.to_owned())],
+        false => sentence!["declare its keys with ", SentencePart::Example(Parameter::JsonRecords)],
+    };
+    let alone = sentence!["write its elements to a file"];
     SentencePart::Where(Parameter::JsonRecords, declare, alone)
 }
 
@@ -297,12 +303,18 @@ impl ArrayScan {
 
     /// Checks the text as a whole at its end.
     fn end(&self, wanted: &str) -> Result<(), String> {
-        if self.array.is_some() {
-            return Ok(()); // reported by the reader of the array
+        const CUT_SHORT: &str = "the JSON text ends too early; the file may be cut short";
+        match self.array {
+            Some((_, true)) => return Ok(()), // reported by the reader of the array
+            Some((_, false)) => return Err(CUT_SHORT.into()),
+            None => {}
+        }
+        if std::str::from_utf8(&self.around).is_err() {
+            return Err("the text around the arrays is not UTF-8".into());
         }
         match serde_json::from_slice::<IgnoredAny>(&self.around) {
             Err(error) if error.is_eof() => {
-                return Err("the JSON text ends too early; the file may be cut short".into());
+                return Err(CUT_SHORT.into());
             }
             Err(error) => return Err(format!("the text around the arrays is not JSON ({error})")),
             Ok(_) if self.has_found => return Ok(()),

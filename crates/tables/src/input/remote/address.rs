@@ -47,6 +47,14 @@ impl<'u> Address<'u> {
         if host.is_empty() {
             return Err(ReadProblem("this URL names no host or bucket".into()));
         }
+        // A port or a name of a user would be dropped, and the same object counted twice under two names.
+        if protocol != Protocol::Web && (host.contains(':') || (host.contains('@') && protocol != Protocol::Azure)) {
+            let problem = "the name of a bucket has no port and no user; set AWS_ENDPOINT for another server";
+            return Err(ReadProblem(problem.into()));
+        }
+        if protocol == Protocol::Web && rest.contains('#') {
+            return Err(ReadProblem("a URL of a file has no part after #; omit it".into()));
+        }
         let store = &url[..scheme.len() + "://".len() + host.len()];
         Ok(Self { protocol, store, name })
     }

@@ -18,6 +18,9 @@ use tokio::runtime::Runtime;
 /// How often a download is resumed without progress. The library resumes it more often, but only in its first minutes.
 const MAX_RESUMES: usize = 2;
 
+/// Bytes that count as progress.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
 /// A bucket or container.
 pub(super) struct Container {
     store: Box<dyn ObjectStore>,
@@ -31,6 +34,11 @@ pub(super) struct Container {
 impl Container {
     pub(super) fn new(address: &Address<'_>, settings: &ConnectionSettings) -> Result<Self, ReadProblem> {
         let (protocol, connector) = (address.protocol, Connector::new(settings)?);
+        settings.check(match protocol {
+            Protocol::S3 => "AWS_",
+            Protocol::Google => "GOOGLE_",
+            Protocol::Azure | Protocol::Web => "AZURE_",
+        })?;
         let store =
             build(address, settings, &connector).map_err(|error| problem(&error, &LastAnswer::default(), protocol))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -43,8 +51,23 @@ impl Container {
         let name = parsed(name)?;
         let found = self.get(&name, GetOptions::default())?;
         let stamp = stamp_of(&found.meta);
+        // The library resumes interrupted downloads, and recognises another version only by a strong tag.
+        if stamp.tag.as_ref().is_some_and(|tag| tag.starts_with("W/")) {
+            let problem = "the store does not tell versions of this object apart (its entity tag is weak); download \
+                           it, and read the file";
+            return Err(ReadProblem(problem.into()));
+        }
         let stream = found.into_stream();
-        Ok(ObjectReader { store: self, name, stamp, stream, chunk: Bytes::new(), received: 0, resumes: 0 })
+        Ok(ObjectReader {
+            store: self,
+            name,
+            stamp,
+            stream,
+            chunk: Bytes::new(),
+            received: 0,
+            resumes: 0,
+            resumed_at: 0,
+        })
     }
 
     /// The stamp of an object; `None` if it does not exist.
@@ -120,7 +143,14 @@ fn parsed(name: &str) -> Result<ObjectName, ReadProblem> {
     if name.is_empty() {
         return Err(ReadProblem("this URL names no object; end it with a slash to read all objects in it".into()));
     }
-    ObjectName::parse(name).map_err(|error| ReadProblem(format!("this name of an object cannot be used: {error}")))
+    let parsed = ObjectName::parse(name)
+        .map_err(|error| ReadProblem(format!("this name of an object cannot be used: {error}")))?;
+    // The library drops slashes at both ends, and would read another object.
+    if parsed.as_ref() != name.strip_suffix('/').unwrap_or(name) {
+        let problem = "objects whose names begin with a slash, or have two in a row, cannot be read; copy the object";
+        return Err(ReadProblem(problem.into()));
+    }
+    Ok(parsed)
 }
 
 fn stamp_of(meta: &ObjectMeta) -> ObjectStamp {
@@ -146,7 +176,9 @@ pub(super) struct ObjectReader {
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     chunk: Bytes,
     received: u64,
+    /// The resumed downloads since the last progress, which are counted from `resumed_at` on.
     resumes: usize,
+    resumed_at: u64,
 }
 
 impl ObjectReader {
@@ -156,8 +188,13 @@ impl ObjectReader {
 
     /// Resumes a download that was interrupted, if the store can still give the same object.
     fn resume(&mut self, interrupted: ReadProblem) -> Result<(), ReadProblem> {
-        let Some(tag) = self.stamp.tag.clone().filter(|_| self.resumes < MAX_RESUMES) else { return Err(interrupted) };
+        let may_resume = self.resumes < MAX_RESUMES || self.received >= self.resumed_at + PROGRESS_BYTES;
+        let Some(tag) = self.stamp.tag.clone().filter(|_| may_resume) else { return Err(interrupted) };
+        if self.received >= self.resumed_at + PROGRESS_BYTES {
+            self.resumes = 0;
+        }
         self.resumes += 1;
+        self.resumed_at = self.received;
         std::thread::sleep(self.store.settings.first_pause);
         let range = Some(GetRange::Offset(self.received));
         let options = GetOptions { range, if_match: Some(tag), ..GetOptions::default() };
@@ -182,7 +219,6 @@ impl Read for ObjectReader {
                 Some(Ok(chunk)) => {
                     self.chunk = chunk;
                     self.received += self.chunk.len() as u64;
-                    self.resumes = 0;
                     if self.received > self.stamp.size {
                         let problem = format!("the store sent more than the {} bytes of the object", self.stamp.size);
                         return Err(ReadProblem(problem).into());
@@ -217,7 +253,12 @@ fn problem(error: &object_store::Error, last: &LastAnswer, protocol: Protocol) -
         return ReadProblem(format!("there are no credentials; {access}"));
     }
     ReadProblem(match (error, last.status) {
-        (Error::NotFound { .. }, _) => format!("there is no such object{code}; check the bucket and the name"),
+        (Error::NotFound { .. }, _) | (_, Some(404)) => {
+            format!("there is no such object{code}; check the bucket and the name")
+        }
+        (Error::InvalidPath { source }, _) => {
+            format!("an object in this folder has a name that cannot be read ({source}); name the others one by one")
+        }
         (Error::PermissionDenied { .. } | Error::Unauthenticated { .. }, _) | (_, Some(400 | 401 | 403)) => {
             format!("the store denies access{code}; {access}")
         }
@@ -228,6 +269,7 @@ fn problem(error: &object_store::Error, last: &LastAnswer, protocol: Protocol) -
         (_, Some(status)) if !(200..300).contains(&status) => {
             format!("the store answered with status {status}{code}; run again later")
         }
+        (_, Some(_)) => format!("the answer of the store cannot be used ({})", innermost(error)),
         _ => match &last.failure {
             Some(failure) => unreachable(&last.host, failure),
             None => format!("it cannot be read ({}); {access}", innermost(error)),

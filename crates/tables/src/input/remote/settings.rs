@@ -1,5 +1,6 @@
 //! ConnectionSettings of connections: variables of the environment, timeouts and retries.
 
+use evertally_declare::error::ReadProblem;
 use object_store::{BackoffConfig, RetryConfig};
 use std::time::Duration;
 
@@ -49,8 +50,37 @@ impl ConnectionSettings {
         of_store.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, &**value)))
     }
 
+    /// Refuses variables of a store that cannot be right. The library does not check them, and panics.
+    ///
+    /// # Errors
+    /// The name of the variable, never its value.
+    pub(super) fn check(&self, prefix: &str) -> Result<(), ReadProblem> {
+        for (name, value) in self.variables.iter().filter(|(name, _)| name.starts_with(prefix)) {
+            if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+                let problem = "contains a line end or another character that is not printable ASCII; set it without";
+                return Err(ReadProblem(format!("{name} {problem}")));
+            }
+            let is_address = name.contains("ENDPOINT") && !value.is_empty() && !value.starts_with("true");
+            if is_address && !is_url(value) {
+                let problem = "is not the URL of a server; write it as https://HOST or https://HOST:PORT";
+                return Err(ReadProblem(format!("{name} {problem}")));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn retries(&self) -> RetryConfig {
         let backoff = BackoffConfig { init_backoff: self.first_pause, max_backoff: Duration::from_secs(10), base: 2.0 };
         RetryConfig { backoff, max_retries: self.max_retries, retry_timeout: self.retry_timeout }
     }
+}
+
+/// Whether a text is the URL of a server, with a valid port if it has one.
+fn is_url(text: &str) -> bool {
+    let Ok(uri) = text.parse::<http::Uri>() else { return false };
+    let Some(authority) = uri.authority() else { return false };
+    let port = authority.as_str().rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
+    matches!(uri.scheme_str(), Some("http" | "https"))
+        && !authority.host().is_empty()
+        && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }

@@ -86,6 +86,71 @@ fn a_download_that_ends_early_is_refused() {
     }
 }
 
+/// A store that breaks every answer ends the run, however much it has sent.
+#[test]
+fn a_download_is_not_resumed_without_end() {
+    let server = store(|_, _, response| Response { cut_at: Some(1.min(response.body.len())), ..response });
+    let problem = problem("s3://bucket/day/1.csv", &s3_settings(&server));
+    assert!(problem.contains(&format!("of {} bytes", content().len())), "{problem}");
+    assert!(server.requests().len() < 20, "{}", server.requests().len());
+}
+
+/// Secrets that are mounted as files end with a line end, on which the library panics.
+#[test]
+fn variables_that_cannot_be_right_are_refused() {
+    let server = store(|_, _, response| response);
+    let endpoint = format!("http://{}", server.address);
+    for (name, value) in [
+        ("AWS_ACCESS_KEY_ID", "AKIA\n"),
+        ("AWS_REGION", "us-east-1\n"),
+        ("AWS_SESSION_TOKEN", "x\n"),
+        ("AWS_ENDPOINT", "127.0.0.1:8766"),
+        ("AWS_ENDPOINT", "http://127.0.0.1:99999"),
+        ("AWS_ENDPOINT", "http://"),
+        ("AWS_ENDPOINT", "http://a b"),
+        ("AWS_ENDPOINT_URL", "localhost"),
+    ] {
+        let given = [("AWS_ENDPOINT", &*endpoint), ("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "hidden")];
+        let given: Vec<_> = given.into_iter().filter(|(other, _)| *other != name).chain([(name, value)]).collect();
+        let problem = problem("s3://bucket/day/1.csv", &settings(&given));
+        assert!(problem.starts_with(name) && !problem.contains(value), "{name}: {problem}");
+    }
+    assert_eq!(server.requests().len(), 0);
+    assert_eq!(
+        problem("az://a/b.csv", &settings(&[("AZURE_STORAGE_ACCOUNT_NAME", "a\n")])).split(' ').next(),
+        Some("AZURE_STORAGE_ACCOUNT_NAME")
+    );
+}
+
+/// A weak tag may be that of two versions, which would be mixed.
+#[test]
+fn weak_tags_are_refused() {
+    let server = store(|_, _, mut response| {
+        response.headers.retain(|(name, _)| *name != "ETag");
+        response.with("ETag", "W/\"one\"")
+    });
+    let problem = problem("s3://bucket/day/1.csv", &s3_settings(&server));
+    assert!(problem.contains("entity tag is weak") && problem.contains("download it"), "{problem}");
+}
+
+/// No object is read under another name, and none twice under two names.
+#[test]
+fn names_that_the_library_would_change_are_refused() {
+    let server = store(|_, _, response| response);
+    let settings = s3_settings(&server);
+    for url in ["s3://bucket//day/1.csv", "s3://bucket/day//1.csv"] {
+        assert!(problem(url, &settings).contains("slash"), "{url}: {}", problem(url, &settings));
+    }
+    for url in ["s3://bucket:80/day/1.csv", "s3://me@bucket/day/1.csv", "https://host/a.csv#b"] {
+        assert!(Address::new(Path::new(url)).is_err(), "{url}");
+    }
+    assert!(Address::new(Path::new("abfss://container@account.dfs.core.windows.net/a.csv")).is_ok());
+    assert_eq!(server.requests().len(), 0);
+    let same = |a: &str, b: &str| super::url_identity(Path::new(a)) == super::url_identity(Path::new(b));
+    assert!(same("https://Host:443/a.csv?", "https://host/a.csv"));
+    assert!(!same("https://host/A.csv", "https://host/a.csv") && !same("http://host:443/a", "http://host/a"));
+}
+
 #[test]
 fn an_object_that_is_replaced_is_refused() {
     let other = [("day/1.csv".to_owned(), content().iter().rev().copied().collect::<Vec<u8>>())];

@@ -144,6 +144,9 @@ fn objects_may_be_in_an_array_inside_of_an_object() {
     // Without it, the first object tells where the events are, and never that one of them is meant.
     let plain = reading("v.w", ReadOptions::default());
     assert_says(&plain.error(data.as_bytes()), &["line 1", "its array `data.items` has", "--json-records data.items"]);
+    // Names that a shell would not take as they are have no command.
+    let harmful = plain.error(b"{\"x$(touch y)\": [{\"time\": 1, \"v\": {\"w\": \"a\"}}]}");
+    assert_says(&harmful, &["its array `x$(touch y)` has", "declare its keys with --json-records PATH"]);
     assert_says(
         &reading("items.v", ReadOptions::default()).error(b"{\"time\":1,\"items\":[{\"v\":1}]}\n"),
         &["is an array", "--json-records PATH"],

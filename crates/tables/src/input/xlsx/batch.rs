@@ -10,7 +10,7 @@ use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{InputError, Place, Result};
 use evertally_declare::event::{Cells, Field, WholeRow};
 use evertally_declare::problem::sentence;
-use evertally_declare::words::quoted;
+use evertally_declare::words::{quoted, shorten};
 
 /// A cell of a batch. Texts are ranges of the batch's text.
 #[derive(Clone, Debug, Default)]
@@ -148,8 +148,12 @@ impl<'r> SheetRow<'r> {
             let (problem, remedy) = match cell {
                 SheetCell::Error(text) if !text_field(self.text(text), self.missing).is_missing() => {
                     let text = self.text(text).to_owned();
-                    let declare = sentence!["correct it, or declare ", (Parameter::MissingText, format!("'{text}'"))];
-                    (format!("the cell holds the error {text}"), declare)
+                    let is_common = text.bytes().all(|b| b.is_ascii_uppercase() || b"#/!?0".contains(&b));
+                    let declare = match is_common {
+                        true => sentence!["correct it, or declare ", (Parameter::MissingText, format!("'{text}'"))],
+                        false => "correct it".into(),
+                    };
+                    (format!("the cell holds the error {}", shorten(&text)), declare)
                 }
                 SheetCell::NoDate(text) => {
                     let text = quoted(self.text(text));
@@ -157,8 +161,11 @@ impl<'r> SheetRow<'r> {
                     (problem, "correct it, or format it as a number".into())
                 }
                 SheetCell::NoResult => {
-                    let problem = "the cell has a formula, but its result is not in the file".to_owned();
-                    (problem, "open the workbook in Excel or LibreOffice, and save it there".into())
+                    let problem = "the cell has a formula, but its computed result is not in the file".to_owned();
+                    (
+                        problem,
+                        "open it in Excel, or in LibreOffice and compute it there (Ctrl+Shift+F9), and save it".into(),
+                    )
                 }
                 _ => return None,
             };

@@ -66,6 +66,11 @@ pub(super) struct SheetXml {
     depth: u32,
     is_text: bool,
     is_phonetic: bool,
+    /// The prefix of the elements of the table; others are not part of it.
+    prefix: Option<String>,
+    /// The number of elements around the place from a foreign element on.
+    foreign: u32,
+    has_value: bool,
 }
 
 impl RawCell {
@@ -88,6 +93,9 @@ impl SheetXml {
             depth: 0,
             is_text: false,
             is_phonetic: false,
+            prefix: None,
+            foreign: 0,
+            has_value: false,
         }
     }
 
@@ -123,9 +131,19 @@ impl SheetXml {
 
     fn begin(&mut self, tag: &BytesStart<'_>, cell: &mut RawCell) -> Result<SheetItem> {
         let name = tag.local_name();
+        if self.is_in_data && (self.foreign > 0 || !self.is_of_table(tag)) {
+            if name.as_ref() == "AlternateContent" {
+                return Err(self.damaged("it has alternative cells, which are not read"));
+            }
+            self.foreign += 1;
+            return Ok(SheetItem::Nothing);
+        }
         if self.depth > 0 {
             self.depth += 1;
             match name.as_ref() {
+                "v" if self.depth == 2 && std::mem::replace(&mut self.has_value, true) => {
+                    return Err(self.damaged("a cell has two values"));
+                }
                 "v" => self.is_text = self.depth == 2 && !cell.is_inline,
                 "t" => self.is_text = cell.is_inline && !self.is_phonetic,
                 "rPh" => self.is_phonetic = true,
@@ -136,19 +154,31 @@ impl SheetXml {
         }
         match name.as_ref() {
             "sheetData" if self.has_data => return Err(self.xml.damaged("a sheet has its cells twice")),
-            "sheetData" => (self.has_data, self.is_in_data) = (true, true),
+            "sheetData" => {
+                (self.has_data, self.is_in_data) = (true, true);
+                self.prefix = prefix_of(tag);
+            }
             "row" if self.is_in_row => return Err(self.damaged("it contains another row")),
             "row" if self.is_in_data => return self.begin_row(tag).map(SheetItem::Row),
             "c" if self.is_in_row => {
                 self.begin_cell(tag, cell)?;
-                self.depth = 1;
+                (self.depth, self.has_value) = (1, false);
             }
             _ => {}
         }
         Ok(SheetItem::Nothing)
     }
 
+    /// Whether an element is in the namespace of the table: whole sheets use one prefix for it.
+    fn is_of_table(&self, tag: &BytesStart<'_>) -> bool {
+        prefix_of(tag) == self.prefix
+    }
+
     fn end(&mut self, name: &str) -> SheetItem {
+        if self.foreign > 0 {
+            self.foreign -= 1;
+            return SheetItem::Nothing;
+        }
         if self.depth > 0 {
             self.depth -= 1;
             match name {
@@ -211,6 +241,10 @@ impl SheetXml {
         };
         Ok(())
     }
+}
+
+fn prefix_of(tag: &BytesStart<'_>) -> Option<String> {
+    tag.name().prefix().map(|prefix| prefix.as_ref().to_owned())
 }
 
 /// The column, counted from 0, and the row of a place such as `AB12`.

@@ -30,6 +30,7 @@ pub(super) struct CellValues {
     pub(super) strings: SharedStrings,
     pub(super) formats: CellFormats,
     pub(super) is_1904: bool,
+    pub(super) has_open_results: bool,
 }
 
 impl CellValues {
@@ -38,7 +39,7 @@ impl CellValues {
     /// # Errors
     /// If the cell is damaged.
     pub(super) fn of(&self, sheet: &SheetXml, raw: &RawCell, batch: &mut SheetBatch) -> Result<SheetCell> {
-        if raw.lacks_result() {
+        if raw.lacks_result() || raw.has_formula && self.has_open_results {
             return Ok(SheetCell::NoResult);
         }
         if self.is_empty(raw) {

@@ -32,6 +32,9 @@ pub(super) struct Workbook {
     pub(super) sheets: Vec<SheetEntry>,
     /// Whether days are counted from 1904, as by old programs of the Macintosh.
     pub(super) is_1904: bool,
+    /// Whether the stored results of formulas are to be computed again before they are used: some programs write 0 for
+    /// all of them.
+    pub(super) has_open_results: bool,
     pub(super) strings: Option<String>,
     pub(super) styles: Option<String>,
 }
@@ -55,6 +58,7 @@ impl Workbook {
             memory,
             sheets: Vec::new(),
             is_1904: false,
+            has_open_results: false,
             strings: None,
             styles: None,
         };
@@ -105,6 +109,10 @@ impl Workbook {
                     if let Some(value) = xml.attribute(&tag, "date1904")? {
                         self.is_1904 = matches!(&*value, "1" | "true" | "on");
                     }
+                }
+                XmlEvent::Start(tag) if tag.local_name().as_ref() == "calcPr" => {
+                    let value = xml.attribute(&tag, "fullCalcOnLoad")?;
+                    self.has_open_results = value.is_some_and(|value| matches!(&*value, "1" | "true" | "on"));
                 }
                 XmlEvent::Start(tag) if tag.local_name().as_ref() == "sheet" => {
                     let [name, state, id] = ["name", "state", "id"].map(|name| xml.attribute(&tag, name));

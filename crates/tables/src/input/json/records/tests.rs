@@ -51,11 +51,20 @@ fn other_texts_are_refused_with_the_line() {
     refused("a,b\n", "a", 1, "not a JSON object");
     refused("{\"a\": []}\n{\"a\": []}", "a", 2, "another object after the first");
     refused("{\"a\": [],\n", "a", 2, "ends too early");
+    refused("{\"a\": [], \"b\": [{\"c\": 1", "a", 1, "ends too early");
+    refused("{\"a\": [], \"b\": [{\"c]}", "a", 1, "ends too early");
     refused("{\"a\": []}}", "a", 1, "not a JSON object");
     refused("{\"a\": [] \"b\": 1}", "a", 1, "is not JSON");
     refused("{\"a\": [] [] }", "a", 1, "not a JSON object");
     refused("", "a", 1, "ends too early");
     refused(&format!("{{\"t\": \"{}\", \"a\": []}}", "x".repeat(1000)), "a", 1, "is too long");
+}
+
+#[test]
+fn the_text_around_is_utf8() {
+    let mut reader = RecordArray::new(&b"{\"a\": [], \"b\": \"\xff\"}"[..], "a", 1000);
+    let error = reader.read_to_string(&mut String::new()).unwrap_err().to_string();
+    assert!(error.contains("not UTF-8"), "{error}");
 }
 
 #[test]
@@ -71,6 +80,8 @@ fn the_array_of_the_events_is_found_by_their_columns() {
     assert_eq!(of(&["time", "who.id"]), Some("data.rows"));
     assert_eq!(of(&["time", "id"]), None);
     assert_eq!(of(&[]), None);
+    let nested = ["d[0][0].time".to_owned()];
+    assert_eq!(array_with(&["time".to_owned()], &nested), None);
 }
 
 #[test]

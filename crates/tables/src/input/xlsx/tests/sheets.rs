@@ -79,10 +79,50 @@ fn formulas_without_a_result_are_refused() {
         Book::of(&(texts(1, &["time", "n", "v", "x"]) + &row(2, &(r#"<c r="A2"><v>1</v></c>"#.to_owned() + &formula))))
     };
     let message = fixture().error(&rows("><f>1+1</f><v></v>"));
-    assert_says(&message, &["row 2, column `n`: the cell has a formula, but its result is not in the file", "save it"]);
+    assert_says(
+        &message,
+        &["row 2, column `n`: the cell has a formula, but its computed result is not in the file", "save it"],
+    );
     for (value, expected) in [("><f>1+1</f><v>2</v>", "2"), (r#" t="str"><f>""</f><v></v>"#, "")] {
         assert_eq!(fixture().read_bytes(&rows(value)).unwrap(), [format!("row 2|1|{expected}||")]);
     }
+}
+
+/// Other programs write 0 for the result of every formula, and ask for a computation.
+#[test]
+fn results_that_are_to_be_computed_are_refused() {
+    let cells = r#"<c r="A2"><v>1</v></c><c r="B2"><f>1+1</f><v>0</v></c><c r="C2"><v>7</v></c>"#;
+    for (properties, is_computed) in [
+        (r#"<calcPr calcId="124519" fullCalcOnLoad="1"/>"#, false),
+        (r#"<calcPr fullCalcOnLoad="0"/>"#, true),
+        (r#"<calcPr calcId="124519"/>"#, true),
+    ] {
+        let mut book = Book::new().sheet("May", &(texts(1, &["time", "n", "v"]) + &row(2, cells)));
+        book.properties = properties.into();
+        match is_computed {
+            true => assert_eq!(fixture().read_bytes(&book.bytes()).unwrap(), ["row 2|1|0||7"]),
+            false => assert_says(&fixture().error(&book.bytes()), &["row 2, column `n`", "computed result"]),
+        }
+    }
+}
+
+/// What is not of the table is not part of it, and nothing is read twice.
+#[test]
+fn foreign_elements_are_no_cells() {
+    let read = |cells: &str| {
+        let rows = texts(1, &["time", "n", "v"]) + cells;
+        fixture().read_bytes(&Book::of(&rows)).map_err(|error| error.to_string())
+    };
+    let cell = r#"<c r="A2"><v>1</v></c>"#;
+    let row_of = |inside: &str| format!(r#"<row r="2">{inside}</row>"#);
+    assert_eq!(read(&row_of(r#"<c r="A2"><v>1</v><f:v>2</f:v></c>"#)).unwrap(), ["row 2|1|||"]);
+    assert_eq!(read(&row_of(&format!("{cell}<f:c r=\"B2\"><v>2</v></f:c>"))).unwrap(), ["row 2|1|||"]);
+    let foreign = r#"<f:row r="3"><c r="A3"><v>2</v></c></f:row>"#;
+    assert_eq!(read(&(row_of(cell) + foreign)).unwrap(), ["row 2|1|||"]);
+    let twice = read(&row_of(r#"<c r="A2"><v>1</v><v>2</v></c>"#)).unwrap_err();
+    assert_says(&twice, &["a cell has two values"]);
+    let choice = format!("<mc:AlternateContent><mc:Choice>{cell}</mc:Choice></mc:AlternateContent>");
+    assert_says(&read(&row_of(&choice)).unwrap_err(), &["alternative cells"]);
 }
 
 #[test]
