@@ -106,7 +106,7 @@ fn results_that_are_to_be_computed_are_refused() {
     }
 }
 
-/// What is not of the table is not part of it, and nothing is read twice.
+/// Elements of other namespaces are not cells, and no value is read twice.
 #[test]
 fn foreign_elements_are_no_cells() {
     let read = |cells: &str| {
