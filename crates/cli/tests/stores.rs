@@ -86,6 +86,18 @@ fn inputs_that_cannot_be_read_are_refused() {
     }
 }
 
+/// What a URL should not have is not shown.
+#[test]
+fn patterns_are_shown_without_secrets() {
+    let bench = Bench::new();
+    let (server, _) = store(&[]);
+    for url in ["s3://me:password@bucket/*.csv", "s3://me:password@bucket/day/"] {
+        let (code, messages) = run(&bench, &server, &["check", url]);
+        assert_eq!(code, 2, "{messages}");
+        assert!(messages.contains("s3://bucket/") && !messages.contains("password"), "{messages}");
+    }
+}
+
 #[test]
 fn outputs_are_not_written_to_urls() {
     let bench = Bench::new();

@@ -88,8 +88,8 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     let mut first = reader.first(&files.inputs, &zone)?;
     let options = first.options(&files.reading);
     let found = first.found(written, &reader, &files.inputs)?;
-    let groups = found.written.files.groups_file.clone();
-    let mut declared = found.written.clone();
+    let groups = found.suggested.written.files.groups_file.clone();
+    let mut declared = found.suggested.written.clone();
     declared.declaration = with_groups_of_file(declared.declaration, groups.as_deref(), None)?;
     let has_horizon = setup::has_horizon(&declared.declaration);
     let settings = setup::reading(&declared, has_horizon).resolve()?;
@@ -101,7 +101,7 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     progress.finish();
     refuse_if(&cancelled)?;
 
-    let mut suggested = Suggestions::new(found.written, found.flags, found.notes);
+    let mut suggested = found.suggested;
     suggested.complete(&counts);
     suggested.write_command(given);
     let columns = columns_of(&counts, &first.columns);

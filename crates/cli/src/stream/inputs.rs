@@ -2,7 +2,7 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_declare::url::is_url;
+use evertally_declare::url::{is_url, without_secrets};
 use evertally_tables::input::{is_object, list_objects};
 use glob::{MatchOptions, Pattern, glob_with};
 use std::ffi::OsStr;
@@ -59,7 +59,7 @@ fn objects(url: PathBuf) -> Result<Vec<PathBuf>> {
     if !is_object(&url) || !(is_pattern(&url) || text.ends_with('/')) {
         return Ok(vec![url]);
     }
-    let problem = |error: &dyn std::fmt::Display| usage(format!("{text}: {error}"));
+    let problem = |error: &dyn std::fmt::Display| usage(format!("{}: {error}", without_secrets(&url)));
     let literal = &text[..text.find(['*', '?', '[']).unwrap_or(text.len())];
     let (folder, pattern) = text.split_at(literal.rfind('/').map_or(0, |slash| slash + 1));
     if folder.ends_with("://") {

@@ -145,6 +145,14 @@ impl<R: Read> DecodedText<R> {
         }
         Ok(())
     }
+
+    /// The error of bytes that are not text in the encoding.
+    fn invalid(&self) -> FaultyText {
+        let problem = format!("this line is not {} text", self.decoder.encoding().name());
+        let another = sentence!["repair the line, or declare another ", Parameter::Encoding];
+        let remedy = SentencePart::Where(Parameter::Encoding, another, "convert the file to UTF-8".into());
+        FaultyText { line: self.lines + 1, problem, remedy: Some(remedy) }
+    }
 }
 
 impl<R: Read> Read for DecodedText<R> {
@@ -154,8 +162,7 @@ impl<R: Read> Read for DecodedText<R> {
                 DecodingStage::More => self.decode()?,
                 DecodingStage::End => return Ok(0),
                 DecodingStage::Invalid => {
-                    let encoding = self.decoder.encoding().name();
-                    return Err(io::Error::other(InvalidText { line: self.lines + 1, encoding }));
+                    return Err(io::Error::other(self.invalid()));
                 }
             }
         }
@@ -167,26 +174,12 @@ impl<R: Read> Read for DecodedText<R> {
     }
 }
 
-/// Bytes that are not text in the encoding.
-#[derive(Debug)]
-struct InvalidText {
-    line: u64,
-    encoding: &'static str,
-}
-
-impl fmt::Display for InvalidText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {} is not {} text", self.line, self.encoding)
-    }
-}
-
-impl std::error::Error for InvalidText {}
-
 /// A text that is not as it was declared, from this line on.
 #[derive(Debug)]
 pub(super) struct FaultyText {
     pub(super) line: u64,
     pub(super) problem: String,
+    pub(super) remedy: Option<SentencePart>,
 }
 
 impl fmt::Display for FaultyText {
@@ -199,16 +192,14 @@ impl std::error::Error for FaultyText {}
 
 /// An error of reading a text, which may have invalid bytes, or lack the array with its objects.
 pub(super) fn text_error(name: &str, error: io::Error) -> PipelineError {
-    if let Some(FaultyText { line, problem }) = error.get_ref().and_then(|error| error.downcast_ref()) {
-        return InputError::in_file(name, problem.clone()).at(Place::Line(*line)).into();
-    }
-    let Some(invalid) = error.get_ref().and_then(|error| error.downcast_ref::<InvalidText>()) else {
+    let Some(FaultyText { line, problem, remedy }) = error.get_ref().and_then(|error| error.downcast_ref()) else {
         return read_error(name, error);
     };
-    let problem = format!("this line is not {} text", invalid.encoding);
-    let another = sentence!["repair the line, or declare another ", Parameter::Encoding];
-    let remedy = SentencePart::Where(Parameter::Encoding, another, "convert the file to UTF-8".into());
-    InputError::in_file(name, problem).at(Place::Line(invalid.line)).remedy(remedy).into()
+    let error = InputError::in_file(name, problem.clone()).at(Place::Line(*line));
+    match remedy {
+        Some(remedy) => error.remedy(remedy.clone()).into(),
+        None => error.into(),
+    }
 }
 
 #[cfg(test)]

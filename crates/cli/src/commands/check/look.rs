@@ -4,7 +4,7 @@ use super::report::{FileReport, TimesReport};
 use super::roles::{self, SampledColumn};
 use super::rows::RowCounts;
 use super::sample::{MOST_ROWS, SampleRow};
-use super::suggest::Suggestion;
+use super::suggest::{Suggestion, Suggestions};
 use super::times::TimeGuess;
 use evertally_declare::declaration::{Parameter, Written};
 use evertally_declare::error::{PipelineError, Result};
@@ -51,9 +51,7 @@ pub(super) struct FirstLook<'r> {
 
 /// A declaration, completed from the first rows.
 pub(super) struct FoundRoles {
-    pub(super) written: Written,
-    pub(super) flags: Vec<Suggestion>,
-    pub(super) notes: Vec<String>,
+    pub(super) suggested: Suggestions,
     pub(super) times: TimesReport,
     /// Columns that may name persons.
     pub(super) persons: Vec<String>,
@@ -355,8 +353,8 @@ impl FirstLook<'_> {
         inputs: &[PathBuf],
     ) -> Result<FoundRoles> {
         let zone = written.declaration.time_zone.clone().unwrap_or_default();
-        let (flags, notes, persons) = Default::default();
-        let mut found = FoundRoles { written, flags, notes, times: TimesReport::default(), persons };
+        let (suggested, persons) = (Suggestions::new(written), Vec::new());
+        let mut found = FoundRoles { suggested, times: TimesReport::default(), persons };
         if let Some((place, looked_at)) = &self.head {
             for column in &mut self.columns {
                 if let Some(TimeGuess::Ambiguous { formats }) = &mut column.time {
@@ -364,7 +362,7 @@ impl FirstLook<'_> {
                     column.time = column.time.take().map(TimeGuess::settled);
                 }
             }
-            looked_at.flags.iter().for_each(|flag| found.add(flag.parameter, &flag.value, &flag.why));
+            looked_at.flags.iter().for_each(|flag| found.suggested.push(flag.clone()));
         }
         found.find_times(&self.columns);
         found.find_person(&self.columns);
@@ -373,14 +371,8 @@ impl FirstLook<'_> {
 }
 
 impl FoundRoles {
-    fn add(&mut self, parameter: Parameter, value: &str, why: &str) {
-        let suggestion = Suggestion { parameter, value: value.to_owned(), why: why.to_owned() };
-        suggestion.set_in(&mut self.written);
-        self.flags.push(suggestion);
-    }
-
     fn find_times(&mut self, columns: &[SampledColumn]) {
-        let declared = &self.written.declaration;
+        let declared = &self.suggested.written.declaration;
         let named = declared.date.clone().or_else(|| declared.time.clone());
         let candidates = roles::times(columns);
         let column = match &named {
@@ -392,7 +384,7 @@ impl FoundRoles {
             self.times.columns = named.into_iter().chain(declared.time_of_day.clone()).collect();
             self.times.is_declared = !self.times.columns.is_empty();
             if self.times.columns.is_empty() {
-                self.notes.push("no column looks like the time of an event: name it with --time".to_owned());
+                self.suggested.notes.push("no column looks like the time of an event: name it with --time".to_owned());
             }
             return;
         };
@@ -402,11 +394,15 @@ impl FoundRoles {
             (_, Some(clock)) => self.times.columns.push(clock),
             (Some(clock), None) if named.is_none() => {
                 self.times.columns.push(clock.name.clone());
-                self.add(Parameter::Date, &column.name, "a column of dates");
-                self.add(Parameter::TimeOfDay, &clock.name, "a column of times of day");
+                self.suggested.add(Parameter::Date, &column.name, "a column of dates");
+                self.suggested.add(Parameter::TimeOfDay, &clock.name, "a column of times of day");
             }
             _ if named.is_none() && column.name != "time" => {
-                self.add(Parameter::Time, &column.name, "a column of times; check that it is the time of the event");
+                self.suggested.add(
+                    Parameter::Time,
+                    &column.name,
+                    "a column of times; check that it is the time of the event",
+                );
             }
             _ => {}
         }
@@ -414,13 +410,13 @@ impl FoundRoles {
         let others: Vec<&str> =
             others.into_iter().filter(|name| !self.times.columns.iter().any(|c| c == name)).collect();
         if named.is_none() && !others.is_empty() {
-            self.notes.push(format!("other columns of times: {}", others.join(", ")));
+            self.suggested.notes.push(format!("other columns of times: {}", others.join(", ")));
         }
         self.find_format(column);
     }
 
     fn find_format(&mut self, column: &SampledColumn) {
-        if let Some(format) = &self.written.declaration.time_format {
+        if let Some(format) = &self.suggested.written.declaration.time_format {
             self.times.format = Some(format.to_string());
             return;
         }
@@ -428,7 +424,11 @@ impl FoundRoles {
             Some(TimeGuess::Format { format, .. }) => {
                 self.times.format = Some(format.clone());
                 if format != "auto" {
-                    self.add(Parameter::TimeFormat, format, "reads the first times, and no other format does");
+                    self.suggested.add(
+                        Parameter::TimeFormat,
+                        format,
+                        "reads the first times, and no other format does",
+                    );
                 }
             }
             Some(TimeGuess::Ambiguous { formats }) => {
@@ -436,29 +436,33 @@ impl FoundRoles {
                 let formats: Vec<String> = formats.iter().map(|format| format!("'{format}'")).collect();
                 let which = formats.join(" or ");
                 let note = format!("the times can be read in several ways: check again with --time-format {which}");
-                self.notes.push(note);
+                self.suggested.notes.push(note);
             }
             None => self.times.format = Some("auto".to_owned()),
         }
     }
 
     fn find_person(&mut self, columns: &[SampledColumn]) {
-        let declared = &self.written.declaration;
+        let declared = &self.suggested.written.declaration;
         let groups = declared.group_by.iter().flatten().map(String::as_str);
         let taken: Vec<&str> =
             self.times.columns.iter().map(String::as_str).chain(declared.value.as_deref()).chain(groups).collect();
         let found: Vec<String> = roles::persons(columns, &taken).iter().map(|column| column.name.clone()).collect();
         self.persons = found;
-        if self.written.has(Parameter::Person) {
+        if self.suggested.written.has(Parameter::Person) {
             return;
         }
         match self.persons.first().cloned() {
             Some(name) => {
-                self.add(Parameter::Person, &name, "by its name, a column of persons: protects all events of each");
+                self.suggested.add(
+                    Parameter::Person,
+                    &name,
+                    "by its name, a column of persons: protects all events of each",
+                );
             }
             None => {
                 let note = "no column looks like a person: without --person only single events are protected";
-                self.notes.push(note.to_owned());
+                self.suggested.notes.push(note.to_owned());
             }
         }
     }

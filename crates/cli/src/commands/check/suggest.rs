@@ -32,7 +32,7 @@ pub(super) struct Suggestion {
 
 impl Suggestion {
     /// Sets the flag in a declaration.
-    pub(super) fn set_in(&self, written: &mut Written) {
+    fn set_in(&self, written: &mut Written) {
         let Self { parameter, value, .. } = self;
         let texts: Vec<&OsStr> = match parameter.kind() {
             ValueKind::Texts => value.split(',').map(OsStr::new).collect(),
@@ -72,14 +72,18 @@ fn as_flag<S: serde::Serializer>(parameter: &Parameter, serializer: S) -> Result
 }
 
 impl Suggestions {
-    /// Begins with the flags that were found in the first rows; `written` has them already.
-    pub(super) fn new(written: Written, flags: Vec<Suggestion>, notes: Vec<String>) -> Self {
-        Self { flags, choices: Vec::new(), notes, command: String::new(), written }
+    /// Begins with a declaration.
+    pub(super) fn new(written: Written) -> Self {
+        Self { flags: Vec::new(), choices: Vec::new(), notes: Vec::new(), command: String::new(), written }
     }
 
     /// Adds a flag.
     pub(super) fn add(&mut self, parameter: Parameter, value: impl Into<String>, why: impl Into<String>) {
-        let suggestion = Suggestion { parameter, value: value.into(), why: why.into() };
+        self.push(Suggestion { parameter, value: value.into(), why: why.into() });
+    }
+
+    /// Adds a flag, and sets it in the declaration.
+    pub(super) fn push(&mut self, suggestion: Suggestion) {
         suggestion.set_in(&mut self.written);
         self.flags.push(suggestion);
     }

@@ -254,7 +254,7 @@ impl ItemReader<'_> {
         let columns = Columns { time, labels: columns.to_vec(), ..Columns::default() };
         // Delimiter, quote and encoding are those of the events. The lines of this file are its own.
         let csv = CsvOptions { skip_lines: 0, comment: None, columns: None, ..reading.csv.clone() };
-        let reading = ReadOptions { format: None, csv, sheet: None, ..reading.clone() };
+        let reading = ReadOptions { format: None, csv, json_records: None, sheet: None, ..reading.clone() };
         let running = AtomicBool::new(false);
         for_each_event(&[path.to_owned()], &columns, &reading, &(), &running, &mut |row| self.row(row))?;
         Ok(self.found)

@@ -88,7 +88,7 @@ impl<R: Read> Read for RecordArray<R> {
                 0 => self.scan.end(&self.wanted),
                 read => self.scan.pass(&self.chunk[..read], &self.wanted, &mut self.text),
             };
-            outcome.map_err(|problem| io::Error::other(FaultyText { line: self.scan.line, problem }))?;
+            outcome.map_err(|problem| io::Error::other(FaultyText { line: self.scan.line, problem, remedy: None }))?;
             if read == 0 {
                 return Ok(0);
             }
