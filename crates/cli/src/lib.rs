@@ -7,6 +7,7 @@ pub mod failure;
 mod kebab;
 mod lab;
 pub mod progress;
+mod prompt;
 mod searched;
 pub mod stream;
 

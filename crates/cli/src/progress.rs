@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use evertally_tables::progress::Progress;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar in bytes on standard error if that is a terminal (a spinner if the size is unknown); silent otherwise.
 #[derive(Debug)]
@@ -17,13 +17,15 @@ impl ProgressOnTerminal {
     #[expect(clippy::new_without_default, reason = "the result depends on the terminal")]
     pub fn new() -> Self {
         let shown = std::io::stderr().is_terminal();
-        Self { bar: shown.then(ProgressBar::new_spinner) }
+        // Drawn from the start of reading on: there may be questions before.
+        Self { bar: shown.then(ProgressBar::hidden) }
     }
 }
 
 impl Progress for ProgressOnTerminal {
     fn start(&self, total: Option<u64>) {
         let Some(bar) = &self.bar else { return };
+        bar.set_draw_target(ProgressDrawTarget::stderr());
         match total {
             Some(total) => {
                 bar.set_length(total);

@@ -105,6 +105,9 @@ fn inputs() -> Vec<(&'static str, String, &'static [&'static str])> {
             "day,clock\n3/25/2023 00:00:00,9:05 AM\n3/26/2023 00:00:00,9:15 PM\n".to_owned(),
             &["--every", "1h"],
         ),
+        ("lines before", "Gates, 2023\nmade by hand\ntime;gate;who\n2023-03-01;n;a\n2023-03-02;s;b\n".to_owned(), &[]),
+        ("comments", "# made by hand\ntime,who\n# a gap\n2023-03-01,a\n2023-03-02,b\n".to_owned(), &[]),
+        ("quotes", "time\twho\tnote\n2023-03-01\ta\t\"6 inch\n2023-03-02\tb\t3\"\n".to_owned(), &[]),
         ("open groups", "time,gate\n2023-03-01,north\n2023-03-02,south\n".to_owned(), &["--group-by", "gate"]),
     ]
 }
@@ -136,6 +139,15 @@ fn suggestions_work() {
         assert_eq!(again.code, 0, "{name}: {}\n{}", bench.read("visits.toml"), again.stderr);
         assert!(bench.read("released.csv").lines().count() > 2, "{name}");
     }
+}
+
+/// A file without a row that can be read says so, with the first rows that cannot.
+#[test]
+fn nothing_readable_is_said() {
+    let bench = Bench::new();
+    bench.write("broken.jsonl", "{\"time\": \"2024-01-01\"\n{\"time\": \n");
+    let run = bench.run_as_is(&["check", "broken.jsonl"], b"");
+    assert!(run.stdout.contains("1 row that cannot be read\n    broken.jsonl, line 2: "), "{}", run.stdout);
 }
 
 /// Nothing is lost: the suggested release of a file without a header counts its first line, too.

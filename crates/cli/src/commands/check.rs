@@ -2,13 +2,15 @@
 //! nothing. Its output is **not private**.
 //!
 //! [`look`] reads the head of the first file and [`roles`] guesses its columns; [`rows`] then reads all rows as a
-//! release with these columns would; [`suggest`] makes flags of the result, and [`shown`] prints it.
+//! release with these columns would; [`questions`] are asked in between if there is a terminal; [`suggest`] makes flags of the result, and [`shown`] prints it.
 
 mod columns;
 mod config_file;
+mod csv;
 mod look;
 mod order;
 mod persons;
+mod questions;
 mod report;
 mod roles;
 mod rows;
@@ -31,6 +33,7 @@ use evertally_publish::session::EventCheck;
 use evertally_tables::input::{refuse_duplicates, total_bytes};
 use jiff::tz::TimeZone;
 use look::FileReader;
+use questions::{Answers, Questions};
 use report::{CheckReport, ColumnReport, GroupsReport, PersonsReport, PlanReport, TimesReport, WARNING};
 use rows::RowCounts;
 use std::path::PathBuf;
@@ -56,8 +59,9 @@ impl CheckArgs {
             let shown = path.display();
             return Err(usage(format!("--write {shown}: the file exists, and is never overwritten; name another one")));
         }
-        let report = report(written, &given, self.write.as_deref())?;
-        if given.files.json == Some(true) {
+        let is_json = given.files.json == Some(true);
+        let report = report(written, given, self.write.as_deref())?;
+        if is_json {
             shown::print_json(&report)?;
         } else {
             shown::print_text(&report)?;
@@ -70,7 +74,7 @@ impl CheckArgs {
 }
 
 /// The check of the named files.
-fn report(written: Written, given: &Written, write: Option<&std::path::Path>) -> Result<CheckReport> {
+fn report(mut written: Written, mut given: Written, write: Option<&std::path::Path>) -> Result<CheckReport> {
     // A run that only plans needs no key and no output.
     let planned = declaration::Files { plan_only: Some(true), out: None, ..written.files.clone() };
     let missing = written.declaration.missing_text.clone().unwrap_or_default();
@@ -80,14 +84,20 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
     }
     refuse_duplicates(&files.inputs)?;
     let (cancelled, progress) = (interruptible()?, files.progress());
-    progress.start(total_bytes(&files.inputs));
     let is_delimited = written.has(Parameter::Delimiter);
     let reader = FileReader { options: &files.reading, is_delimited, progress: &*progress, cancelled: &cancelled };
 
     let zone = written.declaration.time_zone.clone().unwrap_or_default();
     let mut first = reader.first(&files.inputs, &zone)?;
+    first.settle(&reader, &files.inputs, &zone)?;
+    let answers = match questions::are_wanted(&given) && !first.columns.is_empty() {
+        true => Questions::new(&mut first.columns, written.clone()).ask(write)?,
+        false => Answers::none(write),
+    };
+    [&mut written, &mut given].into_iter().for_each(|declared| answers.set_in(declared));
+    progress.start(total_bytes(&files.inputs));
     let options = first.options(&files.reading);
-    let found = first.found(written, &reader, &files.inputs)?;
+    let found = first.found(written, answers.protects_persons);
     let groups = found.suggested.written.files.groups_file.clone();
     let mut declared = found.suggested.written.clone();
     declared.declaration = with_groups_of_file(declared.declaration, groups.as_deref(), None)?;
@@ -103,15 +113,15 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
 
     let mut suggested = found.suggested;
     suggested.complete(&counts);
-    suggested.write_command(given);
+    suggested.write_command(&given);
     let columns = columns_of(&counts, &first.columns);
     let groups = groups_of(&counts, &columns, &suggested.written);
     let plan = plan_of(&suggested);
-    if let Some(path) = write {
+    if let Some(path) = &answers.write {
         config_file::write(path, &suggested, &groups.candidates)?;
     }
     let times = times_of(&counts, found.times);
-    let persons = persons_of(&counts, &suggested.written, found.persons, given);
+    let persons = persons_of(&counts, &suggested.written, found.persons, &given);
     let (rows, counted, order) = (counts.rows, counts.counted, counts.order());
     let (refused, skipped) = counts.into_refused();
     Ok(CheckReport {
@@ -128,7 +138,7 @@ fn report(written: Written, given: &Written, write: Option<&std::path::Path>) ->
         groups,
         suggested,
         plan,
-        written: write.map(PathBuf::from),
+        written: answers.write,
     })
 }
 

@@ -15,6 +15,7 @@ mod side_files;
 mod views;
 
 use crate::failure::{RecordedNotWritten, usage};
+use crate::prompt;
 use crate::stream::{
     Files, PublishedSummary, ReleaseFlags, interruptible, open_events, open_key, plan_facts, preview_budget,
     print_plan, print_summary, report_new_key,
@@ -36,7 +37,7 @@ use evertally_tables::output::{RunOutputs, TableWriter};
 use facts::{Forecast, print_json};
 use setup::{ReleaseSetup, ValidatedDeclaration};
 use side_files::{BadRowsFile, report_bad_rows};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 /// Closed steps between two checks of the cancellation flag.
@@ -160,15 +161,11 @@ fn refuse_joining(setup: &ReleaseSetup) -> Result<()> {
 /// Asks for confirmation on a terminal if the run will finish a stream that was published through `published`.
 fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
     let (steps, last) = (stream.calendar.steps(), stream.last_step);
-    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if files.yes || !is_terminal || last < steps || published == steps {
+    if files.yes || !prompt::is_possible() || last < steps || published == steps {
         return Ok(());
     }
     let end = stream.calendar.format(stream.calendar.end());
-    eprint!("this publishes all {steps} steps, until {end}; no step can follow. Continue? [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
+    if prompt::confirm(&format!("this publishes all {steps} steps, until {end}; no step can follow. Continue?"))? {
         return Ok(());
     }
     Err(usage(sentence![

@@ -320,7 +320,9 @@ fn flags_are_read_as_their_types() {
     assert_eq!(written.files.output_format, Some(crate::format::Format::JsonLines));
     assert!(written.has(Parameter::AtColumn) && !written.has(Parameter::At));
     for (parameter, text, says) in [
-        (Parameter::Steps, "ten", "invalid digit"),
+        (Parameter::Steps, "ten", "it is not a whole number, 0 or more"),
+        (Parameter::MaxEvents, "18446744073709551616", "it is more than 18446744073709551615"),
+        (Parameter::Rho, "half", "it is not a number"),
         (Parameter::Every, "0d", "`0d` is not a step width"),
         (Parameter::TimeZone, "Mars/Olympus", "is not a time zone"),
         (Parameter::Missing, "ignore", "expected `refuse` or `skip`"),

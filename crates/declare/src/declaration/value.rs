@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fmt;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -154,11 +155,7 @@ from_one_text! {
     Quote: ValueKind::Text,
     TimeFormat: ValueKind::Text,
     RowFilter: ValueKind::Text,
-    u32: ValueKind::Whole,
-    u64: ValueKind::Whole,
-    usize: ValueKind::Whole,
     SortLimit: ValueKind::WholeOrAll,
-    f64: ValueKind::Number,
     bool: ValueKind::Switch,
     Decimal<Grid>: ValueKind::Decimal,
     Every: ValueKind::Width,
@@ -167,6 +164,30 @@ from_one_text! {
     MechanismName: ValueKind::Mechanism,
     Format: ValueKind::Words(&OUTPUT_FORMATS),
     InputFormat: ValueKind::Words(&INPUT_FORMATS),
+}
+
+/// Types of whole numbers.
+macro_rules! from_whole_numbers {
+    ($($type:ty),+) => { $(impl Value for $type {
+        const KIND: ValueKind = ValueKind::Whole;
+
+        fn read(texts: &[&OsStr]) -> Result<Self, String> {
+            last(texts)?.parse().map_err(|problem: ParseIntError| match problem.kind() {
+                IntErrorKind::PosOverflow => format!("it is more than {}", Self::MAX),
+                _ => "it is not a whole number, 0 or more".to_owned(),
+            })
+        }
+    })+ };
+}
+
+from_whole_numbers!(u32, u64, usize);
+
+impl Value for f64 {
+    const KIND: ValueKind = ValueKind::Number;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        last(texts)?.parse().map_err(|_| "it is not a number".to_owned())
+    }
 }
 
 /// Types whose values are words, read as in files.

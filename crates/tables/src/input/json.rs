@@ -49,6 +49,8 @@ pub(super) struct Findings {
     first_names: Option<Vec<String>>,
     /// Whether the text has an array, which may be empty.
     is_array: bool,
+    /// Whether an object could not be read, and was set aside.
+    has_refused: bool,
 }
 
 impl Findings {
@@ -57,6 +59,7 @@ impl Findings {
         self.seen.resize(self.seen.len().max(next.seen.len()), false);
         self.seen.iter_mut().zip(next.seen).for_each(|(seen, next)| *seen |= next);
         self.first_names = self.first_names.take().or(next.first_names);
+        self.has_refused |= next.has_refused;
         self.is_array |= next.is_array;
     }
 }
@@ -122,6 +125,7 @@ impl JsonFile {
             if fault.is_of_file {
                 return Err(fault.into_error(&self.name, line).into());
             }
+            object.findings.has_refused = true;
             return pass.refuse(fault.into_error(&self.name, line), || text.to_owned());
         }
         let row = JsonRow { text, object, missing: pass.missing };
@@ -141,7 +145,11 @@ impl JsonFile {
             if self.may_be_empty || findings.is_array {
                 return Ok(());
             }
-            return Err(InputError::in_file(&*self.name, "the file is empty: it contains no object").into());
+            let problem = match findings.has_refused {
+                true => "none of its objects can be read",
+                false => "the file is empty: it contains no object",
+            };
+            return Err(InputError::in_file(&*self.name, problem).into());
         };
         match findings.seen.iter().position(|seen| !seen) {
             None => Ok(()),

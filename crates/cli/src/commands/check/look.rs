@@ -1,5 +1,6 @@
 //! Opens inputs: the head of the first decides about columns and formats, and all are read under them.
 
+use super::csv::{self, CsvVariant};
 use super::report::{FileReport, TimesReport};
 use super::roles::{self, SampledColumn};
 use super::rows::RowCounts;
@@ -12,13 +13,10 @@ use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 use evertally_declare::steps::{TimeParser, Zone};
 use evertally_declare::url::without_secrets;
-use evertally_tables::input::{CsvOptions, HeadColumn, InputHead, ReadOptions, TextEncoding};
+use evertally_tables::input::{HeadColumn, InputHead, ReadOptions, TextEncoding};
 use evertally_tables::progress::Progress;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-
-/// Delimiters to try if the declared one separates nothing, as in flags.
-const DELIMITERS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
 
 /// The encoding of most text files that are not UTF-8.
 const WESTERN: &str = "windows-1252";
@@ -84,10 +82,10 @@ impl LookedAt<'_> {
     }
 }
 
-/// The layout of columns without roles.
-fn layout_of(names: &[String]) -> Option<ColumnLayout> {
-    let columns = Columns { time: names.first()?.clone(), ..Columns::default() };
-    Some(ColumnLayout::new(&columns).with_others(names.iter().cloned()))
+/// The layout of columns without roles. Without columns, rows are read all the same, for their problems.
+fn layout_of(names: &[String]) -> ColumnLayout {
+    let time = names.first().map_or("time", String::as_str).to_owned();
+    ColumnLayout::new(&Columns { time, ..Columns::default() }).with_others(names.iter().cloned())
 }
 
 impl<'r> FileReader<'r> {
@@ -129,20 +127,16 @@ impl<'r> FileReader<'r> {
             let columns = head.columns(&options)?;
             return Ok(LookedAt { head, options, columns, flags });
         }
-        let declared = head.columns(&options);
-        let separates = |columns: &Result<Vec<HeadColumn>>| columns.as_ref().is_ok_and(|columns| columns.len() > 1);
-        if head.format == Format::Csv && !self.is_delimited && !separates(&declared) {
-            for (delimiter, word) in DELIMITERS {
-                let csv = CsvOptions { delimiter: Some(delimiter), ..options.csv.clone() };
+        if head.format == Format::Csv && self.separated(&head, &options).is_none() {
+            for CsvVariant { options: csv, flags: more } in csv::variants(&options.csv, self.is_delimited) {
                 let options = ReadOptions { csv, ..options.clone() };
                 if let Some(columns) = self.separated(&head, &options) {
-                    let why = "separates the cells of the first rows".to_owned();
-                    flags.push(Suggestion { parameter: Parameter::Delimiter, value: word.to_owned(), why });
+                    flags.extend(more);
                     return Ok(LookedAt { head, options, columns, flags });
                 }
             }
         }
-        let columns = declared?;
+        let columns = head.columns(&options)?;
         Ok(LookedAt { head, options, columns, flags })
     }
 
@@ -186,7 +180,7 @@ impl<'r> FileReader<'r> {
 
     /// The first rows of a head, and the number of broken rows among them. Damage ends the sample.
     fn sample(&self, head: &InputHead<'_>, options: &ReadOptions, names: &[String]) -> Result<(Vec<SampleRow>, u64)> {
-        let Some(layout) = layout_of(names) else { return Ok((Vec::new(), 0)) };
+        let layout = layout_of(names);
         let (mut rows, mut refused) = (Vec::new(), 0);
         let mut events = head.rows(&layout, options, self.cancelled)?;
         while rows.len() < MOST_ROWS {
@@ -222,7 +216,7 @@ impl<'r> FileReader<'r> {
         let mut open: Vec<(String, TimeParser)> =
             formats.iter().filter_map(|format| Some((format.clone(), parser(format)?))).collect();
         let head = InputHead::open(input, options, &(), self.cancelled)?;
-        let Some(layout) = layout_of(&[column.to_owned()]) else { return Ok(()) };
+        let layout = layout_of(&[column.to_owned()]);
         let mut events = head.into_rows(&layout, options, &(), self.cancelled)?;
         let mut visit = |event: &Event<'_>| -> Result<()> {
             let reads: Vec<bool> = open.iter_mut().map(|(_, parser)| parser.read(event.time()).is_ok()).collect();
@@ -267,7 +261,7 @@ impl<'r> FileReader<'r> {
     fn read_one(&self, looked_at: LookedAt<'r>, counts: &mut RowCounts) -> Result<FileReport> {
         let names = looked_at.names();
         let layout = match &counts.check {
-            Some(check) => Some(ColumnLayout::new(&check.settings().columns).with_others(names.iter().cloned())),
+            Some(check) => ColumnLayout::new(&check.settings().columns).with_others(names.iter().cloned()),
             None => layout_of(&names),
         };
         let LookedAt { head, options, columns, .. } = looked_at;
@@ -275,11 +269,10 @@ impl<'r> FileReader<'r> {
         // Columns that other files have.
         let known = counts.profiles.iter().map(|(name, _)| name.clone());
         report.missing_columns = known.filter(|name| !names.contains(name)).collect();
-        let Some(layout) = layout else { return Ok(report) };
         let before = counts.rows;
         let read = (|| -> Result<()> {
             let mut events = head.into_rows(&layout, &options, self.progress, self.cancelled)?;
-            let profiles = counts.profiles_of(&layout);
+            let profiles = if names.is_empty() { Vec::new() } else { counts.profiles_of(&layout) };
             loop {
                 let mut broken = Vec::new();
                 let counted = &mut *counts;
@@ -342,31 +335,33 @@ impl FirstLook<'_> {
         self.head.as_ref().map_or(declared, |(_, looked_at)| &looked_at.options).clone()
     }
 
-    /// Completes a declaration from the first rows.
+    /// Decides between formats of times by later rows, where the first ones leave it open.
     ///
     /// # Errors
     /// If later rows are needed, and cannot be read.
-    pub(super) fn found(
-        &mut self,
-        written: Written,
-        reader: &FileReader<'_>,
-        inputs: &[PathBuf],
-    ) -> Result<FoundRoles> {
-        let zone = written.declaration.time_zone.clone().unwrap_or_default();
+    pub(super) fn settle(&mut self, reader: &FileReader<'_>, inputs: &[PathBuf], zone: &Zone) -> Result<()> {
+        let Some((place, looked_at)) = &self.head else { return Ok(()) };
+        for column in &mut self.columns {
+            if let Some(TimeGuess::Ambiguous { formats }) = &mut column.time {
+                reader.settle(&inputs[*place], &looked_at.options, &column.name, formats, zone)?;
+                column.time = column.time.take().map(TimeGuess::settled);
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes a declaration from the first rows.
+    pub(super) fn found(&self, written: Written, protects_persons: bool) -> FoundRoles {
         let (suggested, persons) = (Suggestions::new(written), Vec::new());
         let mut found = FoundRoles { suggested, times: TimesReport::default(), persons };
-        if let Some((place, looked_at)) = &self.head {
-            for column in &mut self.columns {
-                if let Some(TimeGuess::Ambiguous { formats }) = &mut column.time {
-                    reader.settle(&inputs[*place], &looked_at.options, &column.name, formats, &zone)?;
-                    column.time = column.time.take().map(TimeGuess::settled);
-                }
-            }
+        if let Some((_, looked_at)) = &self.head {
             looked_at.flags.iter().for_each(|flag| found.suggested.push(flag.clone()));
         }
         found.find_times(&self.columns);
-        found.find_person(&self.columns);
-        Ok(found)
+        if protects_persons {
+            found.find_person(&self.columns);
+        }
+        found
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct SampledColumn {
     pub(super) name: String,
     pub(super) profile: Profile,
     pub(super) time: Option<TimeGuess>,
+    /// The first cell that is not missing.
+    pub(super) example: Option<String>,
 }
 
 impl SampledColumn {
@@ -52,7 +54,9 @@ impl SampledColumn {
             let mut profile = Profile::new();
             rows.iter().for_each(|row| profile.add(row.0[slot].field()));
             let time = guess(rows.iter().map(|row| &row.0[slot]), zone);
-            Self { name: name.clone(), profile, time }
+            let mut cells = rows.iter().map(|row| row.0[slot].field());
+            let example = cells.find(|cell| !cell.is_missing()).map(|cell| cell.to_string());
+            Self { name: name.clone(), profile, time, example }
         };
         names.iter().enumerate().map(column).collect()
     }

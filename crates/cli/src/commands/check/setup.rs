@@ -10,6 +10,14 @@ pub(super) fn has_horizon(declared: &Declaration) -> bool {
     declared.start.is_some() && declared.every.is_some() && has_end
 }
 
+/// Whether it is declared how much of a person counts.
+pub(super) fn is_bounded(declared: &Declaration) -> bool {
+    declared.max_events.is_some()
+        || declared.max_total.is_some()
+        || (declared.max_events_per_group.is_some() && declared.max_groups.is_some())
+        || (declared.max_events_per_step.is_some() && declared.per.is_some())
+}
+
 /// The declaration of how events are read, which resolves even if the release is not completely declared: the rest has
 /// values that change nothing about reading. Without `has_horizon`, the steps are one arbitrary step.
 pub(super) fn reading(written: &Written, has_horizon: bool) -> Declaration {

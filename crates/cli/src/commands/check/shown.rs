@@ -25,7 +25,7 @@ pub(super) fn print_text(report: &CheckReport) -> Result<()> {
 }
 
 /// A text in which control characters of the files are escaped: they could change what a terminal shows.
-fn for_terminal(text: &str) -> String {
+pub(super) fn for_terminal(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() && c != '\n' { shown.extend(c.escape_default()) } else { shown.push(c) }

@@ -6,7 +6,7 @@
 
 use super::order::RowOrder;
 use super::rows::RowCounts;
-use super::setup::reading;
+use super::setup::{is_bounded, reading};
 use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
 use evertally_declare::policy::SortLimit;
 use evertally_declare::steps::Instant;
@@ -18,7 +18,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 /// A number to be replaced by the operator.
-const MAX_EVENTS: &str = "10";
+pub(super) const MAX_EVENTS: &str = "10";
+
+/// The width of a step if none was chosen.
+pub(super) const STEP_WIDTH: &str = "1d";
 
 /// A flag that was not given.
 #[derive(Clone, Debug, Serialize)]
@@ -31,16 +34,26 @@ pub(super) struct Suggestion {
 }
 
 impl Suggestion {
+    /// Sets the flag in a declaration; it is known to be valid.
+    pub(super) fn set_in(&self, written: &mut Written) {
+        let set = self.try_set_in(written);
+        debug_assert!(set.is_ok(), "{self:?}: {set:?}");
+    }
+
     /// Sets the flag in a declaration.
-    fn set_in(&self, written: &mut Written) {
+    ///
+    /// # Errors
+    /// A description of the problem with the value.
+    pub(super) fn try_set_in(&self, written: &mut Written) -> Result<(), String> {
         let Self { parameter, value, .. } = self;
         let texts: Vec<&OsStr> = match parameter.kind() {
-            ValueKind::Texts => value.split(',').map(OsStr::new).collect(),
+            ValueKind::Texts | ValueKind::Groups | ValueKind::Decimals => {
+                value.split(',').map(|text| OsStr::new(text.trim())).collect()
+            }
             _ if value.is_empty() => vec![OsStr::new("true")],
             _ => vec![OsStr::new(value)],
         };
-        let set = written.set(*parameter, &texts);
-        debug_assert!(set.is_ok(), "{parameter:?} {value}: {set:?}");
+        written.set(*parameter, &texts)
     }
 }
 
@@ -184,7 +197,7 @@ impl Suggestions {
         let needs_end = declared.end.is_none() && declared.steps.is_none() && declared.unbounded != Some(true);
         let (needs_start, needs_every) = (declared.start.is_none(), declared.every.is_none());
         if needs_every {
-            self.add(Parameter::Every, "1d", "a choice: the width of a step");
+            self.add(Parameter::Every, STEP_WIDTH, "a choice: the width of a step");
         }
         if needs_start {
             self.add(Parameter::Start, format!("{first:04}-01-01"), "a choice: whole years that contain the times");
@@ -235,11 +248,7 @@ impl Suggestions {
 
     fn add_person(&mut self) {
         let declared = &self.written.declaration;
-        let is_bounded = declared.max_events.is_some()
-            || declared.max_total.is_some()
-            || (declared.max_events_per_group.is_some() && declared.max_groups.is_some())
-            || (declared.max_events_per_step.is_some() && declared.per.is_some());
-        if declared.person.is_some() && !is_bounded {
+        if declared.person.is_some() && !is_bounded(declared) {
             let why = "a choice: replace it, for example by what `evertally bounds` finds";
             self.add(Parameter::MaxEvents, MAX_EVENTS, why);
         }

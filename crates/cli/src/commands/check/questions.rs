@@ -1,0 +1,300 @@
+//! What is asked on a terminal: what a file does not tell.
+//!
+//! Everything is asked before the rows are counted, and of the file only what its first rows look like is shown: what
+//! shapes a release must not depend on the data.
+
+use super::columns::ColumnKind;
+use super::roles::{self, SampledColumn};
+use super::setup;
+use super::shown::for_terminal;
+use super::suggest::{MAX_EVENTS, STEP_WIDTH, Suggestion};
+use super::times::TimeGuess;
+use crate::prompt;
+use anyhow::Result;
+use evertally_declare::declaration::{Parameter, Written};
+use evertally_declare::steps::{Instant, TimeParser, Zone};
+use evertally_declare::words::{quoted, shorten};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// Columns that are offered for a role, at most.
+const MOST_OFFERED: usize = 12;
+
+/// The questions, and what was answered so far.
+pub(super) struct Questions<'q> {
+    columns: &'q mut [SampledColumn],
+    /// The declaration with the answers.
+    written: Written,
+    answers: Vec<Suggestion>,
+    protects_persons: bool,
+}
+
+/// What was answered.
+pub(super) struct Answers {
+    flags: Vec<Suggestion>,
+    /// Whether a column of persons is wanted.
+    pub(super) protects_persons: bool,
+    /// The configuration file to write.
+    pub(super) write: Option<PathBuf>,
+}
+
+impl Answers {
+    /// Without questions.
+    pub(super) fn none(write: Option<&Path>) -> Self {
+        Self { flags: Vec::new(), protects_persons: true, write: write.map(PathBuf::from) }
+    }
+
+    /// Sets the answers in a declaration, as if they had been given as flags.
+    pub(super) fn set_in(&self, written: &mut Written) {
+        self.flags.iter().for_each(|flag| flag.set_in(written));
+    }
+}
+
+/// Whether questions are wanted, and can be answered.
+pub(super) fn are_wanted(given: &Written) -> bool {
+    let files = &given.files;
+    let is_silent = [files.json, files.quiet, files.yes].contains(&Some(true));
+    // A pager would read the answers from the same terminal.
+    !is_silent && prompt::is_possible() && std::io::stdout().is_terminal()
+}
+
+impl<'q> Questions<'q> {
+    pub(super) fn new(columns: &'q mut [SampledColumn], written: Written) -> Self {
+        Self { columns, written, answers: Vec::new(), protects_persons: true }
+    }
+
+    /// Asks for everything that is not declared.
+    pub(super) fn ask(mut self, write: Option<&Path>) -> Result<Answers> {
+        eprintln!(
+            "Enter takes the answer in brackets, or the marked one; without one, it leaves the question open. Nothing \
+             is published. --yes asks nothing.\n"
+        );
+        self.ask_time()?;
+        self.ask_person()?;
+        self.ask_groups()?;
+        self.ask_value()?;
+        self.ask_steps()?;
+        self.ask_budget()?;
+        let write = match write {
+            Some(path) => Some(path.to_path_buf()),
+            None => {
+                prompt::ask("A configuration file to write (--write)", None, |path| match Path::new(path).exists() {
+                    true => Err("the file exists, and is never overwritten; name another one".to_owned()),
+                    false => Ok(()),
+                })?
+                .map(PathBuf::from)
+            }
+        };
+        eprintln!();
+        Ok(Answers { flags: self.answers, protects_persons: self.protects_persons, write })
+    }
+
+    fn set(&mut self, parameter: Parameter, value: impl Into<String>) {
+        let answer = Suggestion { parameter, value: value.into(), why: String::new() };
+        answer.set_in(&mut self.written);
+        self.answers.push(answer);
+    }
+
+    /// Asks for a value until the parameter accepts it.
+    fn ask_value_of(&mut self, parameter: Parameter, question: &str, default: Option<&str>) -> Result<bool> {
+        let question = format!("{question} (--{})", parameter.name());
+        let mut trial = self.written.clone();
+        let answer = prompt::ask(&question, default, |text| {
+            let answer = Suggestion { parameter, value: text.to_owned(), why: String::new() };
+            answer.try_set_in(&mut trial).map_err(|problem| format!("{}: {problem}", quoted(text)))
+        })?;
+        let is_answered = answer.is_some();
+        answer.into_iter().for_each(|answer| self.set(parameter, answer));
+        Ok(is_answered)
+    }
+
+    /// Asks for one of some columns; `None` for none of them.
+    fn choose_column(
+        &self,
+        question: &str,
+        names: Vec<String>,
+        none: &str,
+        none_first: bool,
+    ) -> Result<Option<String>> {
+        let names: Vec<String> = names.into_iter().take(MOST_OFFERED).collect();
+        let mut shown: Vec<String> = names.iter().map(|name| for_terminal(&shorten(name))).collect();
+        shown.insert(if none_first { 0 } else { shown.len() }, none.to_owned());
+        let place = prompt::choose(question, &shown)?;
+        Ok(match none_first {
+            true => place.checked_sub(1).map(|place| names[place].clone()),
+            false => names.get(place).cloned(),
+        })
+    }
+
+    fn is_declared(&self, parameter: Parameter) -> bool {
+        self.written.has(parameter)
+    }
+
+    /// Asks for the column of the time, if several may be it, and for its format, if several read it.
+    fn ask_time(&mut self) -> Result<()> {
+        let declared = &self.written.declaration;
+        let named = declared.date.clone().or_else(|| declared.time.clone());
+        let usual = self.columns.iter().find(|column| column.name == "time").map(|column| column.name.clone());
+        let name = match named.clone().or(usual) {
+            Some(name) => name,
+            None => {
+                let mut names: Vec<String> = roles::times(self.columns).iter().map(|c| c.name.clone()).collect();
+                let question = "The column of the time of an event (--time)";
+                if names.is_empty() {
+                    names = self.columns.iter().map(|column| column.name.clone()).collect();
+                }
+                let chosen = match &names[..] {
+                    [] => None,
+                    [only] if roles::times(self.columns).len() == 1 => Some(only.clone()),
+                    _ => self.choose_column(question, names, "none of these", false)?,
+                };
+                let Some(name) = chosen else { return Ok(()) };
+                name
+            }
+        };
+        self.ask_format(&name)?;
+        if named.is_some() || name == "time" {
+            return Ok(());
+        }
+        let Some(column) = self.columns.iter().find(|column| column.name == name) else { return Ok(()) };
+        match roles::time_of_day(column, self.columns).map(|clock| clock.name.clone()) {
+            Some(clock) => {
+                self.set(Parameter::Date, name);
+                self.set(Parameter::TimeOfDay, clock);
+            }
+            None => self.set(Parameter::Time, name),
+        }
+        Ok(())
+    }
+
+    fn ask_format(&mut self, name: &str) -> Result<()> {
+        let zone = self.written.declaration.time_zone.clone().unwrap_or_default();
+        let is_open = !self.is_declared(Parameter::TimeFormat);
+        let Some(column) = self.columns.iter_mut().find(|column| column.name == name) else { return Ok(()) };
+        let Some(TimeGuess::Ambiguous { formats }) = column.time.clone().filter(|_| is_open) else { return Ok(()) };
+        let cell = column.example.clone().unwrap_or_default();
+        let mut answers: Vec<String> =
+            formats.iter().map(|format| format!("{}  {format}", read_as(&cell, format, &zone))).collect();
+        answers.push("not known".to_owned());
+        let question = format!("In column {}, `{}` means (--time-format)", for_terminal(name), for_terminal(&cell));
+        let place = prompt::choose(&question, &answers)?;
+        let Some(format) = formats.get(place) else { return Ok(()) };
+        column.time = Some(TimeGuess::Ambiguous { formats: vec![format.clone()] }.settled());
+        self.set(Parameter::TimeFormat, format.clone());
+        Ok(())
+    }
+
+    fn taken(&self) -> Vec<String> {
+        let declared = &self.written.declaration;
+        let roles = [&declared.time, &declared.date, &declared.time_of_day, &declared.person, &declared.value];
+        let groups = declared.group_by.iter().flatten().cloned();
+        roles.into_iter().flatten().cloned().chain(groups).chain(["time".to_owned()]).collect()
+    }
+
+    /// Asks for the column of the person: those whose name says so, then those with many different cells.
+    fn ask_person(&mut self) -> Result<()> {
+        if self.is_declared(Parameter::Person) {
+            return Ok(());
+        }
+        let taken = self.taken();
+        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+        let mut names: Vec<String> = roles::persons(self.columns, &taken).iter().map(|c| c.name.clone()).collect();
+        let none_first = names.is_empty();
+        let ids = self.columns.iter().filter(|column| column.kind() == ColumnKind::Id).map(|column| &column.name);
+        let others: Vec<String> =
+            ids.filter(|name| !names.contains(*name) && !taken.contains(&name.as_str())).cloned().collect();
+        names.extend(others);
+        if names.is_empty() {
+            return Ok(());
+        }
+        let question = "The column of the person, household or device to protect (--person)";
+        match self.choose_column(question, names, "none: protect single events", none_first)? {
+            Some(name) => {
+                self.set(Parameter::Person, name);
+                let question = "Events of one person that count, at most";
+                let is_bounded = setup::is_bounded(&self.written.declaration);
+                if !is_bounded {
+                    self.ask_value_of(Parameter::MaxEvents, question, Some(MAX_EVENTS))?;
+                }
+            }
+            None => self.protects_persons = false,
+        }
+        Ok(())
+    }
+
+    fn ask_groups(&mut self) -> Result<()> {
+        let declared = &self.written.declaration;
+        let has_groups = declared.group_by.is_some() || declared.discover_groups == Some(true);
+        let taken = self.taken();
+        let is_free = |column: &&SampledColumn| !taken.contains(&column.name);
+        let categories = self.columns.iter().filter(|column| column.kind() == ColumnKind::Category).filter(is_free);
+        let names: Vec<String> = categories.map(|column| column.name.clone()).collect();
+        if has_groups || names.is_empty() {
+            return Ok(());
+        }
+        let question = "A separate count for each value of a column (--group-by)";
+        let Some(name) = self.choose_column(question, names, "none: one count of all events", true)? else {
+            return Ok(());
+        };
+        self.set(Parameter::GroupBy, name);
+        let question = "Its values, with commas, from a public list and not from the data";
+        self.ask_value_of(Parameter::Groups, question, None)?;
+        Ok(())
+    }
+
+    /// Asks for the bounds of a declared value.
+    fn ask_value(&mut self) -> Result<()> {
+        let declared = &self.written.declaration;
+        if declared.value.is_some() && declared.bounds.is_none() {
+            let question = "The smallest and the largest value that can occur, such as 0,100";
+            self.ask_value_of(Parameter::Bounds, question, None)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the width, the first and the last step until they make a calendar.
+    fn ask_steps(&mut self) -> Result<()> {
+        let declared = &self.written.declaration;
+        let needs_every = declared.every.is_none();
+        let needs_start = declared.start.is_none();
+        let needs_end = declared.end.is_none() && declared.steps.is_none() && declared.unbounded != Some(true);
+        let before = (self.written.clone(), self.answers.len());
+        loop {
+            if needs_every {
+                self.ask_value_of(
+                    Parameter::Every,
+                    "The width of a step, such as 1h, 1d, 1w or 1mo",
+                    Some(STEP_WIDTH),
+                )?;
+            }
+            if needs_start {
+                self.ask_value_of(Parameter::Start, "The beginning of the first step, such as 2026-01-01", None)?;
+            }
+            if needs_end && self.is_declared(Parameter::Start) {
+                self.ask_value_of(Parameter::End, "The end of the last step, such as 2027-01-01", None)?;
+            }
+            let has_horizon = setup::has_horizon(&self.written.declaration);
+            let resolved = setup::reading(&self.written, has_horizon).resolve();
+            let (Err(problem), true) = (resolved, needs_every || needs_start || needs_end) else { return Ok(()) };
+            eprintln!("{problem}");
+            self.written = before.0.clone();
+            self.answers.truncate(before.1);
+        }
+    }
+
+    fn ask_budget(&mut self) -> Result<()> {
+        if !self.is_declared(Parameter::Rho) && !self.is_declared(Parameter::Epsilon) {
+            self.ask_value_of(Parameter::Rho, "The privacy budget ρ, such as 0.5", None)?;
+        }
+        Ok(())
+    }
+}
+
+/// A cell as a format reads it, in words.
+fn read_as(cell: &str, format: &str, zone: &Zone) -> String {
+    let instant = || TimeParser::new(format.parse().ok()?, zone.clone()).parse_text(cell).ok();
+    let time = instant().as_ref().and_then(|instant: &Instant| instant.timestamp());
+    time.map_or("?".to_owned(), |time| {
+        time.to_zoned(zone.time_zone().clone()).strftime("%-d %B %Y %H:%M:%S").to_string()
+    })
+}
