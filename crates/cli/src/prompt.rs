@@ -11,6 +11,9 @@ pub(crate) fn is_possible() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
+/// Answers that are shown at once; the arrow keys turn pages.
+const PAGE: usize = 12;
+
 /// Asks for yes or no; Enter means no.
 pub(crate) fn confirm(question: &str) -> Result<bool> {
     answered(Confirm::new().with_prompt(question).default(false).interact())
@@ -18,7 +21,7 @@ pub(crate) fn confirm(question: &str) -> Result<bool> {
 
 /// Asks for one of some answers; Enter means the first.
 pub(crate) fn choose(question: &str, answers: &[String]) -> Result<usize> {
-    answered(Select::new().with_prompt(question).items(answers).default(0).interact())
+    answered(Select::new().with_prompt(question).items(answers).default(0).max_length(PAGE).interact())
 }
 
 /// Asks for a text until `check` accepts it. Enter means `default`; without one, it means no answer.

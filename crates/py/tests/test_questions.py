@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are a part of Unix")
+termios = pytest.importorskip("termios")
 
 EVENTS = (
     "started;ended;member;hall\n"
@@ -49,6 +50,9 @@ class Terminal:
             assert self.read(0.2) and time.monotonic() < until, f"no {question!r} in {self.seen!r}"
         # What follows is another question, even if it has the same words.
         self.seen = self.seen.split(question, 1)[1]
+        # A key such as Ctrl-C has another meaning until the program waits for single keys.
+        while keys and termios.tcgetattr(self.terminal)[3] & termios.ICANON:
+            assert self.read(0.02) and time.monotonic() < until, f"keys are not read at {question!r}"
         os.write(self.terminal, keys.encode())
 
     def end(self) -> tuple[int, str]:

@@ -91,7 +91,7 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     let mut first = reader.first(&files.inputs, &zone)?;
     first.settle(&reader, &files.inputs, &zone)?;
     let answers = match questions::are_wanted(&given) && !first.columns.is_empty() {
-        true => Questions::new(&mut first.columns, written.clone()).ask(write)?,
+        true => Questions::new(&mut first.columns, written.clone()).ask(write, &cancelled)?,
         false => Answers::none(write),
     };
     [&mut written, &mut given].into_iter().for_each(|declared| answers.set_in(declared));

@@ -12,13 +12,12 @@ use super::times::TimeGuess;
 use crate::prompt;
 use anyhow::Result;
 use evertally_declare::declaration::{Parameter, Written};
+use evertally_declare::error::refuse_if;
 use evertally_declare::steps::{Instant, TimeParser, Zone};
 use evertally_declare::words::{quoted, shorten};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-
-/// Columns that are offered for a role, at most.
-const MOST_OFFERED: usize = 12;
+use std::sync::atomic::AtomicBool;
 
 /// The questions, and what was answered so far.
 pub(super) struct Questions<'q> {
@@ -26,6 +25,8 @@ pub(super) struct Questions<'q> {
     /// The declaration with the answers.
     written: Written,
     answers: Vec<Suggestion>,
+    /// The columns of the time.
+    times: Vec<String>,
     protects_persons: bool,
 }
 
@@ -60,11 +61,13 @@ pub(super) fn are_wanted(given: &Written) -> bool {
 
 impl<'q> Questions<'q> {
     pub(super) fn new(columns: &'q mut [SampledColumn], written: Written) -> Self {
-        Self { columns, written, answers: Vec::new(), protects_persons: true }
+        Self { columns, written, answers: Vec::new(), times: Vec::new(), protects_persons: true }
     }
 
     /// Asks for everything that is not declared.
-    pub(super) fn ask(mut self, write: Option<&Path>) -> Result<Answers> {
+    pub(super) fn ask(mut self, write: Option<&Path>, cancelled: &AtomicBool) -> Result<Answers> {
+        // A request to end that came while the file was opened.
+        refuse_if(cancelled)?;
         eprintln!(
             "Enter takes the answer in brackets, or the marked one; without one, it leaves the question open. Nothing \
              is published. --yes asks nothing.\n"
@@ -116,7 +119,6 @@ impl<'q> Questions<'q> {
         none: &str,
         none_first: bool,
     ) -> Result<Option<String>> {
-        let names: Vec<String> = names.into_iter().take(MOST_OFFERED).collect();
         let mut shown: Vec<String> = names.iter().map(|name| for_terminal(&shorten(name))).collect();
         shown.insert(if none_first { 0 } else { shown.len() }, none.to_owned());
         let place = prompt::choose(question, &shown)?;
@@ -135,29 +137,20 @@ impl<'q> Questions<'q> {
         let declared = &self.written.declaration;
         let named = declared.date.clone().or_else(|| declared.time.clone());
         let usual = self.columns.iter().find(|column| column.name == "time").map(|column| column.name.clone());
-        let name = match named.clone().or(usual) {
-            Some(name) => name,
-            None => {
-                let mut names: Vec<String> = roles::times(self.columns).iter().map(|c| c.name.clone()).collect();
-                let question = "The column of the time of an event (--time)";
-                if names.is_empty() {
-                    names = self.columns.iter().map(|column| column.name.clone()).collect();
-                }
-                let chosen = match &names[..] {
-                    [] => None,
-                    [only] if roles::times(self.columns).len() == 1 => Some(only.clone()),
-                    _ => self.choose_column(question, names, "none of these", false)?,
-                };
-                let Some(name) = chosen else { return Ok(()) };
-                name
-            }
+        let candidates = roles::times(self.columns).iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        let (name, is_chosen) = match (named.or(usual), &candidates[..]) {
+            (Some(name), _) => (Some(name), false),
+            (None, [only]) => (Some(only.clone()), false),
+            (None, []) => (self.choose_time(self.columns.iter().map(|column| column.name.clone()).collect())?, true),
+            (None, _) => (self.choose_time(candidates)?, true),
         };
+        let Some(name) = name else { return Ok(()) };
         self.ask_format(&name)?;
-        if named.is_some() || name == "time" {
-            return Ok(());
-        }
-        let Some(column) = self.columns.iter().find(|column| column.name == name) else { return Ok(()) };
-        match roles::time_of_day(column, self.columns).map(|clock| clock.name.clone()) {
+        let column = self.columns.iter().find(|column| column.name == name);
+        let clock = column.and_then(|column| roles::time_of_day(column, self.columns)).map(|clock| clock.name.clone());
+        self.times = clock.iter().chain([&name]).cloned().collect();
+        match clock {
+            _ if !is_chosen => {}
             Some(clock) => {
                 self.set(Parameter::Date, name);
                 self.set(Parameter::TimeOfDay, clock);
@@ -165,6 +158,10 @@ impl<'q> Questions<'q> {
             None => self.set(Parameter::Time, name),
         }
         Ok(())
+    }
+
+    fn choose_time(&self, names: Vec<String>) -> Result<Option<String>> {
+        self.choose_column("The column of the time of an event (--time)", names, "none of these", false)
     }
 
     fn ask_format(&mut self, name: &str) -> Result<()> {
@@ -187,8 +184,7 @@ impl<'q> Questions<'q> {
     fn taken(&self) -> Vec<String> {
         let declared = &self.written.declaration;
         let roles = [&declared.time, &declared.date, &declared.time_of_day, &declared.person, &declared.value];
-        let groups = declared.group_by.iter().flatten().cloned();
-        roles.into_iter().flatten().cloned().chain(groups).chain(["time".to_owned()]).collect()
+        roles.into_iter().flatten().chain(declared.group_by.iter().flatten()).chain(&self.times).cloned().collect()
     }
 
     /// Asks for the column of the person: those whose name says so, then those with many different cells.
