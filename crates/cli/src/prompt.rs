@@ -6,9 +6,12 @@ use dialoguer::{Confirm, Input, Select};
 use evertally_declare::error::Cancelled;
 use std::io::{ErrorKind, IsTerminal};
 
+/// Lines of a terminal on which a list can be shown; the library below panics on fewer.
+const LEAST_LINES: u16 = 5;
+
 /// Whether somebody can answer: questions are written to standard error.
 pub(crate) fn is_possible() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && Term::stderr().size().0 >= LEAST_LINES
 }
 
 /// Answers that are shown at once; the arrow keys turn pages.

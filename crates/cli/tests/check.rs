@@ -141,6 +141,51 @@ fn suggestions_work() {
     }
 }
 
+/// No suggestion leaves out an event without a word: all are counted, or said to be refused.
+#[test]
+fn suggestions_hide_no_event() {
+    let days = |range: std::ops::RangeInclusive<u32>, row: &dyn Fn(u32) -> String| range.map(row).collect::<String>();
+    let january = |after: &'static str| move |day: u32| format!("2024-01-{day:02}{after}\n");
+    let february = |after: &'static str| move |day: u32| format!("2024-02-{day:02}{after}\n");
+    let handle = |day: u32| format!("{}{day},2024-01-{day:02},A\n", if day.is_multiple_of(3) { '#' } else { '@' });
+    let grown = format!("time,hall\n{}{}", days(1..=15, &january(",A")), days(1..=28, &february(",A,3")));
+    let late = format!("time\n{}{}", days(1..=15, &january("")), days(1..=3, &february(",late")));
+    let summary = format!("when,hall,who\n{}\nmonth,visits\n2024-01-01,19\n", days(1..=6, &january(",A,1")));
+    let handles = format!("# Orders of 2024\nhandle,time,hall\n{}", days(1..=28, &handle));
+    for (name, content, events) in
+        [("grown", grown, 43), ("late", late, 18), ("summary", summary, 6), ("handles", handles, 28)]
+    {
+        let bench = Bench::new();
+        bench.write("data.csv", content);
+        let found = found(&bench, &["data.csv"]);
+        assert!(found["rows"].as_u64().unwrap() >= events, "{name}: {}", found["suggested"]["command"]);
+    }
+    // A title, and no header: the first line of the second file is an event.
+    let bench = Bench::new();
+    bench.write("a.csv", format!("Title\n{}", days(1..=10, &january(",A"))));
+    bench.write("b.csv", days(11..=20, &january(",A")));
+    let found = found(&bench, &["a.csv", "b.csv"]);
+    let command = found["suggested"]["command"].as_str().unwrap();
+    assert!(!command.contains("--skip-lines"), "{command}");
+}
+
+/// A column of times decides between delimiters.
+#[test]
+fn the_time_decides_about_delimiters() {
+    for (content, delimiter) in [
+        ((1..=28).map(|day| format!("2024-01-{day:02};1,5\n")).collect::<String>(), "';'"),
+        (format!("time|note;x|hall\n{}", "2024-01-03|a;b|A\n".repeat(20)), "'|'"),
+        (format!("time, local;value, EUR\n{}", "2024-01-03;1,5\n".repeat(20)), "';'"),
+        ("time;hall\n2024-01-03;A\n2024-01-04;A\n2024-01-05;A\nTotal;4\nend\n".to_owned(), "';'"),
+    ] {
+        let bench = Bench::new();
+        bench.write("data.csv", &content);
+        let found = found(&bench, &["data.csv"]);
+        let command = found["suggested"]["command"].as_str().unwrap();
+        assert!(command.contains(&format!("--delimiter {delimiter}")), "{content}: {command}");
+    }
+}
+
 /// A file without a row that can be read says so, with the first rows that cannot.
 #[test]
 fn nothing_readable_is_said() {
@@ -267,6 +312,12 @@ fn nothing_ambiguous_is_decided() {
     assert_eq!(answer["times"]["ambiguous"], serde_json::json!(["%d/%m/%Y", "%m/%d/%Y"]));
     assert!(answer["suggested"]["notes"][0].as_str().unwrap().contains("--time-format '%d/%m/%Y' or '%m/%d/%Y'"));
     assert!(answer["times"]["first"].is_null());
+    // The same day in either order is not the same format.
+    let same = "01/01/2024\n".repeat(30);
+    bench.write("events.csv", format!("time\n{same}"));
+    assert_eq!(found(&bench, &["events.csv"])["times"]["ambiguous"], serde_json::json!(["%d/%m/%Y", "%m/%d/%Y"]));
+    bench.write("events.csv", format!("time\n{same}01/13/2024\n"));
+    assert_eq!(found(&bench, &["events.csv"])["times"]["format"], "%m/%d/%Y");
     // A later row decides, even after the rows on which formats are tried.
     let many = "01/02/2024\n".repeat(12_000);
     bench.write("events.csv", format!("time\n{many}13/02/2024\n"));

@@ -76,18 +76,18 @@ def test_answers_become_flags(program: str, tmp_path: Path) -> None:
     asked.answer("(--max-events) [10]", "none\r")
     asked.answer("`none`: it is not a whole number, 0 or more", "\x7f\x7f\x7f\x7f5\r")
     asked.answer("--group-by)", f"{DOWN}\r")
-    asked.answer("(--groups)", "Park, Harbour\r")
-    asked.answer("(--every) [1d]", "\r")
-    asked.answer("(--start)", "2024-01-01\r")
-    asked.answer("(--end)", "2024-13-01\r")
-    # No calendar can be made of these three, so they are asked again.
-    asked.answer("there is no month 13", "")
+    asked.answer("(--groups)", "Park,Park\r")
+    asked.answer("group `Park` is declared twice", "\x7f" * 4 + "Harbour\r")
     asked.answer("(--every) [1d]", "1w\r")
-    asked.answer("(--start)", "2024-01-01\r")
-    asked.answer("(--end)", "2024-12-30\r")
-    asked.answer("(--rho)", "0.5\r")
+    asked.answer("(--start)", "yesterday\r")
+    asked.answer("`yesterday`", "\x7f" * 9 + "2024-01-01\r")
+    asked.answer("(--end)", "2024-13-01\r")
+    asked.answer("there is no month 13", "\x7f" * 10 + "2024-12-30\r")
+    asked.answer("(--rho)", "0\r")
+    asked.answer("must be more than 0", "\x7f0.5\r")
     asked.answer("(--write)", "events.csv\r")
-    asked.answer("the file exists", "\x7f" * len("events.csv") + "events.toml\r")
+    asked.answer("the file exists", "\x7f" * len("events.csv") + "no/events.toml\r")
+    asked.answer("its folder does not exist", "\x7f" * len("no/events.toml") + "events.toml\r")
     status, shown = asked.end()
     assert status == 0, shown
     command = (
@@ -101,6 +101,23 @@ def test_answers_become_flags(program: str, tmp_path: Path) -> None:
     again = Terminal([program, "check", "--config", "events.toml", "--yes"], tmp_path)
     status, shown = again.end()
     assert status == 0 and "61 read, 61 of which a release can count" in shown and "(--" not in shown, shown
+
+
+def test_none_of_the_columns_may_be_the_time(program: str, tmp_path: Path) -> None:
+    asked = check(program, tmp_path)
+    asked.answer("--time)", f"{DOWN}{DOWN}\r")
+    for question in ("--person)", "(--max-events)", "--group-by)", "(--every)", "(--start)", "(--rho)", "(--write)"):
+        asked.answer(question, "\r")
+    status, shown = asked.end()
+    assert status == 0 and "name it with --time" in shown and "--time started" not in shown, shown
+
+
+def test_what_is_wrong_already_is_said_first(program: str, tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text(EVENTS)
+    given = ["--value", "member", "--bounds", "5,1"]
+    status, shown = Terminal([program, "check", "events.csv", *given], tmp_path).end()
+    assert status == 2 and "the lower bound (5) is above the upper bound (1)" in shown, shown
+    assert "(--" not in shown
 
 
 def test_questions_can_stay_open(program: str, tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 //! The store is the outbox: publications stay there, together with the last one delivered to each webhook. A
 //! publication is sent again until it is answered with a status of 2xx, in order, and with the same `Idempotency-Key`
 //! each time, so that repetitions are recognizable. A webhook receives the publications after it was first configured.
+//! Each stream has its own order and its own pauses: one that is refused delays no other.
 
 use crate::engine::{Service, StreamInfo};
 use crate::http::publication_message;
-use evertally_declare::error::{Result, failure};
+use evertally_declare::error::{PipelineError, Result, failure};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often webhooks check for new publications.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -18,6 +20,29 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A stream whose last publication was not accepted.
+struct Setback {
+    problem: String,
+    pause: Duration,
+    until: Instant,
+}
+
+/// Why publications of a stream were not sent, and how many were accepted before.
+struct Unsent {
+    error: PipelineError,
+    accepted: u64,
+}
+
+/// What an operator has to know: the problem of the first stream, and the names of the others.
+fn in_words(setbacks: &BTreeMap<String, Setback>) -> Option<String> {
+    let first = setbacks.values().next()?;
+    let others: Vec<&str> = setbacks.keys().skip(1).map(String::as_str).collect();
+    Some(match others.is_empty() {
+        true => first.problem.clone(),
+        false => format!("{}; nor publications of {}", first.problem, others.join(", ")),
+    })
+}
 
 /// A webhook.
 pub struct Webhook {
@@ -45,24 +70,43 @@ impl Webhook {
         Arc::clone(&self.problem)
     }
 
-    /// Sends publications until `is_over`. Its thread waits for nothing but answers.
+    /// Sends publications until `is_over`. Its thread waits for nothing but answers. A stream whose publication is not
+    /// accepted waits for its next attempt alone.
     pub fn run(&self, service: &Service, is_over: &AtomicBool) {
-        let mut pause = FIRST_PAUSE;
+        let mut setbacks = BTreeMap::new();
         while !is_over.load(Ordering::Relaxed) {
-            match self.send_new(service, is_over) {
-                Ok(()) => {
-                    pause = FIRST_PAUSE;
-                    self.say(None);
-                    std::thread::sleep(POLL_INTERVAL);
-                }
-                Err(error) => {
-                    self.say(Some(error.to_string()));
-                    let until = std::time::Instant::now() + pause;
-                    while std::time::Instant::now() < until && !is_over.load(Ordering::Relaxed) {
-                        std::thread::sleep(POLL_INTERVAL);
-                    }
-                    pause = MAX_PAUSE.min(2 * pause);
-                }
+            for info in service.streams().iter().filter(|info| self.wants(info)) {
+                self.go_on(service, info, &mut setbacks, is_over);
+            }
+            self.say(in_words(&setbacks));
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Sends what is new of a stream, unless it waits after an error.
+    fn go_on(
+        &self,
+        service: &Service,
+        info: &StreamInfo,
+        setbacks: &mut BTreeMap<String, Setback>,
+        is_over: &AtomicBool,
+    ) {
+        let name = info.name();
+        if setbacks.get(name).is_some_and(|setback| Instant::now() < setback.until) {
+            return;
+        }
+        match self.send_new(service, info, is_over) {
+            Ok(()) if setbacks.remove(name).is_some() => {
+                tracing::info!(stream = name, address = self.address, "a webhook accepts publications again");
+            }
+            Ok(()) => {}
+            Err(Unsent { error, accepted }) => {
+                tracing::warn!(stream = name, %error, "a webhook refuses a publication");
+                // Whoever accepted something in between is not down.
+                let before = setbacks.get(name).filter(|_| accepted == 0).map(|setback| setback.pause);
+                let pause = before.map_or(FIRST_PAUSE, |pause| MAX_PAUSE.min(2 * pause));
+                let setback = Setback { problem: error.to_string(), pause, until: Instant::now() + pause };
+                setbacks.insert(name.to_owned(), setback);
             }
         }
     }
@@ -71,12 +115,12 @@ impl Webhook {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
-    fn send_new(&self, service: &Service, is_over: &AtomicBool) -> Result<()> {
-        for info in service.streams().iter().filter(|info| self.wants(info)) {
+    fn send_new(&self, service: &Service, info: &StreamInfo, is_over: &AtomicBool) -> Result<(), Unsent> {
+        let mut accepted = 0;
+        let mut all = || -> Result<()> {
             let shown = info.progress().publications;
             let Some(last) = service.delivered(&self.address, info)? else {
-                service.set_delivered(&self.address, info, shown)?;
-                continue;
+                return service.set_delivered(&self.address, info, shown);
             };
             for publication in last + 1..=shown {
                 if is_over.load(Ordering::Relaxed) {
@@ -84,9 +128,11 @@ impl Webhook {
                 }
                 self.send(service, info, publication)?;
                 service.set_delivered(&self.address, info, publication)?;
+                accepted += 1;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        all().map_err(|error| Unsent { error, accepted })
     }
 
     fn wants(&self, info: &StreamInfo) -> bool {

@@ -85,7 +85,13 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     refuse_duplicates(&files.inputs)?;
     let (cancelled, progress) = (interruptible()?, files.progress());
     let is_delimited = written.has(Parameter::Delimiter);
-    let reader = FileReader { options: &files.reading, is_delimited, progress: &*progress, cancelled: &cancelled };
+    let reader = FileReader {
+        options: &files.reading,
+        is_delimited,
+        tries_variants: true,
+        progress: &*progress,
+        cancelled: &cancelled,
+    };
 
     let zone = written.declaration.time_zone.clone().unwrap_or_default();
     let mut first = reader.first(&files.inputs, &zone)?;
@@ -97,7 +103,7 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     [&mut written, &mut given].into_iter().for_each(|declared| answers.set_in(declared));
     progress.start(total_bytes(&files.inputs));
     let options = first.options(&files.reading);
-    let found = first.found(written, answers.protects_persons);
+    let found = first.found(written, &answers);
     let groups = found.suggested.written.files.groups_file.clone();
     let mut declared = found.suggested.written.clone();
     declared.declaration = with_groups_of_file(declared.declaration, groups.as_deref(), None)?;
@@ -106,18 +112,21 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     let order_by = if has_horizon { Some(settings.calendar.clone()) } else { days(&declared) };
     let check = found.times.is_known().then(|| EventCheck::new(settings, has_horizon));
     let mut counts = RowCounts::new(check, order_by, &declared.declaration);
-    let reader = FileReader { options: &options, is_delimited: true, ..reader };
+    let reader = FileReader { options: &options, tries_variants: false, ..reader };
     let file_reports = reader.read(&files.inputs, first.head.take(), &mut counts)?;
     progress.finish();
     refuse_if(&cancelled)?;
 
     let mut suggested = found.suggested;
     suggested.complete(&counts);
+    suggested.note_unreadable(&file_reports);
     suggested.write_command(&given);
     let columns = columns_of(&counts, &first.columns);
     let groups = groups_of(&counts, &columns, &suggested.written);
     let plan = plan_of(&suggested);
-    if let Some(path) = &answers.write {
+    let is_read = counts.rows > 0 || file_reports.iter().any(|file| file.problem.is_none());
+    let write = answers.write.filter(|_| is_read);
+    if let Some(path) = &write {
         config_file::write(path, &suggested, &groups.candidates)?;
     }
     let times = times_of(&counts, found.times);
@@ -138,7 +147,7 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
         groups,
         suggested,
         plan,
-        written: answers.write,
+        written: write,
     })
 }
 

@@ -459,7 +459,7 @@ pub(super) fn not_both(parameters: &'static [Parameter]) -> Problem {
 /// Sums of values between two bounds, as decimal texts.
 ///
 /// # Errors
-/// Unless there are two bounds, each a multiple of the grid.
+/// Unless there are two bounds in this order, each a multiple of the grid.
 fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
     let [lower, upper] = bounds else {
         let needed = sentence![Bounds, " needs two numbers, ", Bounds.placeholder()];
@@ -471,7 +471,12 @@ fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
         // A bound between two grid values would be rounded: refuse it instead.
         if on_grid(text, grid) { Ok(multiple) } else { Err(refuse("a multiple of the grid")) }
     };
-    Ok(Values::Sum { lower: multiple(lower)?, upper: multiple(upper)? })
+    let (least, greatest) = (multiple(lower)?, multiple(upper)?);
+    if least > greatest {
+        let problem = format!(": the lower bound ({lower}) is above the upper bound ({upper})");
+        return Err(Problem::for_parameter(Bounds, sentence![Bounds, problem]));
+    }
+    Ok(Values::Sum { lower: least, upper: greatest })
 }
 
 /// Whether a decimal text names a multiple of the grid: rounding down and rounding to nearest then agree, also for the

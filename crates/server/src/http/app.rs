@@ -183,6 +183,12 @@ impl Caller {
     }
 }
 
+/// The token of an `Authorization` header, whose scheme may be in upper or lower case (RFC 9110, section 11.1).
+fn bearer_token(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_start())
+}
+
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ProblemAnswer;
 
@@ -190,7 +196,7 @@ impl FromRequestParts<Arc<App>> for Caller {
         let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
         let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { role: None }) };
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-        let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or("");
+        let token = header.to_str().ok().and_then(bearer_token).unwrap_or("");
         let token = Zeroizing::new(token.to_owned());
         // In a thread, because it reads the token file.
         let shared = Arc::clone(&app);

@@ -127,6 +127,14 @@ impl<'o> InputHead<'o> {
         Ok(columns)
     }
 
+    /// The lines at the beginning of a text, roughly decoded: to see what options leave out.
+    pub fn first_lines(&self) -> Vec<String> {
+        let HeadContent::Text(bytes, _) = &self.content else { return Vec::new() };
+        // Of UTF-16, every other byte.
+        let text = String::from_utf8_lossy(bytes).replace('\0', "");
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// Whether the head is UTF-8 text, or not text at all.
     pub fn is_utf8(&self) -> bool {
         let HeadContent::Text(head, _) = &self.content else { return true };

@@ -82,10 +82,11 @@ fn all_formats_and_codings_are_taken() {
     let (arrow, parquet) = (arrow(&["a", "b/c"]), parquet(&["a", "b/c"]));
     let json = row("2026-01-01T00:10:00Z", "a") + &row("2026-01-01T00:20:00Z", "b/c");
     type Sent<'s> = (&'s str, &'s [u8], &'s [(&'s str, &'s str)]);
-    let sent: [Sent<'_>; 7] = [
+    let sent: [Sent<'_>; 8] = [
         ("text/csv", CSV.as_bytes(), &[]),
         ("text/csv; charset=utf-8", &zstd, &[("content-encoding", "zstd")]),
         ("text/csv", &gzipped, &[("content-encoding", "gzip")]),
+        ("Text/CSV", &gzipped, &[("content-encoding", "X-GZip")]),
         ("text/csv", CSV.as_bytes(), &[("content-digest", &digest)]),
         ("application/vnd.apache.arrow.stream", &arrow, &[]),
         ("application/vnd.apache.parquet", &parquet, &[]),
@@ -95,7 +96,7 @@ fn all_formats_and_codings_are_taken() {
         let taken = server.send_as("open", &format!("b{place}"), kind, body, more);
         assert_eq!((taken.status, taken.json()["rows"].as_u64()), (200, Some(2)), "{kind}: {}", taken.text);
     }
-    assert_eq!(server.events("open"), 14);
+    assert_eq!(server.events("open"), 16);
 }
 
 #[test]

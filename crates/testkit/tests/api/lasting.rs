@@ -120,6 +120,47 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     assert_eq!(next().0, "hand/3");
 }
 
+/// A stream whose publication is refused waits alone, and is sent again until it is accepted.
+#[test]
+fn a_refused_publication_delays_no_other_stream() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, keys) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut refused = 0;
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let (_, headers, _) = request_of(&socket);
+            let key = headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone()).unwrap();
+            // The stream that comes first is refused three times, which takes more than seven seconds.
+            let is_refused = key.starts_with("hand/") && refused < 3;
+            refused += u32::from(is_refused);
+            let status = if is_refused { "422 No" } else { "204 No Content" };
+            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
+            if sender.send((key, is_refused)).is_err() {
+                return;
+            }
+        }
+    });
+    let other = STREAMS.replace("stream = \"hand\"", "stream = \"later\"");
+    let other = &other[other.rfind("[[stream]]").unwrap()..];
+    let hook = format!("[[webhook]]\nurl = \"http://{address}/\"\nstreams = [\"hand\", \"later\"]\n");
+    let server = Server::with("", &format!("{hook}{STREAMS}{other}"));
+    std::thread::sleep(Duration::from_millis(600));
+    hand(&server, 1);
+    for step in 1..=3 {
+        let closed = server.post("/v1/streams/later/close", &format!("{{\"through\":{step}}}"));
+        assert_eq!(closed.status, 200, "{}", closed.text);
+    }
+    let mut seen = Vec::new();
+    while seen.last() != Some(&("hand/1".to_owned(), false)) {
+        seen.push(keys.recv_timeout(Duration::from_secs(30)).unwrap());
+    }
+    let place = |key: &str| seen.iter().position(|(seen, refused)| seen == key && !refused).unwrap();
+    assert!(place("later/3") < place("hand/1"), "{seen:?}");
+    assert_eq!(seen.iter().filter(|(key, refused)| key == "hand/1" && *refused).count(), 3, "{seen:?}");
+}
+
 /// Streams of every kind.
 const KINDS: &str = r#"
 [[stream]]

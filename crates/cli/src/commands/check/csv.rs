@@ -1,7 +1,11 @@
 //! Ways of reading a CSV file that may separate its cells if the declared one does not.
 
+use super::roles::{self, SampledColumn};
+use super::sample::SampleRow;
 use super::suggest::Suggestion;
+use super::times::TimeGuess;
 use evertally_declare::declaration::Parameter;
+use evertally_declare::steps::{TimeParser, Zone};
 use evertally_tables::input::CsvOptions;
 
 /// Delimiters to try, as in flags.
@@ -11,48 +15,159 @@ const DELIMITERS: [(u8, &str); 4] = [(b',', ","), (b';', ";"), (b'\t', "tab"), (
 const MOST_SKIPPED: u64 = 20;
 
 /// A way of reading, and the flags that declare it.
+#[derive(Clone)]
 pub(super) struct CsvVariant {
     pub(super) options: CsvOptions,
     pub(super) flags: Vec<Suggestion>,
+    kind: VariantKind,
 }
 
-/// The ways to try after the declared one, those with the fewest flags first. What is declared is kept.
+/// What a way of reading changes, apart from the delimiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VariantKind {
+    /// Nothing: no line is left out.
+    Plain,
+    /// Some lines before the header are left out.
+    SkipLines(u64),
+    /// Lines that begin with `#` are left out.
+    Comment,
+    /// Quotes are ordinary characters.
+    NoQuotes,
+}
+
+/// The ways to try, the declared one first. What is declared is kept.
 pub(super) fn variants(declared: &CsvOptions, is_delimited: bool) -> Vec<CsvVariant> {
     let flag = |parameter, value: &str, why: &str| Suggestion { parameter, value: value.into(), why: why.into() };
-    let mut before = vec![CsvVariant { options: declared.clone(), flags: Vec::new() }];
-    let mut add = |options, parameter, value: &str, why: &str| {
-        before.push(CsvVariant { options, flags: vec![flag(parameter, value, why)] });
-    };
-    if declared.comment.is_none() {
-        let options = CsvOptions { comment: Some("#".to_owned()), ..declared.clone() };
-        add(options, Parameter::Comment, "#", "leaves out lines that begin with it");
-    }
-    if declared.quote.is_some() {
-        let options = CsvOptions { quote: None, ..declared.clone() };
-        add(options, Parameter::Quote, "none", "quotes in the cells are ordinary characters");
-    }
+    let plain = CsvVariant { options: declared.clone(), flags: Vec::new(), kind: VariantKind::Plain };
+    let mut all = vec![plain];
+    let mut add = |kind, options, flag| all.push(CsvVariant { options, flags: vec![flag], kind });
     if declared.skip_lines == 0 {
         for lines in 1..=MOST_SKIPPED {
             let options = CsvOptions { skip_lines: lines, ..declared.clone() };
-            add(options, Parameter::SkipLines, &lines.to_string(), "the header comes after these lines");
+            let why = "the header comes after these lines, and none of them has a time";
+            add(VariantKind::SkipLines(lines), options, flag(Parameter::SkipLines, &lines.to_string(), why));
         }
     }
-    let delimited = |variant: CsvVariant| {
-        let same = declared.delimiter.unwrap_or(b',');
-        DELIMITERS.into_iter().filter(move |(delimiter, _)| !is_delimited || *delimiter == same).map(
-            move |(delimiter, word)| {
-                let CsvVariant { mut options, mut flags } =
-                    CsvVariant { options: variant.options.clone(), flags: variant.flags.clone() };
-                if delimiter != same {
-                    options.delimiter = Some(delimiter);
-                    flags.insert(0, flag(Parameter::Delimiter, word, "separates the cells of the first rows"));
-                }
-                CsvVariant { options, flags }
-            },
-        )
-    };
-    let all = before.into_iter().flat_map(delimited);
-    all.filter(|variant| !variant.flags.is_empty()).collect()
+    if declared.comment.is_none() {
+        let options = CsvOptions { comment: Some("#".to_owned()), ..declared.clone() };
+        let why = "leaves out lines that begin with it; none of the first has a time";
+        add(VariantKind::Comment, options, flag(Parameter::Comment, "#", why));
+    }
+    if declared.quote.is_some() {
+        let options = CsvOptions { quote: None, ..declared.clone() };
+        add(VariantKind::NoQuotes, options, flag(Parameter::Quote, "none", "no cell is in quotes, but some have one"));
+    }
+    all.into_iter().flat_map(|variant| delimited(variant, is_delimited)).collect()
+}
+
+/// A way of reading with each delimiter, the declared one first.
+fn delimited(variant: CsvVariant, is_delimited: bool) -> Vec<CsvVariant> {
+    let declared = variant.options.delimiter.unwrap_or(b',');
+    let mut all = vec![variant.clone()];
+    for (delimiter, word) in DELIMITERS {
+        if !is_delimited && delimiter != declared {
+            let why = "separates the cells of the first rows".to_owned();
+            let flag = Suggestion { parameter: Parameter::Delimiter, value: word.to_owned(), why };
+            let mut other = variant.clone();
+            other.options.delimiter = Some(delimiter);
+            other.flags.insert(0, flag);
+            all.push(other);
+        }
+    }
+    all
+}
+
+/// The first rows as a way of reading finds them.
+pub(super) struct CsvTrial {
+    pub(super) names: Vec<String>,
+    pub(super) rows: Vec<SampleRow>,
+    /// Rows that cannot be read.
+    pub(super) refused: u64,
+}
+
+impl CsvTrial {
+    /// Whether at most one of ten rows is refused.
+    pub(super) fn is_good(&self) -> bool {
+        !self.rows.is_empty() && self.rows.len() as u64 >= 9 * self.refused
+    }
+
+    fn separates(&self) -> bool {
+        self.names.len() > 1
+    }
+
+    /// The formats of its columns of times.
+    fn formats(&self, zone: &Zone) -> Vec<String> {
+        let columns = SampledColumn::of_rows(&self.names, &self.rows, zone);
+        let formats = roles::times(&columns).into_iter().filter_map(|column| match column.time.clone()? {
+            TimeGuess::Format { format, .. } => Some(vec![format]),
+            TimeGuess::Ambiguous { formats } => Some(formats),
+        });
+        formats.flatten().collect()
+    }
+
+    /// Whether some cell is in quotes.
+    fn has_quoted_cells(&self) -> bool {
+        let is_quoted = |text: &str| text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+        self.rows.iter().flat_map(|row| &row.0).any(|cell| is_quoted(&cell.field().to_string()))
+    }
+}
+
+/// The way of reading that separates the cells of the first rows best; `None` if no other than the declared one does.
+///
+/// A way that leaves lines out is taken only if it finds a column of times, and no time in what it leaves out: those
+/// lines would be events, and nobody would miss them.
+pub(super) fn best(
+    variants: Vec<CsvVariant>,
+    lines: &[String],
+    zone: &Zone,
+    read: impl Fn(&CsvOptions) -> Option<CsvTrial>,
+) -> Option<CsvVariant> {
+    let mut plain = Vec::new();
+    for (place, variant) in variants.into_iter().enumerate() {
+        let Some(trial) = read(&variant.options) else { continue };
+        let formats = trial.formats(zone);
+        let fits = trial.is_good() && (trial.separates() || place == 0) && !formats.is_empty();
+        let is_safe = match variant.kind {
+            VariantKind::Plain => true,
+            VariantKind::NoQuotes => !trial.has_quoted_cells(),
+            VariantKind::SkipLines(_) | VariantKind::Comment => {
+                let hidden = lines.iter().enumerate().filter(|(number, line)| variant.hides(*number as u64, line));
+                let mut shown = hidden.map(|(_, line)| line.clone()).chain([trial.names.join("\n")]);
+                !shown.any(|line| has_time(&line, &variant.options, &formats, zone))
+            }
+        };
+        if fits && is_safe {
+            return Some(variant);
+        }
+        if variant.kind == VariantKind::Plain {
+            plain.push((variant, trial, !formats.is_empty()));
+        }
+    }
+    let is_fair = |trial: &CsvTrial| trial.separates() && trial.rows.len() as u64 >= trial.refused.max(1);
+    let with_time = plain.iter().position(|(_, trial, has_time)| *has_time && is_fair(trial));
+    let without = || plain.iter().position(|(_, trial, _)| trial.separates() && trial.is_good());
+    let poor = || plain.iter().position(|(_, trial, _)| is_fair(trial));
+    with_time.or_else(without).or_else(poor).map(|place| plain.swap_remove(place).0)
+}
+
+impl CsvVariant {
+    /// Whether a line, counted from 0, is left out.
+    fn hides(&self, number: u64, line: &str) -> bool {
+        match self.kind {
+            VariantKind::SkipLines(lines) => number < lines,
+            VariantKind::Comment => line.starts_with('#'),
+            VariantKind::Plain | VariantKind::NoQuotes => false,
+        }
+    }
+}
+
+/// Whether a line has a cell that is a time in one of these formats.
+fn has_time(line: &str, options: &CsvOptions, formats: &[String], zone: &Zone) -> bool {
+    let delimiter = char::from(options.delimiter.unwrap_or(b','));
+    let mut parsers: Vec<TimeParser> =
+        formats.iter().filter_map(|format| Some(TimeParser::new(format.parse().ok()?, zone.clone()))).collect();
+    let cells = line.split([delimiter, '\n']).map(|cell| cell.trim().trim_matches('"').trim_start_matches('#').trim());
+    cells.into_iter().any(|cell| parsers.iter_mut().any(|parser| parser.reads_as_recent(cell)))
 }
 
 #[cfg(test)]
@@ -63,8 +178,8 @@ mod tests {
     fn declared_options_are_kept() {
         let declared = CsvOptions { quote: Some(b'"'), ..CsvOptions::default() };
         let all = variants(&declared, false);
-        assert_eq!(all.len(), 4 * (MOST_SKIPPED as usize + 3) - 1);
-        assert!(all.windows(2).all(|pair| pair[0].flags.len() <= 2 && !pair[1].flags.is_empty()));
+        assert_eq!(all.len(), 4 * (MOST_SKIPPED as usize + 3));
+        assert!(all[0].flags.is_empty() && all[1..].iter().all(|variant| (1..=2).contains(&variant.flags.len())));
         let declared =
             CsvOptions { delimiter: Some(b';'), comment: Some("%".into()), skip_lines: 3, ..CsvOptions::default() };
         let all = variants(&declared, true);

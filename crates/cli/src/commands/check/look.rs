@@ -1,6 +1,7 @@
 //! Opens inputs: the head of the first decides about columns and formats, and all are read under them.
 
-use super::csv::{self, CsvVariant};
+use super::csv::{self, CsvTrial};
+use super::questions::Answers;
 use super::report::{FileReport, TimesReport};
 use super::roles::{self, SampledColumn};
 use super::rows::RowCounts;
@@ -13,10 +14,13 @@ use evertally_declare::event::{ColumnLayout, Columns, Event};
 use evertally_declare::format::Format;
 use evertally_declare::steps::{TimeParser, Zone};
 use evertally_declare::url::without_secrets;
-use evertally_tables::input::{HeadColumn, InputHead, ReadOptions, TextEncoding};
+use evertally_tables::input::{CsvOptions, HeadColumn, InputHead, ReadOptions, TextEncoding};
 use evertally_tables::progress::Progress;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+
+/// The rows on which ways of reading are tried.
+const TRIED_ROWS: usize = 500;
 
 /// The encoding of most text files that are not UTF-8.
 const WESTERN: &str = "windows-1252";
@@ -26,6 +30,8 @@ pub(super) struct FileReader<'r> {
     pub(super) options: &'r ReadOptions,
     /// Whether the delimiter was declared.
     pub(super) is_delimited: bool,
+    /// Whether other ways of reading a CSV file are tried; the first file decides for all.
+    pub(super) tries_variants: bool,
     pub(super) progress: &'r dyn Progress,
     pub(super) cancelled: &'r AtomicBool,
 }
@@ -82,6 +88,11 @@ impl LookedAt<'_> {
     }
 }
 
+/// Whether an input can be opened again. The name `-` is standard input, whatever else there is.
+fn is_file(path: &Path) -> bool {
+    path != Path::new("-") && path.is_file()
+}
+
 /// The layout of columns without roles. Without columns, rows are read all the same, for their problems.
 fn layout_of(names: &[String]) -> ColumnLayout {
     let time = names.first().map_or("time", String::as_str).to_owned();
@@ -92,7 +103,7 @@ impl<'r> FileReader<'r> {
     /// The first rows of the first input that can be read.
     pub(super) fn first(&self, inputs: &[PathBuf], zone: &Zone) -> Result<FirstLook<'r>> {
         for (place, path) in inputs.iter().enumerate() {
-            match self.open(path) {
+            match self.open(path, zone) {
                 Ok(mut looked_at) => {
                     let mut columns = self.sampled(&looked_at, zone)?;
                     if looked_at.has_no_header(&columns, zone) {
@@ -110,12 +121,12 @@ impl<'r> FileReader<'r> {
 
     fn sampled(&self, looked_at: &LookedAt<'_>, zone: &Zone) -> Result<Vec<SampledColumn>> {
         let names = looked_at.names();
-        let (rows, _) = self.sample(&looked_at.head, &looked_at.options, &names)?;
+        let (rows, _) = self.sample(&looked_at.head, &looked_at.options, &names, MOST_ROWS)?;
         Ok(SampledColumn::of_rows(&names, &rows, zone))
     }
 
     /// Opens an input, and finds how to read it.
-    fn open(&self, path: &Path) -> Result<LookedAt<'r>> {
+    fn open(&self, path: &Path, zone: &Zone) -> Result<LookedAt<'r>> {
         let (head, options, mut flags) = self.open_text(path)?;
         if options.json_records.is_none()
             && let [array, others @ ..] = &head.arrays()[..]
@@ -127,13 +138,14 @@ impl<'r> FileReader<'r> {
             let columns = head.columns(&options)?;
             return Ok(LookedAt { head, options, columns, flags });
         }
-        if head.format == Format::Csv && self.separated(&head, &options).is_none() {
-            for CsvVariant { options: csv, flags: more } in csv::variants(&options.csv, self.is_delimited) {
-                let options = ReadOptions { csv, ..options.clone() };
-                if let Some(columns) = self.separated(&head, &options) {
-                    flags.extend(more);
-                    return Ok(LookedAt { head, options, columns, flags });
-                }
+        let mut options = options;
+        if head.format == Format::Csv && self.tries_variants {
+            let with = |csv: &CsvOptions| ReadOptions { csv: csv.clone(), ..options.clone() };
+            let read = |csv: &CsvOptions| self.trial(&head, &with(csv), TRIED_ROWS);
+            let lines = head.first_lines();
+            if let Some(best) = csv::best(csv::variants(&options.csv, self.is_delimited), &lines, zone, read) {
+                options = with(&best.options);
+                flags.extend(best.flags);
             }
         }
         let columns = head.columns(&options)?;
@@ -145,7 +157,7 @@ impl<'r> FileReader<'r> {
         let open = |options: &ReadOptions| InputHead::open(path, options, self.progress, self.cancelled);
         let plain = open(self.options);
         // A pipe can be opened only once.
-        let is_file = path.is_file();
+        let is_file = is_file(path);
         let flag = |parameter, value: &str, why: &str| {
             vec![Suggestion { parameter, value: value.to_owned(), why: why.to_owned() }]
         };
@@ -159,7 +171,7 @@ impl<'r> FileReader<'r> {
                 for format in [Format::CombinedLog, Format::CommonLog] {
                     let options = ReadOptions { format: Some(format), ..self.options.clone() };
                     let Ok(head) = open(&options) else { continue };
-                    if self.separated(&head, &options).is_some() {
+                    if self.trial(&head, &options, TRIED_ROWS).is_some_and(|trial| trial.is_good()) {
                         let flags = flag(Parameter::InputFormat, format.word(), "the access log of a web server");
                         return Ok((head, options, flags));
                     }
@@ -170,22 +182,28 @@ impl<'r> FileReader<'r> {
         }
     }
 
-    /// The columns, if the options separate the cells of most rows.
-    fn separated(&self, head: &InputHead<'_>, options: &ReadOptions) -> Option<Vec<HeadColumn>> {
-        let columns = head.columns(options).ok().filter(|columns| columns.len() > 1)?;
-        let names: Vec<String> = columns.iter().filter(|c| c.problem.is_none()).map(|c| c.name.clone()).collect();
-        let (rows, refused) = self.sample(head, options, &names).ok()?;
-        (!rows.is_empty() && rows.len() as u64 >= 9 * refused).then_some(columns)
+    /// The first rows under some options, if there are columns.
+    fn trial(&self, head: &InputHead<'_>, options: &ReadOptions, most: usize) -> Option<CsvTrial> {
+        let columns = head.columns(options).ok()?;
+        let names: Vec<String> = columns.into_iter().filter(|c| c.problem.is_none()).map(|c| c.name).collect();
+        let (rows, refused) = self.sample(head, options, &names, most).ok()?;
+        Some(CsvTrial { names, rows, refused })
     }
 
     /// The first rows of a head, and the number of broken rows among them. Damage ends the sample.
-    fn sample(&self, head: &InputHead<'_>, options: &ReadOptions, names: &[String]) -> Result<(Vec<SampleRow>, u64)> {
+    fn sample(
+        &self,
+        head: &InputHead<'_>,
+        options: &ReadOptions,
+        names: &[String],
+        most: usize,
+    ) -> Result<(Vec<SampleRow>, u64)> {
         let layout = layout_of(names);
         let (mut rows, mut refused) = (Vec::new(), 0);
         let mut events = head.rows(&layout, options, self.cancelled)?;
-        while rows.len() < MOST_ROWS {
+        while rows.len() < most {
             let mut visit = |event: &Event<'_>| -> Result<()> {
-                if rows.len() < MOST_ROWS {
+                if rows.len() < most {
                     rows.push(SampleRow::new(event, names.len()));
                 }
                 Ok(())
@@ -209,7 +227,7 @@ impl<'r> FileReader<'r> {
         formats: &mut Vec<String>,
         zone: &Zone,
     ) -> Result<()> {
-        if !input.is_file() {
+        if !is_file(input) {
             return Ok(());
         }
         let parser = |format: &String| Some(TimeParser::new(format.parse().ok()?, zone.clone()));
@@ -243,7 +261,7 @@ impl<'r> FileReader<'r> {
         for (place, path) in inputs.iter().enumerate() {
             let opened = match first.take_if(|(of, _)| *of == place) {
                 Some((_, looked_at)) => Ok(looked_at),
-                None => self.open(path),
+                None => self.open(path, &Zone::utc()),
             };
             let report = match opened {
                 Ok(looked_at) => self.read_one(looked_at, counts),
@@ -351,14 +369,18 @@ impl FirstLook<'_> {
     }
 
     /// Completes a declaration from the first rows.
-    pub(super) fn found(&self, written: Written, protects_persons: bool) -> FoundRoles {
+    pub(super) fn found(&self, written: Written, answers: &Answers) -> FoundRoles {
         let (suggested, persons) = (Suggestions::new(written), Vec::new());
         let mut found = FoundRoles { suggested, times: TimesReport::default(), persons };
         if let Some((_, looked_at)) = &self.head {
             looked_at.flags.iter().for_each(|flag| found.suggested.push(flag.clone()));
         }
-        found.find_times(&self.columns);
-        if protects_persons {
+        if answers.has_time {
+            found.find_times(&self.columns);
+        } else {
+            found.note_no_time();
+        }
+        if answers.protects_persons {
             found.find_person(&self.columns);
         }
         found
@@ -379,7 +401,7 @@ impl FoundRoles {
             self.times.columns = named.into_iter().chain(declared.time_of_day.clone()).collect();
             self.times.is_declared = !self.times.columns.is_empty();
             if self.times.columns.is_empty() {
-                self.suggested.notes.push("no column looks like the time of an event: name it with --time".to_owned());
+                self.note_no_time();
             }
             return;
         };
@@ -408,6 +430,10 @@ impl FoundRoles {
             self.suggested.notes.push(format!("other columns of times: {}", others.join(", ")));
         }
         self.find_format(column);
+    }
+
+    fn note_no_time(&mut self) {
+        self.suggested.notes.push("no column is known to be the time of an event: name it with --time".to_owned());
     }
 
     fn find_format(&mut self, column: &SampledColumn) {

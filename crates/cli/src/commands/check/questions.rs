@@ -13,6 +13,7 @@ use crate::prompt;
 use anyhow::Result;
 use evertally_declare::declaration::{Parameter, Written};
 use evertally_declare::error::refuse_if;
+use evertally_declare::problem::Problem;
 use evertally_declare::steps::{Instant, TimeParser, Zone};
 use evertally_declare::words::{quoted, shorten};
 use std::io::IsTerminal;
@@ -27,12 +28,15 @@ pub(super) struct Questions<'q> {
     answers: Vec<Suggestion>,
     /// The columns of the time.
     times: Vec<String>,
+    has_time: bool,
     protects_persons: bool,
 }
 
 /// What was answered.
 pub(super) struct Answers {
     flags: Vec<Suggestion>,
+    /// Whether some column is the time.
+    pub(super) has_time: bool,
     /// Whether a column of persons is wanted.
     pub(super) protects_persons: bool,
     /// The configuration file to write.
@@ -42,7 +46,7 @@ pub(super) struct Answers {
 impl Answers {
     /// Without questions.
     pub(super) fn none(write: Option<&Path>) -> Self {
-        Self { flags: Vec::new(), protects_persons: true, write: write.map(PathBuf::from) }
+        Self { flags: Vec::new(), has_time: true, protects_persons: true, write: write.map(PathBuf::from) }
     }
 
     /// Sets the answers in a declaration, as if they had been given as flags.
@@ -61,13 +65,15 @@ pub(super) fn are_wanted(given: &Written) -> bool {
 
 impl<'q> Questions<'q> {
     pub(super) fn new(columns: &'q mut [SampledColumn], written: Written) -> Self {
-        Self { columns, written, answers: Vec::new(), times: Vec::new(), protects_persons: true }
+        Self { columns, written, answers: Vec::new(), times: Vec::new(), has_time: true, protects_persons: true }
     }
 
     /// Asks for everything that is not declared.
     pub(super) fn ask(mut self, write: Option<&Path>, cancelled: &AtomicBool) -> Result<Answers> {
         // A request to end that came while the file was opened.
         refuse_if(cancelled)?;
+        // What is wrong already is said before anything is asked.
+        resolve(&self.written)?;
         eprintln!(
             "Enter takes the answer in brackets, or the marked one; without one, it leaves the question open. Nothing \
              is published. --yes asks nothing.\n"
@@ -80,16 +86,10 @@ impl<'q> Questions<'q> {
         self.ask_budget()?;
         let write = match write {
             Some(path) => Some(path.to_path_buf()),
-            None => {
-                prompt::ask("A configuration file to write (--write)", None, |path| match Path::new(path).exists() {
-                    true => Err("the file exists, and is never overwritten; name another one".to_owned()),
-                    false => Ok(()),
-                })?
-                .map(PathBuf::from)
-            }
+            None => prompt::ask("A configuration file to write (--write)", None, can_be_written)?.map(PathBuf::from),
         };
         eprintln!();
-        Ok(Answers { flags: self.answers, protects_persons: self.protects_persons, write })
+        Ok(Answers { flags: self.answers, has_time: self.has_time, protects_persons: self.protects_persons, write })
     }
 
     fn set(&mut self, parameter: Parameter, value: impl Into<String>) {
@@ -99,16 +99,17 @@ impl<'q> Questions<'q> {
     }
 
     /// Asks for a value until the parameter accepts it.
-    fn ask_value_of(&mut self, parameter: Parameter, question: &str, default: Option<&str>) -> Result<bool> {
+    fn ask_value_of(&mut self, parameter: Parameter, question: &str, default: Option<&str>) -> Result<()> {
         let question = format!("{question} (--{})", parameter.name());
-        let mut trial = self.written.clone();
         let answer = prompt::ask(&question, default, |text| {
+            let mut trial = self.written.clone();
             let answer = Suggestion { parameter, value: text.to_owned(), why: String::new() };
-            answer.try_set_in(&mut trial).map_err(|problem| format!("{}: {problem}", quoted(text)))
+            answer.try_set_in(&mut trial).map_err(|problem| format!("{}: {problem}", quoted(text)))?;
+            check(parameter, text)?;
+            resolve(&trial).map_err(|problem| problem.to_string())
         })?;
-        let is_answered = answer.is_some();
         answer.into_iter().for_each(|answer| self.set(parameter, answer));
-        Ok(is_answered)
+        Ok(())
     }
 
     /// Asks for one of some columns; `None` for none of them.
@@ -144,7 +145,10 @@ impl<'q> Questions<'q> {
             (None, []) => (self.choose_time(self.columns.iter().map(|column| column.name.clone()).collect())?, true),
             (None, _) => (self.choose_time(candidates)?, true),
         };
-        let Some(name) = name else { return Ok(()) };
+        let Some(name) = name else {
+            self.has_time = false;
+            return Ok(());
+        };
         self.ask_format(&name)?;
         let column = self.columns.iter().find(|column| column.name == name);
         let clock = column.and_then(|column| roles::time_of_day(column, self.columns)).map(|clock| clock.name.clone());
@@ -218,24 +222,29 @@ impl<'q> Questions<'q> {
         Ok(())
     }
 
+    /// Asks for a column of groups, and for their names.
     fn ask_groups(&mut self) -> Result<()> {
         let declared = &self.written.declaration;
-        let has_groups = declared.group_by.is_some() || declared.discover_groups == Some(true);
-        let taken = self.taken();
-        let is_free = |column: &&SampledColumn| !taken.contains(&column.name);
-        let categories = self.columns.iter().filter(|column| column.kind() == ColumnKind::Category).filter(is_free);
-        let names: Vec<String> = categories.map(|column| column.name.clone()).collect();
-        if has_groups || names.is_empty() {
+        let has_groups = declared.groups.is_some() || self.is_declared(Parameter::GroupsFile);
+        if has_groups || declared.discover_groups == Some(true) {
             return Ok(());
         }
-        let question = "A separate count for each value of a column (--group-by)";
-        let Some(name) = self.choose_column(question, names, "none: one count of all events", true)? else {
-            return Ok(());
-        };
-        self.set(Parameter::GroupBy, name);
+        if declared.group_by.is_none() {
+            let taken = self.taken();
+            // A flag separates columns by commas.
+            let is_free = |column: &&SampledColumn| !taken.contains(&column.name) && !column.name.contains(',');
+            let categories = self.columns.iter().filter(|column| column.kind() == ColumnKind::Category).filter(is_free);
+            let names: Vec<String> = categories.map(|column| column.name.clone()).collect();
+            if names.is_empty() {
+                return Ok(());
+            }
+            let question = "A separate count for each value of a column (--group-by)";
+            let chosen = self.choose_column(question, names, "none: one count of all events", true)?;
+            let Some(name) = chosen else { return Ok(()) };
+            self.set(Parameter::GroupBy, name);
+        }
         let question = "Its values, with commas, from a public list and not from the data";
-        self.ask_value_of(Parameter::Groups, question, None)?;
-        Ok(())
+        self.ask_value_of(Parameter::Groups, question, None)
     }
 
     /// Asks for the bounds of a declared value.
@@ -248,34 +257,21 @@ impl<'q> Questions<'q> {
         Ok(())
     }
 
-    /// Asks for the width, the first and the last step until they make a calendar.
+    /// Asks for the width, the beginning and the end of the steps.
     fn ask_steps(&mut self) -> Result<()> {
         let declared = &self.written.declaration;
-        let needs_every = declared.every.is_none();
         let needs_start = declared.start.is_none();
         let needs_end = declared.end.is_none() && declared.steps.is_none() && declared.unbounded != Some(true);
-        let before = (self.written.clone(), self.answers.len());
-        loop {
-            if needs_every {
-                self.ask_value_of(
-                    Parameter::Every,
-                    "The width of a step, such as 1h, 1d, 1w or 1mo",
-                    Some(STEP_WIDTH),
-                )?;
-            }
-            if needs_start {
-                self.ask_value_of(Parameter::Start, "The beginning of the first step, such as 2026-01-01", None)?;
-            }
-            if needs_end && self.is_declared(Parameter::Start) {
-                self.ask_value_of(Parameter::End, "The end of the last step, such as 2027-01-01", None)?;
-            }
-            let has_horizon = setup::has_horizon(&self.written.declaration);
-            let resolved = setup::reading(&self.written, has_horizon).resolve();
-            let (Err(problem), true) = (resolved, needs_every || needs_start || needs_end) else { return Ok(()) };
-            eprintln!("{problem}");
-            self.written = before.0.clone();
-            self.answers.truncate(before.1);
+        if declared.every.is_none() {
+            self.ask_value_of(Parameter::Every, "The width of a step, such as 1h, 1d, 1w or 1mo", Some(STEP_WIDTH))?;
         }
+        if needs_start {
+            self.ask_value_of(Parameter::Start, "The beginning of the first step, such as 2026-01-01", None)?;
+        }
+        if needs_end && self.is_declared(Parameter::Start) {
+            self.ask_value_of(Parameter::End, "The end of the last step, such as 2027-01-01", None)?;
+        }
+        Ok(())
     }
 
     fn ask_budget(&mut self) -> Result<()> {
@@ -283,6 +279,44 @@ impl<'q> Questions<'q> {
             self.ask_value_of(Parameter::Rho, "The privacy budget ρ, such as 0.5", None)?;
         }
         Ok(())
+    }
+}
+
+/// What is known to be refused although the declaration says nothing about reading.
+fn check(parameter: Parameter, text: &str) -> Result<(), String> {
+    match parameter {
+        Parameter::Rho if !text.parse().is_ok_and(|rho: f64| rho > 0.0 && rho.is_finite()) => {
+            Err("the budget must be more than 0".to_owned())
+        }
+        Parameter::MaxEvents if text.parse() == Ok(0) => Err("at least one event must count".to_owned()),
+        Parameter::Groups if text.contains('"') => {
+            Err("write names without quotes; names with commas need --groups-file".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether events can be read under a declaration, as far as it is known.
+fn resolve(written: &Written) -> Result<(), Problem> {
+    let mut known = written.clone();
+    let declared = &mut known.declaration;
+    // A beginning alone is checked, too.
+    if declared.start.is_some() && declared.every.is_some() && !setup::has_horizon(declared) {
+        declared.steps = Some(1);
+    }
+    let has_horizon = setup::has_horizon(&known.declaration);
+    setup::reading(&known, has_horizon).resolve().map(|_| ())
+}
+
+/// Whether a configuration file can be written at a path.
+fn can_be_written(path: &str) -> Result<(), String> {
+    let path = Path::new(path);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.is_none_or(Path::is_dir) {
+        _ if path == Path::new("-") => Err("name a file".to_owned()),
+        _ if path.exists() => Err("the file exists, and is never overwritten; name another one".to_owned()),
+        false => Err("its folder does not exist".to_owned()),
+        true => Ok(()),
     }
 }
 

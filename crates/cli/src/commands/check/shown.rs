@@ -7,7 +7,7 @@ use super::report::{CheckReport, ColumnReport, FileReport, PersonsReport, WARNIN
 use super::rows::RefusedRows;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally_declare::words::{quoted, short, shorten};
+use evertally_declare::words::{count_of_rows, quoted, short, shorten};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -125,7 +125,8 @@ fn write_rows(out: &mut String, report: &CheckReport) -> Result<()> {
         writeln!(out, "  from {first} to {last}")?;
     }
     if times.dates > 0 && times.columns.len() == 1 {
-        writeln!(out, "  {} rows have a date without a time of day: steps cannot be shorter than a day", times.dates)?;
+        let rows = count_of_rows(times.dates);
+        writeln!(out, "  {rows} with a date and no time of day: steps cannot be shorter than a day")?;
     }
     let order = match report.order {
         None => None,

@@ -5,6 +5,7 @@
 //! are left open, because choices made from the data reveal something about them.
 
 use super::order::RowOrder;
+use super::report::FileReport;
 use super::rows::RowCounts;
 use super::setup::{is_bounded, reading};
 use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
@@ -47,9 +48,9 @@ impl Suggestion {
     pub(super) fn try_set_in(&self, written: &mut Written) -> Result<(), String> {
         let Self { parameter, value, .. } = self;
         let texts: Vec<&OsStr> = match parameter.kind() {
-            ValueKind::Texts | ValueKind::Groups | ValueKind::Decimals => {
-                value.split(',').map(|text| OsStr::new(text.trim())).collect()
-            }
+            // Names of columns may have blanks around them.
+            ValueKind::Texts => value.split(',').map(OsStr::new).collect(),
+            ValueKind::Groups | ValueKind::Decimals => value.split(',').map(|text| OsStr::new(text.trim())).collect(),
             _ if value.is_empty() => vec![OsStr::new("true")],
             _ => vec![OsStr::new(value)],
         };
@@ -124,6 +125,20 @@ impl Suggestions {
             self.add(Parameter::Out, "released.csv", "the table");
         }
         self.note_broken(counts);
+    }
+
+    /// Notes files that a release cannot read.
+    pub(super) fn note_unreadable(&mut self, files: &[FileReport]) {
+        match files.iter().filter(|file| file.problem.is_some()).count() {
+            0 => {}
+            1 if files.len() == 1 => {
+                self.notes.push("the file is not read to its end, so this release is refused: see above".to_owned());
+            }
+            count => self.notes.push(format!(
+                "{count} of {} files cannot be read in this way, so this release is refused: see above",
+                files.len()
+            )),
+        }
     }
 
     /// Names what helps against rows that cannot be read.
@@ -310,6 +325,10 @@ fn flag_words(parameter: Parameter, values: &[String]) -> Vec<String> {
         ValueKind::Measures | ValueKind::Workloads => {
             values.iter().flat_map(|value| [name.clone(), in_shell(value)]).collect()
         }
+        // Otherwise it would be taken for a flag.
+        _ if values.first().is_some_and(|value| value.starts_with('-')) => {
+            vec![format!("{name}={}", in_shell(&values.join(",")))]
+        }
         _ => vec![name, in_shell(&values.join(","))],
     }
 }
@@ -373,6 +392,7 @@ mod tests {
         assert_eq!(words(Parameter::All, &[""]), "--all");
         assert_eq!(words(Parameter::All, &["false"]), "--all=false");
         assert_eq!(words(Parameter::Groups, &["a", "b c"]), "--groups 'a,b c'");
+        assert_eq!(words(Parameter::Groups, &["-5", "a"]), "--groups=-5,a");
         assert_eq!(words(Parameter::Measure, &["mean", "count"]), "--measure mean --measure count");
     }
 }

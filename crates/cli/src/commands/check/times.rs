@@ -70,7 +70,8 @@ pub(super) fn guess<'c>(cells: impl Iterator<Item = &'c SampleCell>, zone: &Zone
     let mut different: Vec<&Tried> = Vec::new();
     for tried in tried.iter().filter(|tried| tried.count == best) {
         // `auto` comes first: its reading of a text is the documented one.
-        if different.iter().all(|other| other.format != "auto" && other.instants != tried.instants) {
+        let is_same = |other: &Tried| other.instants == tried.instants && order(&other.format) == order(&tried.format);
+        if different.iter().all(|other| other.format != "auto" && !is_same(other)) {
             different.push(tried);
         }
     }
@@ -78,6 +79,17 @@ pub(super) fn guess<'c>(cells: impl Iterator<Item = &'c SampleCell>, zone: &Zone
         [one] => TimeGuess::Format { format: one.format.clone(), dates: one.dates },
         _ => TimeGuess::Ambiguous { formats: different.iter().map(|tried| tried.format.clone()).collect() },
     })
+}
+
+/// The parts of a date in the order of a pattern: 01/01/2024 is the same day in either order, and the next one is not.
+fn order(format: &str) -> Vec<char> {
+    let parts = format.split('%').skip(1).filter_map(|part| part.chars().next());
+    let part = |c: char| match c {
+        'B' => 'b',
+        'y' => 'Y',
+        other => other,
+    };
+    parts.map(part).filter(|c| "dmbY".contains(*c)).collect()
 }
 
 fn tried(format: String, cells: &[Field<'_>], zone: &Zone) -> Option<Tried> {

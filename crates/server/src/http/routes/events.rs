@@ -98,8 +98,9 @@ fn id_of(headers: &HeaderMap) -> Result<String, ProblemAnswer> {
     ))
 }
 
+/// Media types have no case (RFC 9110, section 8.3.1).
 fn format_of(headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("").to_ascii_lowercase();
     Format::from_request_type(kind.split(';').next().unwrap_or("").trim()).ok_or_else(|| {
         let types = Format::ALL.into_iter().filter(|format| format.is_for_requests()).map(Format::media_type);
         ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format")
@@ -107,10 +108,12 @@ fn format_of(headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
     })
 }
 
+/// Codings have no case, and `x-gzip` is gzip (RFC 9110, section 8.4.1).
 fn coding_of(headers: &HeaderMap) -> Result<Coding, ProblemAnswer> {
-    match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
-        None | Some(b"identity") => Ok(Coding::None),
-        Some(b"gzip") => Ok(Coding::Gzip),
+    let coding = headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes().trim_ascii().to_ascii_lowercase());
+    match coding.as_deref() {
+        None | Some(b"" | b"identity") => Ok(Coding::None),
+        Some(b"gzip" | b"x-gzip") => Ok(Coding::Gzip),
         Some(b"zstd") => Ok(Coding::Zstd),
         Some(_) => Err(ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coding", "No such compression")
             .because("compress with gzip or zstd and set Content-Encoding, or do not compress")),

@@ -58,7 +58,7 @@ impl Inflate {
                 if from.first().is_some_and(|first| first & 0x7f == LARGE_BROTLI_WINDOW) {
                     return Err("a Brotli window of more than 16 MiB".into());
                 }
-                read_exactly(brotli::Decompressor::new(from, 4096), bytes, to)
+                read_exactly(brotli_decompressor::Decompressor::new(from, 4096), bytes, to)
             }
             other => Err(format!("compressed with {other}, which is not supported")),
         }
