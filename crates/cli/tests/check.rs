@@ -160,6 +160,12 @@ fn suggestions_hide_no_event() {
         let found = found(&bench, &["data.csv"]);
         assert!(found["rows"].as_u64().unwrap() >= events, "{name}: {}", found["suggested"]["command"]);
     }
+    // A quote that is not closed.
+    let bench = Bench::new();
+    bench.write("data.csv", format!("time,note\n2024-01-01,\"a\n{}2024-01-20,b\"\n", days(2..=19, &january(",b"))));
+    let of_quote = found(&bench, &["data.csv"]);
+    let notes = of_quote["suggested"]["notes"].to_string();
+    assert!(notes.contains("line breaks in 1 cell of column `note`"), "{notes}");
     // A title, and no header: the first line of the second file is an event.
     let bench = Bench::new();
     bench.write("a.csv", format!("Title\n{}", days(1..=10, &january(",A"))));

@@ -120,6 +120,7 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     let mut suggested = found.suggested;
     suggested.complete(&counts);
     suggested.note_unreadable(&file_reports);
+    suggested.note_line_breaks(&counts);
     suggested.write_command(&given);
     let columns = columns_of(&counts, &first.columns);
     let groups = groups_of(&counts, &columns, &suggested.written);

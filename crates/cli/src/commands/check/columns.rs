@@ -58,6 +58,8 @@ pub(super) struct Profile {
     comma_decimals: u64,
     times: u64,
     clocks: u64,
+    /// Cells of more than one line.
+    pub(super) with_line_breaks: u64,
     bytes: u64,
     least: Option<f64>,
     greatest: Option<f64>,
@@ -86,6 +88,7 @@ impl Profile {
 
     fn add_text(&mut self, cell: Field<'_>, text: &str) {
         self.bytes += text.len() as u64;
+        self.with_line_breaks += u64::from(text.contains('\n'));
         if matches!(cell, Field::Instant(_) | Field::Civil(_) | Field::Date(_)) {
             self.times += 1;
         } else if let Some(number) = number(text) {

@@ -12,7 +12,7 @@ use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, 
 use evertally_declare::policy::SortLimit;
 use evertally_declare::steps::Instant;
 use evertally_declare::url::without_secrets;
-use evertally_declare::words::count_of_rows;
+use evertally_declare::words::{count_of_rows, quoted};
 use evertally_publish::session::EventRefusalReason;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -125,6 +125,19 @@ impl Suggestions {
             self.add(Parameter::Out, "released.csv", "the table");
         }
         self.note_broken(counts);
+    }
+
+    /// Notes columns of cells of several lines: a quote that is not closed hides the rows after it.
+    pub(super) fn note_line_breaks(&mut self, counts: &RowCounts) {
+        for (name, profile) in counts.profiles.iter().filter(|(_, profile)| profile.with_line_breaks > 0) {
+            let cells = match profile.with_line_breaks {
+                1 => "1 cell of column".to_owned(),
+                count => format!("{count} cells of column"),
+            };
+            let name = quoted(name);
+            let remedy = "if a quote is not closed, rows are missing: read quotes as characters with --quote none";
+            self.notes.push(format!("line breaks in {cells} {name}; {remedy}"));
+        }
     }
 
     /// Notes files that a release cannot read.
