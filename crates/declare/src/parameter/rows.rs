@@ -221,7 +221,7 @@ macro_rules! parameter_rows {
                 All all: bool, Steps "" PROGRAM
             }
             files {
-                /// Finish a stream without asking for confirmation.
+                /// Ask nothing on a terminal; a run that ends a stream asks for no confirmation.
                 Yes yes: bool, Steps "" PROGRAM
             }
 
