@@ -141,7 +141,7 @@ fn suggestions_work() {
     }
 }
 
-/// No suggestion leaves out an event without a word: all are counted, or said to be refused.
+/// No suggestion leaves out an event without a word: each is counted, or reported as refused.
 #[test]
 fn suggestions_hide_no_event() {
     let days = |range: std::ops::RangeInclusive<u32>, row: &dyn Fn(u32) -> String| range.map(row).collect::<String>();

@@ -33,7 +33,7 @@ class Terminal:
             os.execv(command[0], command)
 
     def read(self, seconds: float) -> bool:
-        """Reads what comes; false at the end."""
+        """Reads some output; false at the end."""
         if not select.select([self.terminal], [], [], seconds)[0]:
             return True
         try:
@@ -48,7 +48,7 @@ class Terminal:
         until = time.monotonic() + DEADLINE
         while question not in self.seen:
             assert self.read(0.2) and time.monotonic() < until, f"no {question!r} in {self.seen!r}"
-        # What follows is another question, even if it has the same words.
+        # The next question may have the same words.
         self.seen = self.seen.split(question, 1)[1]
         # A key such as Ctrl-C has another meaning until the program waits for single keys.
         while keys and termios.tcgetattr(self.terminal)[3] & termios.ICANON:
@@ -56,7 +56,7 @@ class Terminal:
         os.write(self.terminal, keys.encode())
 
     def end(self) -> tuple[int, str]:
-        """The exit status, and what was shown since the last answer."""
+        """The exit status, and the output since the last answer."""
         until = time.monotonic() + DEADLINE
         while self.read(0.2):
             assert time.monotonic() < until, f"still asking: {self.seen!r}"

@@ -83,7 +83,7 @@ impl Webhook {
         }
     }
 
-    /// Sends what is new of a stream, unless it waits after an error.
+    /// Sends the new publications of a stream, unless it waits after an error.
     fn go_on(
         &self,
         service: &Service,
@@ -102,7 +102,7 @@ impl Webhook {
             Ok(()) => {}
             Err(Unsent { error, accepted }) => {
                 tracing::warn!(stream = name, %error, "a webhook refuses a publication");
-                // Whoever accepted something in between is not down.
+                // A receiver that accepted something in between is not down.
                 let before = setbacks.get(name).filter(|_| accepted == 0).map(|setback| setback.pause);
                 let pause = before.map_or(FIRST_PAUSE, |pause| MAX_PAUSE.min(2 * pause));
                 let setback = Setback { problem: error.to_string(), pause, until: Instant::now() + pause };

@@ -2,7 +2,8 @@
 //! nothing. Its output is **not private**.
 //!
 //! [`look`] reads the head of the first file and [`roles`] guesses its columns; [`rows`] then reads all rows as a
-//! release with these columns would; [`questions`] are asked in between if there is a terminal; [`suggest`] makes flags of the result, and [`shown`] prints it.
+//! release with these columns would; [`questions`] are asked in between if there is a terminal; [`suggest`] makes flags
+//! of the result, and [`shown`] prints it.
 
 mod columns;
 mod config_file;
@@ -33,7 +34,7 @@ use evertally_publish::session::EventCheck;
 use evertally_tables::input::{refuse_duplicates, total_bytes};
 use jiff::tz::TimeZone;
 use look::FileReader;
-use questions::{Answers, Questions};
+use questions::{CheckAnswers, CheckQuestions};
 use report::{CheckReport, ColumnReport, GroupsReport, PersonsReport, PlanReport, TimesReport, WARNING};
 use rows::RowCounts;
 use std::path::PathBuf;
@@ -97,8 +98,8 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     let mut first = reader.first(&files.inputs, &zone)?;
     first.settle(&reader, &files.inputs, &zone)?;
     let answers = match questions::are_wanted(&given) && !first.columns.is_empty() {
-        true => Questions::new(&mut first.columns, written.clone()).ask(write, &cancelled)?,
-        false => Answers::none(write),
+        true => CheckQuestions::new(&mut first.columns, written.clone()).ask(write, &cancelled)?,
+        false => CheckAnswers::none(write),
     };
     [&mut written, &mut given].into_iter().for_each(|declared| answers.set_in(declared));
     progress.start(total_bytes(&files.inputs));
@@ -119,7 +120,7 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
 
     let mut suggested = found.suggested;
     suggested.complete(&counts);
-    suggested.note_unreadable(&file_reports);
+    suggested.note_unreadable(file_reports.iter().filter(|file| file.problem.is_some()).count(), file_reports.len());
     suggested.note_line_breaks(&counts);
     suggested.write_command(&given);
     let columns = columns_of(&counts, &first.columns);

@@ -35,7 +35,7 @@ enum VariantKind {
     NoQuotes,
 }
 
-/// The ways to try, the declared one first. What is declared is kept.
+/// The ways to try, the declared one first. Declared options are kept.
 pub(super) fn variants(declared: &CsvOptions, is_delimited: bool) -> Vec<CsvVariant> {
     let flag = |parameter, value: &str, why: &str| Suggestion { parameter, value: value.into(), why: why.into() };
     let plain = CsvVariant { options: declared.clone(), flags: Vec::new(), kind: VariantKind::Plain };
@@ -114,8 +114,8 @@ impl CsvTrial {
 
 /// The way of reading that separates the cells of the first rows best; `None` if no other than the declared one does.
 ///
-/// A way that leaves lines out is taken only if it finds a column of times, and no time in what it leaves out: those
-/// lines would be events, and nobody would miss them.
+/// A way that leaves lines out is taken only if it finds a column of times, and no time in the lines that it leaves
+/// out: those would be events, and nobody would miss them.
 pub(super) fn best(
     variants: Vec<CsvVariant>,
     lines: &[String],

@@ -1,7 +1,7 @@
 //! Opens inputs: the head of the first decides about columns and formats, and all are read under them.
 
 use super::csv::{self, CsvTrial};
-use super::questions::Answers;
+use super::questions::CheckAnswers;
 use super::report::{FileReport, TimesReport};
 use super::roles::{self, SampledColumn};
 use super::rows::RowCounts;
@@ -369,7 +369,7 @@ impl FirstLook<'_> {
     }
 
     /// Completes a declaration from the first rows.
-    pub(super) fn found(&self, written: Written, answers: &Answers) -> FoundRoles {
+    pub(super) fn found(&self, written: Written, answers: &CheckAnswers) -> FoundRoles {
         let (suggested, persons) = (Suggestions::new(written), Vec::new());
         let mut found = FoundRoles { suggested, times: TimesReport::default(), persons };
         if let Some((_, looked_at)) = &self.head {

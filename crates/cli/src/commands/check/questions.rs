@@ -1,4 +1,4 @@
-//! What is asked on a terminal: what a file does not tell.
+//! The questions on a terminal: choices that a file does not decide.
 //!
 //! Everything is asked before the rows are counted, and of the file only what its first rows look like is shown: what
 //! shapes a release must not depend on the data.
@@ -20,8 +20,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// The questions, and what was answered so far.
-pub(super) struct Questions<'q> {
+/// The questions, and the answers so far.
+pub(super) struct CheckQuestions<'q> {
     columns: &'q mut [SampledColumn],
     /// The declaration with the answers.
     written: Written,
@@ -32,8 +32,8 @@ pub(super) struct Questions<'q> {
     protects_persons: bool,
 }
 
-/// What was answered.
-pub(super) struct Answers {
+/// The answers.
+pub(super) struct CheckAnswers {
     flags: Vec<Suggestion>,
     /// Whether some column is the time.
     pub(super) has_time: bool,
@@ -43,7 +43,7 @@ pub(super) struct Answers {
     pub(super) write: Option<PathBuf>,
 }
 
-impl Answers {
+impl CheckAnswers {
     /// Without questions.
     pub(super) fn none(write: Option<&Path>) -> Self {
         Self { flags: Vec::new(), has_time: true, protects_persons: true, write: write.map(PathBuf::from) }
@@ -63,16 +63,16 @@ pub(super) fn are_wanted(given: &Written) -> bool {
     !is_silent && prompt::is_possible() && std::io::stdout().is_terminal()
 }
 
-impl<'q> Questions<'q> {
+impl<'q> CheckQuestions<'q> {
     pub(super) fn new(columns: &'q mut [SampledColumn], written: Written) -> Self {
         Self { columns, written, answers: Vec::new(), times: Vec::new(), has_time: true, protects_persons: true }
     }
 
     /// Asks for everything that is not declared.
-    pub(super) fn ask(mut self, write: Option<&Path>, cancelled: &AtomicBool) -> Result<Answers> {
+    pub(super) fn ask(mut self, write: Option<&Path>, cancelled: &AtomicBool) -> Result<CheckAnswers> {
         // A request to end that came while the file was opened.
         refuse_if(cancelled)?;
-        // What is wrong already is said before anything is asked.
+        // Mistakes in the flags are reported before anything is asked.
         resolve(&self.written)?;
         eprintln!(
             "Enter takes the answer in brackets, or the marked one; without one, it leaves the question open. Nothing \
@@ -89,7 +89,12 @@ impl<'q> Questions<'q> {
             None => prompt::ask("A configuration file to write (--write)", None, can_be_written)?.map(PathBuf::from),
         };
         eprintln!();
-        Ok(Answers { flags: self.answers, has_time: self.has_time, protects_persons: self.protects_persons, write })
+        Ok(CheckAnswers {
+            flags: self.answers,
+            has_time: self.has_time,
+            protects_persons: self.protects_persons,
+            write,
+        })
     }
 
     fn set(&mut self, parameter: Parameter, value: impl Into<String>) {
@@ -282,7 +287,7 @@ impl<'q> Questions<'q> {
     }
 }
 
-/// What is known to be refused although the declaration says nothing about reading.
+/// Refuses values that a release refuses, and that have no part in reading.
 fn check(parameter: Parameter, text: &str) -> Result<(), String> {
     match parameter {
         Parameter::Rho if !text.parse().is_ok_and(|rho: f64| rho > 0.0 && rho.is_finite()) => {

@@ -5,7 +5,6 @@
 //! are left open, because choices made from the data reveal something about them.
 
 use super::order::RowOrder;
-use super::report::FileReport;
 use super::rows::RowCounts;
 use super::setup::{is_bounded, reading};
 use evertally_declare::declaration::{DeclaredGroups, Parameter, Use, ValueKind, Written};
@@ -140,16 +139,15 @@ impl Suggestions {
         }
     }
 
-    /// Notes files that a release cannot read.
-    pub(super) fn note_unreadable(&mut self, files: &[FileReport]) {
-        match files.iter().filter(|file| file.problem.is_some()).count() {
+    /// Notes that a release cannot read some of the files.
+    pub(super) fn note_unreadable(&mut self, unreadable: usize, files: usize) {
+        match unreadable {
             0 => {}
-            1 if files.len() == 1 => {
+            1 if files == 1 => {
                 self.notes.push("the file is not read to its end, so this release is refused: see above".to_owned());
             }
-            count => self.notes.push(format!(
-                "{count} of {} files cannot be read in this way, so this release is refused: see above",
-                files.len()
+            _ => self.notes.push(format!(
+                "{unreadable} of {files} files cannot be read in this way, so this release is refused: see above"
             )),
         }
     }
