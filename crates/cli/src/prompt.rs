@@ -6,12 +6,17 @@ use dialoguer::{Confirm, Input, Select};
 use evertally_declare::error::Cancelled;
 use std::io::{ErrorKind, IsTerminal};
 
+/// Whether somebody can answer: questions are written to standard error.
+pub(crate) fn is_possible() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
 /// Lines of a terminal on which a list can be shown; the library below panics on fewer.
 const LEAST_LINES: u16 = 5;
 
-/// Whether somebody can answer: questions are written to standard error.
-pub(crate) fn is_possible() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && Term::stderr().size().0 >= LEAST_LINES
+/// Whether lists can be shown, as [`choose`] needs.
+pub(crate) fn has_room() -> bool {
+    Term::stderr().size().0 >= LEAST_LINES
 }
 
 /// Answers that are shown at once; the arrow keys turn pages.
@@ -31,9 +36,8 @@ pub(crate) fn choose(question: &str, answers: &[String]) -> Result<usize> {
 pub(crate) fn ask(
     question: &str,
     default: Option<&str>,
-    check: impl FnMut(&str) -> Result<(), String>,
+    mut check: impl FnMut(&str) -> Result<(), String>,
 ) -> Result<Option<String>> {
-    let mut check = check;
     let input = Input::<String>::new().with_prompt(question).allow_empty(true);
     let input = match default {
         Some(default) => input.default(default.to_owned()),

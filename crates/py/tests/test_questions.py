@@ -24,10 +24,11 @@ DEADLINE = 60.0
 class Terminal:
     """A program that runs in a pseudo-terminal."""
 
-    def __init__(self, command: list[str], folder: Path) -> None:
+    def __init__(self, command: list[str], folder: Path, lines: int = 24) -> None:
         self.seen = ""
         self.child, self.terminal = pty.fork()
         if self.child == 0:
+            termios.tcsetwinsize(0, (lines, 80))
             os.chdir(folder)
             os.environ["TERM"] = "xterm"
             os.execv(command[0], command)
@@ -70,24 +71,27 @@ def check(program: str, folder: Path, *more: str) -> Terminal:
 
 def test_answers_become_flags(program: str, tmp_path: Path) -> None:
     asked = check(program, tmp_path)
-    asked.answer("--time)", "\r")
-    asked.answer("2 January 2024 09:00:00  %m/%d/%Y %H:%M", "\r")
-    asked.answer("--person)", "\r")
-    asked.answer("(--max-events) [10]", "none\r")
-    asked.answer("`none`: it is not a whole number, 0 or more", "5\r")
-    asked.answer("--group-by)", f"{DOWN}\r")
-    asked.answer("(--groups)", "Park,Park\r")
-    asked.answer("group `Park` is declared twice", "Park, Harbour\r")
-    asked.answer("(--every) [1d]", "1w\r")
-    asked.answer("(--start)", "yesterday\r")
-    asked.answer("`yesterday`", "2024-01-01\r")
-    asked.answer("(--end)", "2024-13-01\r")
-    asked.answer("there is no month 13", "2024-12-30\r")
-    asked.answer("(--rho)", "0\r")
-    asked.answer("must be more than 0", "0.5\r")
-    asked.answer("(--write)", "events.csv\r")
-    asked.answer("the file exists", "no/events.toml\r")
-    asked.answer("its folder does not exist", "events.toml\r")
+    for question, keys in (
+        ("--time)", "\r"),
+        ("2 January 2024 09:00:00  %m/%d/%Y %H:%M", "\r"),
+        ("--person)", "\r"),
+        ("(--max-events) [10]", "none\r"),
+        ("`none`: it is not a whole number, 0 or more", "5\r"),
+        ("--group-by)", f"{DOWN}\r"),
+        ("(--groups)", "Park,Park\r"),
+        ("group `Park` is declared twice", "Park, Harbour\r"),
+        ("(--every) [1d]", "1w\r"),
+        ("(--start)", "yesterday\r"),
+        ("`yesterday`", "2024-01-01\r"),
+        ("(--end)", "2024-13-01\r"),
+        ("there is no month 13", "2024-12-30\r"),
+        ("(--rho)", "0\r"),
+        ("must be more than 0", "0.5\r"),
+        ("(--write)", "events.csv\r"),
+        ("the file exists", "no/events.toml\r"),
+        ("its folder does not exist", "events.toml\r"),
+    ):
+        asked.answer(question, keys)
     status, shown = asked.end()
     assert status == 0, shown
     command = (
@@ -145,6 +149,12 @@ def test_control_c_ends_questions(program: str, tmp_path: Path, question: str) -
     assert "\x1b[?25l" not in shown or shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is hidden"
 
 
+def test_nothing_is_asked_without_room_for_lists(program: str, tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text(EVENTS)
+    status, shown = Terminal([program, "check", "events.csv"], tmp_path, lines=2).end()
+    assert status == 0 and "NOT PRIVATE" in shown and "(--" not in shown, shown
+
+
 def test_nothing_is_asked_without_a_terminal_to_read(program: str, tmp_path: Path) -> None:
     (tmp_path / "events.csv").write_text(EVENTS)
     piped = Terminal([sys.executable, "-c", f"import os; os.system({program!r} + ' check events.csv | cat')"], tmp_path)
@@ -152,17 +162,18 @@ def test_nothing_is_asked_without_a_terminal_to_read(program: str, tmp_path: Pat
     assert status == 0 and "NOT PRIVATE" in shown and "(--" not in shown, shown
 
 
-def test_a_release_that_ends_a_stream_asks(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", [24, 2])
+def test_a_release_that_ends_a_stream_asks(program: str, tmp_path: Path, lines: int) -> None:
     (tmp_path / "events.csv").write_text("time\n2024-01-01\n2024-01-02\n")
     command = [
         *(program, "release", "events.csv", "--start", "2024-01-01", "--steps", "2", "--every", "1d", "--rho", "0.5"),
         *("--key", "my.key", "--create-key", "--allow-weak-budget", "--out", "released.csv", "--all"),
     ]
-    asked = Terminal(command, tmp_path)
+    asked = Terminal(command, tmp_path, lines)
     asked.answer("no step can follow. Continue? [y/N]", "n")
     status, shown = asked.end()
     assert status == 2 and "nothing was published" in shown, shown
     assert not (tmp_path / "released.csv").exists()
-    asked = Terminal(command, tmp_path)
+    asked = Terminal(command, tmp_path, lines)
     asked.answer("no step can follow. Continue? [y/N]", "y")
     assert asked.end()[0] == 0 and (tmp_path / "released.csv").exists()

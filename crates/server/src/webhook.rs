@@ -96,10 +96,13 @@ impl Webhook {
             return;
         }
         match self.send_new(service, info, is_over) {
-            Ok(()) if setbacks.remove(name).is_some() => {
-                tracing::info!(stream = name, address = self.address, "a webhook accepts publications again");
+            // Sending may have been cut off.
+            Ok(()) if is_over.load(Ordering::Relaxed) => {}
+            Ok(()) => {
+                if setbacks.remove(name).is_some() {
+                    tracing::info!(stream = name, address = self.address, "a webhook accepts publications again");
+                }
             }
-            Ok(()) => {}
             Err(Unsent { error, accepted }) => {
                 tracing::warn!(stream = name, %error, "a webhook refuses a publication");
                 // A receiver that accepted something in between is not down.

@@ -58,7 +58,7 @@ impl CheckArgs {
         written.check_groups_file()?;
         if let Some(path) = self.write.as_ref().filter(|path| path.exists()) {
             let shown = path.display();
-            return Err(usage(format!("--write {shown}: the file exists, and is never overwritten; name another one")));
+            return Err(usage(format!("--write {shown}: {}", config_file::EXISTS)));
         }
         let is_json = given.files.json == Some(true);
         let report = report(written, given, self.write.as_deref())?;
@@ -86,17 +86,18 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     refuse_duplicates(&files.inputs)?;
     let (cancelled, progress) = (interruptible()?, files.progress());
     let is_delimited = written.has(Parameter::Delimiter);
+    let zone = written.declaration.time_zone.clone().unwrap_or_default();
     let reader = FileReader {
         options: &files.reading,
         is_delimited,
         tries_variants: true,
+        zone: &zone,
         progress: &*progress,
         cancelled: &cancelled,
     };
 
-    let zone = written.declaration.time_zone.clone().unwrap_or_default();
-    let mut first = reader.first(&files.inputs, &zone)?;
-    first.settle(&reader, &files.inputs, &zone)?;
+    let mut first = reader.first(&files.inputs)?;
+    first.settle(&reader, &files.inputs)?;
     let answers = match questions::are_wanted(&given) && !first.columns.is_empty() {
         true => CheckQuestions::new(&mut first.columns, written.clone()).ask(write, &cancelled)?,
         false => CheckAnswers::none(write),
@@ -126,16 +127,11 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
     let columns = columns_of(&counts, &first.columns);
     let groups = groups_of(&counts, &columns, &suggested.written);
     let plan = plan_of(&suggested);
-    let is_read = counts.rows > 0 || file_reports.iter().any(|file| file.problem.is_none());
-    let write = answers.write.filter(|_| is_read);
-    if let Some(path) = &write {
-        config_file::write(path, &suggested, &groups.candidates)?;
-    }
     let times = times_of(&counts, found.times);
     let persons = persons_of(&counts, &suggested.written, found.persons, &given);
     let (rows, counted, order) = (counts.rows, counts.counted, counts.order());
     let (refused, skipped) = counts.into_refused();
-    Ok(CheckReport {
+    let mut report = CheckReport {
         not_private: WARNING,
         files: file_reports,
         columns,
@@ -149,8 +145,13 @@ fn report(mut written: Written, mut given: Written, write: Option<&std::path::Pa
         groups,
         suggested,
         plan,
-        written: write,
-    })
+        written: None,
+    };
+    if let Some(path) = answers.write.filter(|_| !report.is_of_nothing()) {
+        config_file::write(&path, &report.suggested, &report.groups.candidates)?;
+        report.written = Some(path);
+    }
+    Ok(report)
 }
 
 /// Days of the declared zone, for files whose steps are not declared: rows sorted by day are sorted by all steps of
@@ -206,8 +207,8 @@ fn persons_of(
 fn groups_of(counts: &RowCounts, columns: &[ColumnReport], written: &Written) -> GroupsReport {
     let declared = &written.declaration;
     let (undeclared, has_more) = counts.undeclared();
-    let roles = [&declared.time, &declared.date, &declared.time_of_day, &declared.person, &declared.value];
-    let is_free = |name: &String| roles.iter().all(|role| role.as_ref() != Some(name));
+    let taken = roles::declared(declared);
+    let is_free = |name: &String| !taken.contains(&name.as_str());
     let candidates = columns.iter().filter(|column| column.kind == ColumnKind::Category && is_free(&column.name));
     let candidates = match declared.group_by {
         Some(_) => Vec::new(),

@@ -128,11 +128,10 @@ impl<'o> InputHead<'o> {
     }
 
     /// The lines at the beginning of a text, roughly decoded: to see what options leave out.
-    pub fn first_lines(&self) -> Vec<String> {
-        let HeadContent::Text(bytes, _) = &self.content else { return Vec::new() };
+    pub fn first_lines(&self) -> impl Iterator<Item = String> {
+        let bytes = if let HeadContent::Text(bytes, _) = &self.content { &bytes[..] } else { &[] };
         // Of UTF-16, every other byte.
-        let text = String::from_utf8_lossy(bytes).replace('\0', "");
-        text.lines().map(str::to_owned).collect()
+        bytes.split(|byte| *byte == b'\n').map(|line| String::from_utf8_lossy(line).replace('\0', ""))
     }
 
     /// Whether the head is UTF-8 text, or not text at all.

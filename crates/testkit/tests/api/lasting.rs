@@ -3,7 +3,7 @@
 use crate::server::{STREAMS, Server, hand, request_of, rows};
 use evertally_server::serving;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -80,24 +80,35 @@ fn groups_join_from_the_open_step_on() {
     assert_eq!(rows(&server, "grow"), shown);
 }
 
-#[test]
-fn a_webhook_is_told_of_every_publication_in_order() {
+/// A delivery to a webhook: its key, its body, and whether it was accepted.
+type Delivery = (String, String, bool);
+
+/// A receiver of publications that accepts those that `accepts` accepts, by their number and key: its address, and
+/// everything that is sent to it.
+fn receiver(mut accepts: impl FnMut(usize, &str) -> bool + Send + 'static) -> (SocketAddr, mpsc::Receiver<Delivery>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (sender, lines) = mpsc::channel();
+    let (sender, deliveries) = mpsc::channel();
     std::thread::spawn(move || {
         for (number, socket) in listener.incoming().enumerate() {
             let mut socket = socket.unwrap();
             let (_, headers, body) = request_of(&socket);
             let key = headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone()).unwrap();
-            // The second is not accepted at the first attempt.
-            let status = if number == 1 { "503 Busy" } else { "204 No Content" };
+            let accepted = accepts(number, &key);
+            let status = if accepted { "204 No Content" } else { "503 Busy" };
             write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
-            if sender.send((key, String::from_utf8(body).unwrap(), status == "204 No Content")).is_err() {
+            if sender.send((key, String::from_utf8(body).unwrap(), accepted)).is_err() {
                 return;
             }
         }
     });
+    (address, deliveries)
+}
+
+#[test]
+fn a_webhook_is_told_of_every_publication_in_order() {
+    // The second is not accepted at the first attempt.
+    let (address, lines) = receiver(|number, _| number != 1);
     let mut server =
         Server::with("", &format!("[[webhook]]\nurl = \"http://{address}/\"\nstreams = [\"hand\"]\n{STREAMS}"));
     // It receives the publications after its first start.
@@ -123,24 +134,12 @@ fn a_webhook_is_told_of_every_publication_in_order() {
 /// A stream whose publication is refused waits alone, and is sent again until it is accepted.
 #[test]
 fn a_refused_publication_delays_no_other_stream() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (sender, keys) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut refused = 0;
-        for socket in listener.incoming() {
-            let mut socket = socket.unwrap();
-            let (_, headers, _) = request_of(&socket);
-            let key = headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone()).unwrap();
-            // The stream that comes first is refused three times, which takes more than seven seconds.
-            let is_refused = key.starts_with("hand/") && refused < 3;
-            refused += u32::from(is_refused);
-            let status = if is_refused { "422 No" } else { "204 No Content" };
-            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
-            if sender.send((key, is_refused)).is_err() {
-                return;
-            }
-        }
+    // The stream that comes first is refused three times, which takes more than seven seconds.
+    let mut refused = 0;
+    let (address, deliveries) = receiver(move |_, key| {
+        let is_refused = key.starts_with("hand/") && refused < 3;
+        refused += u32::from(is_refused);
+        !is_refused
     });
     let other = STREAMS.replace("stream = \"hand\"", "stream = \"later\"");
     let other = &other[other.rfind("[[stream]]").unwrap()..];
@@ -153,12 +152,13 @@ fn a_refused_publication_delays_no_other_stream() {
         assert_eq!(closed.status, 200, "{}", closed.text);
     }
     let mut seen = Vec::new();
-    while seen.last() != Some(&("hand/1".to_owned(), false)) {
-        seen.push(keys.recv_timeout(Duration::from_secs(30)).unwrap());
+    while seen.last() != Some(&("hand/1".to_owned(), true)) {
+        let (key, _, accepted) = deliveries.recv_timeout(Duration::from_secs(30)).unwrap();
+        seen.push((key, accepted));
     }
-    let place = |key: &str| seen.iter().position(|(seen, refused)| seen == key && !refused).unwrap();
+    let place = |key: &str| seen.iter().position(|(seen, accepted)| seen == key && *accepted).unwrap();
     assert!(place("later/3") < place("hand/1"), "{seen:?}");
-    assert_eq!(seen.iter().filter(|(key, refused)| key == "hand/1" && *refused).count(), 3, "{seen:?}");
+    assert_eq!(seen.iter().filter(|(key, accepted)| key == "hand/1" && !accepted).count(), 3, "{seen:?}");
 }
 
 /// Streams of every kind.

@@ -15,15 +15,16 @@ use std::path::{Path, PathBuf};
 const NOT_WRITTEN: [Parameter; 5] =
     [Parameter::Config, Parameter::PlanOnly, Parameter::Json, Parameter::Quiet, Parameter::Yes];
 
+/// The problem of a file that exists.
+pub(super) const EXISTS: &str = "the file exists, and is never overwritten; name another one";
+
 /// Writes the file; it must not exist.
 pub(super) fn write(path: &Path, suggested: &Suggestions, categories: &[String]) -> Result<()> {
     let text = text(path, suggested, categories)?;
     let shown = path.display();
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            usage(format!("--write {shown}: the file exists, and is never overwritten; name another one"))
-        }
+        std::io::ErrorKind::AlreadyExists => usage(format!("--write {shown}: {EXISTS}")),
         _ => usage(format!("--write {shown}: it cannot be created ({error})")),
     })?;
     file.write_all(text.as_bytes()).map_err(|error| anyhow::anyhow!("--write {shown}: {error}"))

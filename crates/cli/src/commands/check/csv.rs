@@ -1,11 +1,10 @@
 //! Ways of reading a CSV file that may separate its cells if the declared one does not.
 
-use super::roles::{self, SampledColumn};
 use super::sample::SampleRow;
 use super::suggest::Suggestion;
-use super::times::TimeGuess;
+use super::times::{self, TimeGuess};
 use evertally_declare::declaration::Parameter;
-use evertally_declare::steps::{TimeParser, Zone};
+use evertally_declare::steps::Zone;
 use evertally_tables::input::CsvOptions;
 
 /// Delimiters to try, as in flags.
@@ -97,12 +96,13 @@ impl CsvTrial {
 
     /// The formats of its columns of times.
     fn formats(&self, zone: &Zone) -> Vec<String> {
-        let columns = SampledColumn::of_rows(&self.names, &self.rows, zone);
-        let formats = roles::times(&columns).into_iter().filter_map(|column| match column.time.clone()? {
-            TimeGuess::Format { format, .. } => Some(vec![format]),
-            TimeGuess::Ambiguous { formats } => Some(formats),
+        let found =
+            (0..self.names.len()).filter_map(|slot| times::guess(self.rows.iter().map(|row| &row.0[slot]), zone));
+        let formats = found.flat_map(|guess| match guess {
+            TimeGuess::Format { format, .. } => vec![format],
+            TimeGuess::Ambiguous { formats } => formats,
         });
-        formats.flatten().collect()
+        formats.collect()
     }
 
     /// Whether some cell is in quotes.
@@ -116,30 +116,25 @@ impl CsvTrial {
 ///
 /// A way that leaves lines out is taken only if it finds a column of times, and no time in the lines that it leaves
 /// out: those would be events, and nobody would miss them.
-pub(super) fn best(
+pub(super) fn best<I: Iterator<Item = String>>(
     variants: Vec<CsvVariant>,
-    lines: &[String],
+    lines: impl Fn() -> I,
     zone: &Zone,
     read: impl Fn(&CsvOptions) -> Option<CsvTrial>,
 ) -> Option<CsvVariant> {
     let mut plain = Vec::new();
     for (place, variant) in variants.into_iter().enumerate() {
         let Some(trial) = read(&variant.options) else { continue };
+        let is_plain = variant.kind == VariantKind::Plain;
+        let fits = trial.is_good() && (trial.separates() || place == 0);
+        if !fits && !is_plain {
+            continue;
+        }
         let formats = trial.formats(zone);
-        let fits = trial.is_good() && (trial.separates() || place == 0) && !formats.is_empty();
-        let is_safe = match variant.kind {
-            VariantKind::Plain => true,
-            VariantKind::NoQuotes => !trial.has_quoted_cells(),
-            VariantKind::SkipLines(_) | VariantKind::Comment => {
-                let hidden = lines.iter().enumerate().filter(|(number, line)| variant.hides(*number as u64, line));
-                let mut shown = hidden.map(|(_, line)| line.clone()).chain([trial.names.join("\n")]);
-                !shown.any(|line| has_time(&line, &variant.options, &formats, zone))
-            }
-        };
-        if fits && is_safe {
+        if fits && !formats.is_empty() && variant.is_safe(&trial, &formats, lines(), zone) {
             return Some(variant);
         }
-        if variant.kind == VariantKind::Plain {
+        if is_plain {
             plain.push((variant, trial, !formats.is_empty()));
         }
     }
@@ -151,6 +146,19 @@ pub(super) fn best(
 }
 
 impl CsvVariant {
+    /// Whether no line that it leaves out is an event, and no name of a column is a time.
+    fn is_safe(&self, trial: &CsvTrial, formats: &[String], lines: impl Iterator<Item = String>, zone: &Zone) -> bool {
+        match self.kind {
+            VariantKind::Plain => true,
+            VariantKind::NoQuotes => !trial.has_quoted_cells(),
+            VariantKind::SkipLines(_) | VariantKind::Comment => {
+                let hidden = (0..).zip(lines).filter(|(number, line)| self.hides(*number, line)).map(|(_, line)| line);
+                let mut texts = hidden.chain([trial.names.join("\n")]);
+                !texts.any(|text| has_time(&text, &self.options, formats, zone))
+            }
+        }
+    }
+
     /// Whether a line, counted from 0, is left out.
     fn hides(&self, number: u64, line: &str) -> bool {
         match self.kind {
@@ -164,10 +172,10 @@ impl CsvVariant {
 /// Whether a line has a cell that is a time in one of these formats.
 fn has_time(line: &str, options: &CsvOptions, formats: &[String], zone: &Zone) -> bool {
     let delimiter = char::from(options.delimiter.unwrap_or(b','));
-    let mut parsers: Vec<TimeParser> =
-        formats.iter().filter_map(|format| Some(TimeParser::new(format.parse().ok()?, zone.clone()))).collect();
-    let cells = line.split([delimiter, '\n']).map(|cell| cell.trim().trim_matches('"').trim_start_matches('#').trim());
-    cells.into_iter().any(|cell| parsers.iter_mut().any(|parser| parser.reads_as_recent(cell)))
+    let mut parsers: Vec<_> = formats.iter().filter_map(|format| times::parser(format, zone)).collect();
+    let mut cells =
+        line.split([delimiter, '\n']).map(|cell| cell.trim().trim_matches('"').trim_start_matches('#').trim());
+    cells.any(|cell| parsers.iter_mut().any(|parser| parser.reads_as_recent(cell)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::roles::{self, SampledColumn};
 use super::rows::RowCounts;
 use super::sample::{MOST_ROWS, SampleRow};
 use super::suggest::{Suggestion, Suggestions};
-use super::times::TimeGuess;
+use super::times::{self, TimeGuess};
 use evertally_declare::declaration::{Parameter, Written};
 use evertally_declare::error::{PipelineError, Result};
 use evertally_declare::event::{ColumnLayout, Columns, Event};
@@ -32,6 +32,8 @@ pub(super) struct FileReader<'r> {
     pub(super) is_delimited: bool,
     /// Whether other ways of reading a CSV file are tried; the first file decides for all.
     pub(super) tries_variants: bool,
+    /// The zone of times without one.
+    pub(super) zone: &'r Zone,
     pub(super) progress: &'r dyn Progress,
     pub(super) cancelled: &'r AtomicBool,
 }
@@ -72,7 +74,7 @@ impl LookedAt<'_> {
     fn has_no_header(&self, columns: &[SampledColumn], zone: &Zone) -> bool {
         let is_time = |column: &SampledColumn| {
             let Some(TimeGuess::Format { format, .. }) = &column.time else { return false };
-            format.parse().is_ok_and(|format| TimeParser::new(format, zone.clone()).reads_as_recent(&column.name))
+            times::parser(format, zone).is_some_and(|mut parser| parser.reads_as_recent(&column.name))
         };
         let may_lack_header = matches!(self.head.format, Format::Csv | Format::Xlsx);
         may_lack_header && self.options.csv.columns.is_none() && columns.iter().any(is_time)
@@ -101,14 +103,14 @@ fn layout_of(names: &[String]) -> ColumnLayout {
 
 impl<'r> FileReader<'r> {
     /// The first rows of the first input that can be read.
-    pub(super) fn first(&self, inputs: &[PathBuf], zone: &Zone) -> Result<FirstLook<'r>> {
+    pub(super) fn first(&self, inputs: &[PathBuf]) -> Result<FirstLook<'r>> {
         for (place, path) in inputs.iter().enumerate() {
-            match self.open(path, zone) {
+            match self.open(path) {
                 Ok(mut looked_at) => {
-                    let mut columns = self.sampled(&looked_at, zone)?;
-                    if looked_at.has_no_header(&columns, zone) {
+                    let mut columns = self.sampled(&looked_at)?;
+                    if looked_at.has_no_header(&columns, self.zone) {
                         looked_at.name_columns();
-                        columns = self.sampled(&looked_at, zone)?;
+                        columns = self.sampled(&looked_at)?;
                     }
                     return Ok(FirstLook { columns, head: Some((place, looked_at)) });
                 }
@@ -119,14 +121,14 @@ impl<'r> FileReader<'r> {
         Ok(FirstLook { head: None, columns: Vec::new() })
     }
 
-    fn sampled(&self, looked_at: &LookedAt<'_>, zone: &Zone) -> Result<Vec<SampledColumn>> {
+    fn sampled(&self, looked_at: &LookedAt<'_>) -> Result<Vec<SampledColumn>> {
         let names = looked_at.names();
         let (rows, _) = self.sample(&looked_at.head, &looked_at.options, &names, MOST_ROWS)?;
-        Ok(SampledColumn::of_rows(&names, &rows, zone))
+        Ok(SampledColumn::of_rows(&names, &rows, self.zone))
     }
 
     /// Opens an input, and finds how to read it.
-    fn open(&self, path: &Path, zone: &Zone) -> Result<LookedAt<'r>> {
+    fn open(&self, path: &Path) -> Result<LookedAt<'r>> {
         let (head, options, mut flags) = self.open_text(path)?;
         if options.json_records.is_none()
             && let [array, others @ ..] = &head.arrays()[..]
@@ -141,9 +143,9 @@ impl<'r> FileReader<'r> {
         let mut options = options;
         if head.format == Format::Csv && self.tries_variants {
             let with = |csv: &CsvOptions| ReadOptions { csv: csv.clone(), ..options.clone() };
-            let read = |csv: &CsvOptions| self.trial(&head, &with(csv), TRIED_ROWS);
-            let lines = head.first_lines();
-            if let Some(best) = csv::best(csv::variants(&options.csv, self.is_delimited), &lines, zone, read) {
+            let read = |csv: &CsvOptions| self.trial(&head, &with(csv));
+            let variants = csv::variants(&options.csv, self.is_delimited);
+            if let Some(best) = csv::best(variants, || head.first_lines(), self.zone, read) {
                 options = with(&best.options);
                 flags.extend(best.flags);
             }
@@ -171,7 +173,7 @@ impl<'r> FileReader<'r> {
                 for format in [Format::CombinedLog, Format::CommonLog] {
                     let options = ReadOptions { format: Some(format), ..self.options.clone() };
                     let Ok(head) = open(&options) else { continue };
-                    if self.trial(&head, &options, TRIED_ROWS).is_some_and(|trial| trial.is_good()) {
+                    if self.trial(&head, &options).is_some_and(|trial| trial.is_good()) {
                         let flags = flag(Parameter::InputFormat, format.word(), "the access log of a web server");
                         return Ok((head, options, flags));
                     }
@@ -183,10 +185,10 @@ impl<'r> FileReader<'r> {
     }
 
     /// The first rows under some options, if there are columns.
-    fn trial(&self, head: &InputHead<'_>, options: &ReadOptions, most: usize) -> Option<CsvTrial> {
+    fn trial(&self, head: &InputHead<'_>, options: &ReadOptions) -> Option<CsvTrial> {
         let columns = head.columns(options).ok()?;
         let names: Vec<String> = columns.into_iter().filter(|c| c.problem.is_none()).map(|c| c.name).collect();
-        let (rows, refused) = self.sample(head, options, &names, most).ok()?;
+        let (rows, refused) = self.sample(head, options, &names, TRIED_ROWS).ok()?;
         Some(CsvTrial { names, rows, refused })
     }
 
@@ -219,20 +221,12 @@ impl<'r> FileReader<'r> {
 
     /// Removes formats of times that a cell of an input contradicts, until one is left: what the first rows leave open,
     /// a later one may decide. An input that can be read only once is left alone.
-    fn settle(
-        &self,
-        input: &Path,
-        options: &ReadOptions,
-        column: &str,
-        formats: &mut Vec<String>,
-        zone: &Zone,
-    ) -> Result<()> {
+    fn settle(&self, input: &Path, options: &ReadOptions, column: &str, formats: &mut Vec<String>) -> Result<()> {
         if !is_file(input) {
             return Ok(());
         }
-        let parser = |format: &String| Some(TimeParser::new(format.parse().ok()?, zone.clone()));
         let mut open: Vec<(String, TimeParser)> =
-            formats.iter().filter_map(|format| Some((format.clone(), parser(format)?))).collect();
+            formats.iter().filter_map(|format| Some((format.clone(), times::parser(format, self.zone)?))).collect();
         let head = InputHead::open(input, options, &(), self.cancelled)?;
         let layout = layout_of(&[column.to_owned()]);
         let mut events = head.into_rows(&layout, options, &(), self.cancelled)?;
@@ -261,7 +255,7 @@ impl<'r> FileReader<'r> {
         for (place, path) in inputs.iter().enumerate() {
             let opened = match first.take_if(|(of, _)| *of == place) {
                 Some((_, looked_at)) => Ok(looked_at),
-                None => self.open(path, &Zone::utc()),
+                None => self.open(path),
             };
             let report = match opened {
                 Ok(looked_at) => self.read_one(looked_at, counts),
@@ -357,11 +351,11 @@ impl FirstLook<'_> {
     ///
     /// # Errors
     /// If later rows are needed, and cannot be read.
-    pub(super) fn settle(&mut self, reader: &FileReader<'_>, inputs: &[PathBuf], zone: &Zone) -> Result<()> {
+    pub(super) fn settle(&mut self, reader: &FileReader<'_>, inputs: &[PathBuf]) -> Result<()> {
         let Some((place, looked_at)) = &self.head else { return Ok(()) };
         for column in &mut self.columns {
             if let Some(TimeGuess::Ambiguous { formats }) = &mut column.time {
-                reader.settle(&inputs[*place], &looked_at.options, &column.name, formats, zone)?;
+                reader.settle(&inputs[*place], &looked_at.options, &column.name, formats)?;
                 column.time = column.time.take().map(TimeGuess::settled);
             }
         }
@@ -390,12 +384,11 @@ impl FirstLook<'_> {
 impl FoundRoles {
     fn find_times(&mut self, columns: &[SampledColumn]) {
         let declared = &self.suggested.written.declaration;
-        let named = declared.date.clone().or_else(|| declared.time.clone());
+        let named = roles::named_time(declared);
         let candidates = roles::times(columns);
-        let column = match &named {
-            Some(name) => columns.iter().find(|column| column.name == *name),
-            // The default, whatever it holds: a release would read it.
-            None => columns.iter().find(|column| column.name == "time").or_else(|| candidates.first().copied()),
+        let column = match roles::known_time(declared, columns) {
+            Some(name) => columns.iter().find(|column| column.name == name),
+            None => candidates.first().copied(),
         };
         let Some(column) = column else {
             self.times.columns = named.into_iter().chain(declared.time_of_day.clone()).collect();
@@ -465,9 +458,8 @@ impl FoundRoles {
 
     fn find_person(&mut self, columns: &[SampledColumn]) {
         let declared = &self.suggested.written.declaration;
-        let groups = declared.group_by.iter().flatten().map(String::as_str);
         let taken: Vec<&str> =
-            self.times.columns.iter().map(String::as_str).chain(declared.value.as_deref()).chain(groups).collect();
+            roles::declared(declared).into_iter().chain(self.times.columns.iter().map(String::as_str)).collect();
         let found: Vec<String> = roles::persons(columns, &taken).iter().map(|column| column.name.clone()).collect();
         self.persons = found;
         if self.suggested.written.has(Parameter::Person) {

@@ -4,17 +4,18 @@
 //! shapes a release must not depend on the data.
 
 use super::columns::ColumnKind;
+use super::config_file::EXISTS;
 use super::roles::{self, SampledColumn};
 use super::setup;
 use super::shown::for_terminal;
 use super::suggest::{MAX_EVENTS, STEP_WIDTH, Suggestion};
-use super::times::TimeGuess;
+use super::times::{self, TimeGuess};
 use crate::prompt;
 use anyhow::Result;
 use evertally_declare::declaration::{Parameter, Written};
 use evertally_declare::error::refuse_if;
 use evertally_declare::problem::Problem;
-use evertally_declare::steps::{Instant, TimeParser, Zone};
+use evertally_declare::steps::{Instant, Zone};
 use evertally_declare::words::{quoted, shorten};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub(super) fn are_wanted(given: &Written) -> bool {
     let files = &given.files;
     let is_silent = [files.json, files.quiet, files.yes].contains(&Some(true));
     // A pager would read the answers from the same terminal.
-    !is_silent && prompt::is_possible() && std::io::stdout().is_terminal()
+    !is_silent && prompt::is_possible() && prompt::has_room() && std::io::stdout().is_terminal()
 }
 
 impl<'q> CheckQuestions<'q> {
@@ -125,13 +126,12 @@ impl<'q> CheckQuestions<'q> {
         none: &str,
         none_first: bool,
     ) -> Result<Option<String>> {
-        let mut shown: Vec<String> = names.iter().map(|name| for_terminal(&shorten(name))).collect();
-        shown.insert(if none_first { 0 } else { shown.len() }, none.to_owned());
-        let place = prompt::choose(question, &shown)?;
-        Ok(match none_first {
-            true => place.checked_sub(1).map(|place| names[place].clone()),
-            false => names.get(place).cloned(),
-        })
+        let mut answers: Vec<Option<String>> = names.into_iter().map(Some).collect();
+        answers.insert(if none_first { 0 } else { answers.len() }, None);
+        let show =
+            |answer: &Option<String>| answer.as_ref().map_or(none.to_owned(), |name| for_terminal(&shorten(name)));
+        let shown: Vec<String> = answers.iter().map(show).collect();
+        Ok(answers.swap_remove(prompt::choose(question, &shown)?))
     }
 
     fn is_declared(&self, parameter: Parameter) -> bool {
@@ -140,11 +140,9 @@ impl<'q> CheckQuestions<'q> {
 
     /// Asks for the column of the time, if several may be it, and for its format, if several read it.
     fn ask_time(&mut self) -> Result<()> {
-        let declared = &self.written.declaration;
-        let named = declared.date.clone().or_else(|| declared.time.clone());
-        let usual = self.columns.iter().find(|column| column.name == "time").map(|column| column.name.clone());
+        let known = roles::known_time(&self.written.declaration, self.columns);
         let candidates = roles::times(self.columns).iter().map(|column| column.name.clone()).collect::<Vec<_>>();
-        let (name, is_chosen) = match (named.or(usual), &candidates[..]) {
+        let (name, is_chosen) = match (known, &candidates[..]) {
             (Some(name), _) => (Some(name), false),
             (None, [only]) => (Some(only.clone()), false),
             (None, []) => (self.choose_time(self.columns.iter().map(|column| column.name.clone()).collect())?, true),
@@ -190,10 +188,10 @@ impl<'q> CheckQuestions<'q> {
         Ok(())
     }
 
-    fn taken(&self) -> Vec<String> {
-        let declared = &self.written.declaration;
-        let roles = [&declared.time, &declared.date, &declared.time_of_day, &declared.person, &declared.value];
-        roles.into_iter().flatten().chain(declared.group_by.iter().flatten()).chain(&self.times).cloned().collect()
+    /// The columns that have a role already.
+    fn taken(&self) -> Vec<&str> {
+        let declared = roles::declared(&self.written.declaration);
+        declared.into_iter().chain(self.times.iter().map(String::as_str)).collect()
     }
 
     /// Asks for the column of the person: those whose name says so, then those with many different cells.
@@ -202,7 +200,6 @@ impl<'q> CheckQuestions<'q> {
             return Ok(());
         }
         let taken = self.taken();
-        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
         let mut names: Vec<String> = roles::persons(self.columns, &taken).iter().map(|c| c.name.clone()).collect();
         let none_first = names.is_empty();
         let ids = self.columns.iter().filter(|column| column.kind() == ColumnKind::Id).map(|column| &column.name);
@@ -217,8 +214,7 @@ impl<'q> CheckQuestions<'q> {
             Some(name) => {
                 self.set(Parameter::Person, name);
                 let question = "Events of one person that count, at most";
-                let is_bounded = setup::is_bounded(&self.written.declaration);
-                if !is_bounded {
+                if !setup::is_bounded(&self.written.declaration) {
                     self.ask_value_of(Parameter::MaxEvents, question, Some(MAX_EVENTS))?;
                 }
             }
@@ -237,7 +233,7 @@ impl<'q> CheckQuestions<'q> {
         if declared.group_by.is_none() {
             let taken = self.taken();
             // A flag separates columns by commas.
-            let is_free = |column: &&SampledColumn| !taken.contains(&column.name) && !column.name.contains(',');
+            let is_free = |column: &&SampledColumn| !taken.contains(&&*column.name) && !column.name.contains(',');
             let categories = self.columns.iter().filter(|column| column.kind() == ColumnKind::Category).filter(is_free);
             let names: Vec<String> = categories.map(|column| column.name.clone()).collect();
             if names.is_empty() {
@@ -319,7 +315,7 @@ fn can_be_written(path: &str) -> Result<(), String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.is_none_or(Path::is_dir) {
         _ if path == Path::new("-") => Err("name a file".to_owned()),
-        _ if path.exists() => Err("the file exists, and is never overwritten; name another one".to_owned()),
+        _ if path.exists() => Err(EXISTS.to_owned()),
         false => Err("its folder does not exist".to_owned()),
         true => Ok(()),
     }
@@ -327,8 +323,8 @@ fn can_be_written(path: &str) -> Result<(), String> {
 
 /// A cell as a format reads it, in words.
 fn read_as(cell: &str, format: &str, zone: &Zone) -> String {
-    let instant = || TimeParser::new(format.parse().ok()?, zone.clone()).parse_text(cell).ok();
-    let time = instant().as_ref().and_then(|instant: &Instant| instant.timestamp());
+    let instant = times::parser(format, zone).and_then(|mut parser| parser.parse_text(cell).ok());
+    let time = instant.and_then(Instant::timestamp);
     time.map_or("?".to_owned(), |time| {
         time.to_zoned(zone.time_zone().clone()).strftime("%-d %B %Y %H:%M:%S").to_string()
     })

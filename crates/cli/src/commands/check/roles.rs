@@ -3,6 +3,7 @@
 use super::columns::{ColumnKind, Profile};
 use super::sample::SampleRow;
 use super::times::{TimeGuess, guess};
+use evertally_declare::declaration::Declaration;
 use evertally_declare::steps::Zone;
 
 /// Words in the names of columns of times, the likeliest first.
@@ -68,6 +69,23 @@ impl SampledColumn {
     fn is_of_dates(&self) -> bool {
         matches!(self.time, Some(TimeGuess::Format { dates: true, .. }))
     }
+}
+
+/// The columns that a declaration uses.
+pub(super) fn declared(declared: &Declaration) -> Vec<&str> {
+    let roles = [&declared.time, &declared.date, &declared.time_of_day, &declared.person, &declared.value];
+    roles.into_iter().flatten().chain(declared.group_by.iter().flatten()).map(String::as_str).collect()
+}
+
+/// The column that is declared as the time, or as its date.
+pub(super) fn named_time(declared: &Declaration) -> Option<String> {
+    declared.date.clone().or_else(|| declared.time.clone())
+}
+
+/// The declared column of the time, or the default, whatever it holds: a release would read it.
+pub(super) fn known_time(declared: &Declaration, columns: &[SampledColumn]) -> Option<String> {
+    let default = || columns.iter().find(|column| column.name == "time").map(|column| column.name.clone());
+    named_time(declared).or_else(default)
 }
 
 /// The columns of times, the likeliest first.

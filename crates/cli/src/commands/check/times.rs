@@ -81,6 +81,11 @@ pub(super) fn guess<'c>(cells: impl Iterator<Item = &'c SampleCell>, zone: &Zone
     })
 }
 
+/// A reader of times in a found format.
+pub(super) fn parser(format: &str, zone: &Zone) -> Option<TimeParser> {
+    Some(TimeParser::new(format.parse::<TimeFormat>().ok()?, zone.clone()))
+}
+
 /// The parts of a date in the order of a pattern: 01/01/2024 is the same day in either order, and the next one is not.
 fn order(format: &str) -> Vec<char> {
     let parts = format.split('%').skip(1).filter_map(|part| part.chars().next());
@@ -93,7 +98,7 @@ fn order(format: &str) -> Vec<char> {
 }
 
 fn tried(format: String, cells: &[Field<'_>], zone: &Zone) -> Option<Tried> {
-    let mut parser = TimeParser::new(format.parse::<TimeFormat>().ok()?, zone.clone());
+    let mut parser = parser(&format, zone)?;
     let years = match parser.epoch_unit() {
         Some(_) => EPOCH_YEARS,
         None if ["%Y%m%d", "%d%m%Y", "%m%d%Y"].iter().any(|packed| format.starts_with(packed)) => YEARS,
