@@ -18,6 +18,12 @@ pub trait Clock: Send + Sync {
         None
     }
 
+    /// Tells the clock that this time was reached before it was started: if it shows an earlier one, it is wrong, and its
+    /// correction needs no proof.
+    fn has_reached(&self, time: Instant) {
+        let _ = time;
+    }
+
     /// How long this clock takes, in real time, to reach `time`; `None` if that cannot be predicted.
     fn wait_for(&self, time: Instant) -> Option<Duration>;
 }
@@ -38,11 +44,13 @@ struct Steady {
     at: Monotonic,
     /// Since when the machine's clock has been ahead.
     ahead_since: Option<Monotonic>,
+    /// A time that was reached before this start.
+    floor: i64,
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self(Mutex::new(Steady { reported: machine(), at: Monotonic::now(), ahead_since: None }))
+        Self(Mutex::new(Steady { reported: machine(), at: Monotonic::now(), ahead_since: None, floor: i64::MIN }))
     }
 }
 
@@ -56,7 +64,8 @@ impl Steady {
     fn at(&mut self, machine: i64, now: Monotonic) -> i64 {
         let passed = i64::try_from(now.duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
         let counted = self.reported.saturating_add(passed);
-        let reported = if machine > counted.saturating_add(MAX_CLOCK_SKEW_MICROS) {
+        let is_corrected = self.reported < self.floor && machine >= self.floor;
+        let reported = if machine > counted.saturating_add(MAX_CLOCK_SKEW_MICROS) && !is_corrected {
             let since = *self.ahead_since.get_or_insert(now);
             if now.duration_since(since) >= JUMP_ACCEPTED_AFTER { machine } else { counted }
         } else {
@@ -91,6 +100,11 @@ impl Clock for SystemClock {
         (by < -MAX_CLOCK_SKEW_MICROS / 1_000_000).then(|| {
             format!("the machine's clock has gone back by {} s; no step is closed until it has caught up", -by)
         })
+    }
+
+    fn has_reached(&self, time: Instant) {
+        let mut steady = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        steady.floor = steady.floor.max(time.micros());
     }
 
     fn wait_for(&self, time: Instant) -> Option<Duration> {
@@ -168,7 +182,7 @@ mod tests {
         let began = Monotonic::now();
         let at = |seconds: u64| began + Duration::from_secs(seconds);
         let second = 1_000_000;
-        let mut steady = Steady { reported: 0, at: began, ahead_since: None };
+        let mut steady = Steady { reported: 0, at: began, ahead_since: None, floor: i64::MIN };
         assert_eq!(steady.at(5 * second, at(5)), 5 * second);
         // A year ahead: time follows the seconds.
         let year = 365 * 86_400 * second;
@@ -181,5 +195,18 @@ mod tests {
         assert_eq!(steady.at(year + 900 * second, at(900)), year + 900 * second);
         // Backwards: it stands still.
         assert_eq!(steady.at(901 * second, at(901)), year + 900 * second);
+    }
+
+    #[test]
+    fn the_correction_of_a_clock_that_was_behind_is_believed_at_once() {
+        let began = Monotonic::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let (second, year) = (1_000_000, 365 * 86_400 * 1_000_000);
+        let mut steady = Steady { reported: 0, at: began, ahead_since: None, floor: year };
+        assert_eq!(steady.at(5 * second, at(5)), 5 * second);
+        // A jump that does not reach the known time is doubted, one that does is not.
+        assert_eq!(steady.at(year - second, at(6)), 6 * second);
+        assert_eq!(steady.at(year + 90 * second, at(7)), year + 90 * second);
+        assert_eq!(steady.at(2 * year, at(8)), year + 91 * second);
     }
 }

@@ -4,7 +4,7 @@ use crate::store::ClosedBy;
 use evertally_declare::error::{Result, usage};
 use evertally_ledger::protected::is_inside;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -56,7 +56,7 @@ pub struct Config {
 }
 
 /// An address to listen at.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Listener {
     /// Address and port; port 0 is any free port.
@@ -70,7 +70,7 @@ pub struct Listener {
 }
 
 /// A witness.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WitnessConfig {
     /// A file on another disk.
@@ -141,7 +141,7 @@ impl TimeSpan {
 }
 
 /// Limits per request and per client.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct LimitsConfig {
     /// Bytes of a batch as it is sent.
@@ -191,7 +191,7 @@ impl Default for LimitsConfig {
 }
 
 /// A webhook: where publications are sent.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WebhookConfig {
     /// The URL for a POST.
@@ -202,6 +202,16 @@ pub struct WebhookConfig {
     /// A file with the value of an `Authorization` header.
     #[serde(default)]
     pub authorization_file: Option<PathBuf>,
+    /// A file with the secrets that sign messages, one on each line.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// How long the content of a publication may be refused until it is set aside.
+    #[serde(default = "give_up_after")]
+    pub give_up_after: TimeSpan,
+}
+
+fn give_up_after() -> TimeSpan {
+    TimeSpan(3_600_000_000)
 }
 
 /// A stream, as it is declared in the configuration.
@@ -303,7 +313,8 @@ impl Config {
         let witness = self.witness.iter_mut().flat_map(|w| w.file.iter_mut().chain(&mut w.authorization_file));
         let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
         let certificates = listeners.flat_map(|l| l.certificate.iter_mut().chain(&mut l.certificate_key));
-        let hooks = self.webhooks.iter_mut().flat_map(|hook| &mut hook.authorization_file);
+        let hooks = self.webhooks.iter_mut();
+        let hooks = hooks.flat_map(|hook| hook.authorization_file.iter_mut().chain(&mut hook.secret_file));
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(self.sources.values_mut()) {
             *path = base.join(&*path);
@@ -339,13 +350,30 @@ impl Config {
                 _ => {}
             }
         }
+        let mut names = BTreeSet::new();
         for stream in &self.streams {
+            if !names.insert(stream.name.as_str()) {
+                return Err(format!(
+                    "stream `{}` is configured twice; choose another name for one of them",
+                    stream.name
+                ));
+            }
             if let Some(source) = stream.source.as_ref().filter(|source| !self.sources.contains_key(*source)) {
                 return Err(format!(
                     "stream `{}` spends from `{source}`, which is not in [sources]; add {source} = \"{source}.budget\" \
                      there",
                     stream.name
                 ));
+            }
+        }
+        let mut urls = BTreeSet::new();
+        for hook in &self.webhooks {
+            let is_url = hook.url.starts_with("http://") || hook.url.starts_with("https://");
+            if !is_url {
+                return Err(format!("the url `{}` of a webhook does not begin with http:// or https://", hook.url));
+            }
+            if !urls.insert(hook.url.as_str()) {
+                return Err(format!("there are two webhooks with the url `{}`: name all streams in one", hook.url));
             }
         }
         Ok(())

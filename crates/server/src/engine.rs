@@ -21,6 +21,7 @@ mod joining;
 mod lifecycle;
 mod live;
 mod opening;
+mod outbox;
 mod prepare;
 mod recovery;
 mod refusal;
@@ -28,6 +29,7 @@ mod reporting;
 mod resolved;
 mod rows;
 mod service;
+mod settings;
 mod stale_copies;
 mod sums;
 
@@ -38,11 +40,13 @@ pub use decoding::{Decoding, Share};
 pub use info::{Counts, StreamInfo, StreamProgress, StreamState};
 pub use joining::added_groups;
 pub use opening::{Opening, Preview};
+pub use outbox::DeadLetter;
 pub use prepare::PreparedBatch;
 pub use refusal::{Refusal, RowProblem};
 pub use reporting::GuaranteeStatement;
 pub use rows::RowsQuery;
-pub use service::{Health, Service};
+pub use service::{Health, Intake, Service};
+pub use settings::{CHANGEABLE, StreamSettings, fixed_differences};
 pub use sums::{PreparedSums, SumsRange, SumsReceipt};
 
 #[cfg(test)]

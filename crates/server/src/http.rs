@@ -20,6 +20,7 @@ mod tls;
 mod work;
 
 pub use answers::publication_message;
-pub use app::{App, AppSetting, Side};
+pub use app::{App, AppParts, AppSettings, Side};
 pub use listen::{BoundListener, Serving};
 pub use openapi::document;
+pub(crate) use tls::check as check_certificate;

@@ -24,8 +24,9 @@ pub struct StartPermissions {
 /// If it cannot be started.
 pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Result<()> {
     let StartPermissions { adopts_key, forgets_witness } = once;
-    let config = Config { adopts_key, forgets_witness, ..Config::read(config)? };
-    run(serve_until_shutdown(&config, |running| {
+    let file = config;
+    let config = Config { adopts_key, forgets_witness, ..Config::read(file)? };
+    run(serve_until_shutdown(&config, file, |running| {
         if tokens::Tokens::from_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("there are no tokens yet; create one with `evertally token make --config FILE --role operate`");
         }
@@ -41,6 +42,13 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
         if config.witness.is_none() {
             say("no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to \
                  the configuration");
+        }
+        let unconfigured = running.unconfigured();
+        if !unconfigured.is_empty() {
+            say(&format!(
+                "the folder has open streams that the configuration does not name, and they continue: {}",
+                unconfigured.join(", ")
+            ));
         }
         addresses(running).iter().for_each(|line| say(line));
     }))
@@ -65,6 +73,17 @@ pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
 /// If something differs from the published steps.
 pub fn verify(config: &Path, say: impl Fn(&str)) -> Result<()> {
     for line in crate::serving::verify(&Config::read(config)?)? {
+        say(&line);
+    }
+    Ok(())
+}
+
+/// Checks a configuration without opening anything: its streams are planned, and the files that it names are read.
+///
+/// # Errors
+/// The first setting that a service could not start with.
+pub fn check(config: &Path, say: impl Fn(&str)) -> Result<()> {
+    for line in crate::serving::check(&Config::read(config)?)? {
         say(&line);
     }
     Ok(())

@@ -16,6 +16,8 @@
 //! | `recovering` | stream | later steps that its witness has seen, until they are reproduced here |
 //! | `follows` | stream | its link to the stream that it continues |
 //! | `delivered` | address, stream | the last publication that a webhook has accepted |
+//! | `dead letters` | address, stream, publication | [publications that a webhook has refused](DeadLetterRecord) |
+//! | `shown` | stream | the last step whose rows were shown |
 //!
 //! [as bytes]: evertally_publish::session::Placed::write
 //!
@@ -25,7 +27,8 @@
 /// copied.
 macro_rules! with_tables {
     ($each:ident) => {
-        $each!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED)
+        $each!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED DEAD_LETTERS
+            SHOWN)
     };
 }
 
@@ -35,7 +38,8 @@ mod records;
 
 pub use ledger::RedbLedger;
 pub use records::{
-    BatchRecord, ClosedBy, ClosedRecord, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
+    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, RowBlock, StateRecord, StoredRow, StoredView,
+    StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
@@ -51,7 +55,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The version of the format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 pub(crate) const STREAMS: TableDefinition<u32, &[u8]> = TableDefinition::new("streams");
@@ -66,6 +70,8 @@ pub(crate) const LEDGER: TableDefinition<&str, &[u8]> = TableDefinition::new("le
 pub(crate) const RECOVERING: TableDefinition<u32, &[u8]> = TableDefinition::new("recovering");
 pub(crate) const FOLLOWS: TableDefinition<u32, &[u8]> = TableDefinition::new("follows");
 pub(crate) const DELIVERED: TableDefinition<(&str, u32), u64> = TableDefinition::new("delivered");
+pub(crate) const DEAD_LETTERS: TableDefinition<(&str, u32, u64), &[u8]> = TableDefinition::new("dead letters");
+pub(crate) const SHOWN: TableDefinition<u32, u64> = TableDefinition::new("shown");
 
 /// The key of the note that a witness has a record of the folder.
 pub(crate) const WITNESSED: &str = "witnessed";

@@ -67,6 +67,16 @@ impl Supervisor {
         }
     }
 
+    /// Reports that the service reads its configuration again.
+    pub fn is_reloading(&self) {
+        self.say("RELOADING=1");
+    }
+
+    /// Reports that the configuration was read.
+    pub fn is_reloaded(&self) {
+        self.say("READY=1");
+    }
+
     /// Reports that the service is shutting down.
     pub fn is_stopping(&self) {
         self.is_over.store(true, Ordering::Relaxed);

@@ -4,159 +4,180 @@
 //! publication is sent again until it is answered with a status of 2xx, in order, and with the same `Idempotency-Key`
 //! each time, so that repetitions are recognizable. A webhook receives the publications after it was first configured.
 //! Each stream has its own order and its own pauses: one that is refused delays no other.
+//!
+//! A publication whose content the receiver keeps refusing becomes a *dead letter*: it is set aside, the next ones are
+//! sent, and an operator sends it again or discards it.
 
-use crate::engine::{Service, StreamInfo};
-use crate::http::publication_message;
-use evertally_declare::error::{PipelineError, Result, failure};
-use std::collections::BTreeMap;
+mod delivery;
+mod signature;
+
+use crate::config::WebhookConfig;
+use crate::engine::{DeadLetter, Refusal, Service, StreamInfo};
+use crate::serving::secret_of;
+use delivery::Webhook;
+use evertally_declare::error::{Result, usage};
+use signature::Signer;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often webhooks check for new publications.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The first and the longest pause after an error.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// The most dead letters that one request of an operator sends again.
+const MAX_RESENT: usize = 100;
 
-/// A stream whose last publication was not accepted.
-struct Setback {
-    problem: String,
-    pause: Duration,
-    until: Instant,
+/// All webhooks of a service.
+#[derive(Default)]
+pub struct Webhooks {
+    running: RwLock<Vec<RunningWebhook>>,
 }
 
-/// Why publications of a stream were not sent, and how many were accepted before.
-struct Unsent {
-    error: PipelineError,
-    accepted: u64,
+struct RunningWebhook {
+    config: WebhookConfig,
+    hook: Arc<Webhook>,
+    is_over: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What an operator has to know: the problem of the first stream, and the names of the others.
-fn in_words(setbacks: &BTreeMap<String, Setback>) -> Option<String> {
-    let first = setbacks.values().next()?;
-    let others: Vec<&str> = setbacks.keys().skip(1).map(String::as_str).collect();
-    Some(match others.is_empty() {
-        true => first.problem.clone(),
-        false => format!("{}; nor publications of {}", first.problem, others.join(", ")),
-    })
+/// The state of a webhook, for an operator.
+#[derive(Clone, Debug)]
+pub struct WebhookState {
+    /// Its URL.
+    pub url: String,
+    /// Its streams.
+    pub streams: Vec<WebhookStream>,
 }
 
-/// A webhook.
-pub struct Webhook {
-    address: String,
-    streams: Vec<String>,
-    authorization: Option<String>,
-    agent: ureq::Agent,
-    problem: Arc<Mutex<Option<String>>>,
+/// The deliveries of a stream to a webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookStream {
+    /// The name of the stream.
+    pub name: String,
+    /// The last publication that was accepted or set aside; `None` before the first attempt.
+    pub delivered: Option<u64>,
+    /// The last publication shown.
+    pub published: u64,
+    /// Why the next one is not accepted, if so.
+    pub problem: Option<String>,
+    /// Publications that were set aside.
+    pub dead: Vec<DeadLetter>,
 }
 
-impl Webhook {
-    /// A webhook at a URL, for these streams, or for all public ones if none are named.
-    pub fn new(address: &str, streams: &[String], authorization: Option<String>) -> Self {
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(ANSWER_TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .build();
-        let (address, streams) = (address.to_owned(), streams.to_vec());
-        Self { address, streams, authorization, agent: config.into(), problem: Arc::default() }
+/// What an operator does with dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadLetterAction {
+    /// Sends them again; accepted ones are removed.
+    Resend,
+    /// Removes them: they are never sent.
+    Discard,
+}
+
+impl Webhooks {
+    /// Starts the webhooks of a configuration; those that run already with the same settings continue, and others stop.
+    ///
+    /// # Errors
+    /// If a secret cannot be read; then nothing has changed.
+    pub fn set(&self, configs: &[WebhookConfig], service: &Arc<Service>) -> Result<()> {
+        let hooks = configs.iter().map(webhook_of).collect::<Result<Vec<Webhook>>>()?;
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *running);
+        for (config, hook) in configs.iter().zip(hooks) {
+            // A changed secret is a change, too.
+            let same = before.iter().position(|own| own.config == *config && own.hook.has_secrets_of(&hook));
+            running.push(match same {
+                Some(place) => before.swap_remove(place),
+                None => RunningWebhook::start(config, hook, service),
+            });
+        }
+        before.iter().for_each(|ended| ended.is_over.store(true, Ordering::Relaxed));
+        Ok(())
     }
 
-    /// Why it cannot be delivered, if it cannot; shared with its observers.
-    pub fn problem(&self) -> Arc<Mutex<Option<String>>> {
-        Arc::clone(&self.problem)
+    /// Checks that the secrets of webhooks can be read.
+    ///
+    /// # Errors
+    /// The first that cannot.
+    pub fn check(configs: &[WebhookConfig]) -> Result<()> {
+        configs.iter().try_for_each(|config| webhook_of(config).map(drop))
     }
 
-    /// Sends publications until `is_over`. Its thread waits for nothing but answers. A stream whose publication is not
-    /// accepted waits for its next attempt alone.
-    pub fn run(&self, service: &Service, is_over: &AtomicBool) {
-        let mut setbacks = BTreeMap::new();
-        while !is_over.load(Ordering::Relaxed) {
-            for info in service.streams().iter().filter(|info| self.wants(info)) {
-                self.go_on(service, info, &mut setbacks, is_over);
-            }
-            self.say(in_words(&setbacks));
-            std::thread::sleep(POLL_INTERVAL);
+    /// Tells all webhooks to end, and waits briefly for them: one that waits for an answer may take longer.
+    pub fn stop(&self, most: Duration) {
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().for_each(|own| own.is_over.store(true, Ordering::Relaxed));
+        let until = Instant::now() + most;
+        while running.iter().any(|own| !own.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Sends the new publications of a stream, unless it waits after an error.
-    fn go_on(
+    /// Why publications are not delivered, in words for an operator.
+    pub fn problems(&self) -> Vec<String> {
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().filter_map(|own| own.hook.problem()).collect()
+    }
+
+    /// The state of all webhooks.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn states(&self, service: &Service) -> Result<Vec<WebhookState>> {
+        self.hooks().iter().map(|hook| hook.state(service)).collect()
+    }
+
+    fn hooks(&self) -> Vec<Arc<Webhook>> {
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().map(|own| Arc::clone(&own.hook)).collect()
+    }
+
+    /// Sends dead letters of a stream again, or discards them; returns how many are left. All of them if `publication`
+    /// is none. It may take as long as the receiver does.
+    ///
+    /// # Errors
+    /// If there is no such webhook or dead letter, or the receiver refuses one of them again: the earlier ones are
+    /// removed then.
+    pub fn settle_dead_letters(
         &self,
         service: &Service,
+        url: &str,
         info: &StreamInfo,
-        setbacks: &mut BTreeMap<String, Setback>,
-        is_over: &AtomicBool,
-    ) {
-        let name = info.name();
-        if setbacks.get(name).is_some_and(|setback| Instant::now() < setback.until) {
-            return;
+        publication: Option<u64>,
+        action: DeadLetterAction,
+    ) -> Result<usize, Refusal> {
+        let hook = self.hooks().into_iter().find(|hook| hook.address() == url);
+        let hook = hook.ok_or_else(|| usage(format!("the configuration has no webhook with the url `{url}`")))?;
+        let mut dead = service.dead_letters(url, info)?;
+        dead.retain(|letter| publication.is_none_or(|wanted| letter.publication == wanted));
+        if dead.is_empty() {
+            return Err(usage(format!("the webhook has no such dead letter of stream `{}`", info.name())).into());
         }
-        match self.send_new(service, info, is_over) {
-            // Sending may have been cut off.
-            Ok(()) if is_over.load(Ordering::Relaxed) => {}
-            Ok(()) => {
-                if setbacks.remove(name).is_some() {
-                    tracing::info!(stream = name, address = self.address, "a webhook accepts publications again");
-                }
+        for letter in dead.iter().take(MAX_RESENT) {
+            if action == DeadLetterAction::Resend {
+                hook.send(service, info, letter.publication).map_err(|refused| usage(refused.to_string()))?;
             }
-            Err(Unsent { error, accepted }) => {
-                tracing::warn!(stream = name, %error, "a webhook refuses a publication");
-                // A receiver that accepted something in between is not down.
-                let before = setbacks.get(name).filter(|_| accepted == 0).map(|setback| setback.pause);
-                let pause = before.map_or(FIRST_PAUSE, |pause| MAX_PAUSE.min(2 * pause));
-                let setback = Setback { problem: error.to_string(), pause, until: Instant::now() + pause };
-                setbacks.insert(name.to_owned(), setback);
-            }
+            service.remove_dead_letter(url, info, letter.publication)?;
         }
+        let left = service.dead_letters(url, info)?.len();
+        hook.note_dead_letters(service);
+        Ok(left)
+    }
+}
+
+impl RunningWebhook {
+    fn start(config: &WebhookConfig, hook: Webhook, service: &Arc<Service>) -> Self {
+        let (hook, is_over) = (Arc::new(hook), Arc::<AtomicBool>::default());
+        let (sending, service, ends) = (Arc::clone(&hook), Arc::clone(service), Arc::clone(&is_over));
+        let thread = std::thread::spawn(move || sending.run(&service, &ends));
+        Self { config: config.clone(), hook, is_over, thread: Mutex::new(Some(thread)) }
     }
 
-    fn say(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    fn is_finished(&self) -> bool {
+        let thread: MutexGuard<'_, _> = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
+}
 
-    fn send_new(&self, service: &Service, info: &StreamInfo, is_over: &AtomicBool) -> Result<(), Unsent> {
-        let mut accepted = 0;
-        let mut all = || -> Result<()> {
-            let shown = info.progress().publications;
-            let Some(last) = service.delivered(&self.address, info)? else {
-                return service.set_delivered(&self.address, info, shown);
-            };
-            for publication in last + 1..=shown {
-                if is_over.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                self.send(service, info, publication)?;
-                service.set_delivered(&self.address, info, publication)?;
-                accepted += 1;
-            }
-            Ok(())
-        };
-        all().map_err(|error| Unsent { error, accepted })
-    }
-
-    fn wants(&self, info: &StreamInfo) -> bool {
-        if self.streams.is_empty() { info.is_public() } else { self.streams.iter().any(|name| name == info.name()) }
-    }
-
-    fn send(&self, service: &Service, info: &StreamInfo, publication: u64) -> Result<()> {
-        let message = publication_message(service, info, publication)?;
-        let name = info.name();
-        let mut request = self.agent.post(&self.address).header("content-type", "application/json");
-        request = request.header("idempotency-key", format!("{name}/{publication}"));
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        let cannot = |why: String| {
-            failure(format!("the webhook {} did not accept publication {publication} of `{name}`: {why}", self.address))
-        };
-        let answer = request.send(&message).map_err(|e| cannot(e.to_string()))?;
-        match answer.status().as_u16() {
-            200..=299 => Ok(()),
-            status => Err(cannot(format!("it answered with status {status}"))),
-        }
-    }
+fn webhook_of(config: &WebhookConfig) -> Result<Webhook> {
+    let authorization = config.authorization_file.as_deref().map(secret_of).transpose()?;
+    let signer = config.secret_file.as_deref().map(Signer::from_file).transpose()?;
+    Ok(Webhook::new(config, authorization, signer))
 }

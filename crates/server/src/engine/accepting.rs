@@ -8,6 +8,7 @@ use super::prepare::{Chunk, MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
 use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, LATE, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, failure};
+use evertally_declare::steps::Instant;
 use evertally_declare::stream::Late;
 use evertally_publish::session::LateEvent;
 use redb::{ReadableTable, WriteTransaction};
@@ -102,6 +103,9 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         check_open(&live.state(), info.name())?;
+        if let Some(why) = live.clock_behind(Instant::from_micros(now)) {
+            return Err(Refusal::Halted(why));
+        }
         if live.closing == ClosedBy::Sums {
             let why = "it is counted elsewhere and accepts the sums of complete steps: PUT them to its `sums`";
             return Err(Refusal::ReadOnly(format!("stream `{}` accepts no events: {why}", info.name())));

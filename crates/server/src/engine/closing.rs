@@ -7,7 +7,7 @@ use super::info::StreamState;
 use super::live::RunningStream;
 use super::refusal::Refusal;
 use crate::store::{
-    CLOSED, ClosedBy, ClosedRecord, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
+    CLOSED, ClosedBy, ClosedRecord, NAMES, ROWS, RowBlock, SHOWN, Store, StoredRow, StoredView, stored, to_bytes,
 };
 use crate::witness::LastClosed;
 use evertally::hex;
@@ -53,8 +53,9 @@ impl Core {
     /// If the store cannot be written; then nothing has changed.
     pub fn tick(&mut self) -> Result<Option<Instant>> {
         let closed = self.close_due();
-        self.advance_publication();
+        let shown = self.advance_publication();
         closed?;
+        shown?;
         self.checkpoint_if_large()?;
         self.store_problem = None;
         if self.read_only.is_some() {
@@ -99,7 +100,7 @@ impl Core {
                 }
             }
             self.commit(done)?;
-            self.advance_publication();
+            self.advance_publication()?;
             if began.elapsed() > MAX_CLOSE_TIME {
                 return Ok(()); // the rest is due at once
             }
@@ -168,20 +169,21 @@ impl Core {
             }
             self.commit(done)?;
         }
-        self.publish_and_wait();
+        self.publish_and_wait()?;
         self.checkpoint_if_large()?;
         Ok(())
     }
 
     /// Updates the witness and waits until the update has settled: an operator who closes by hand wants to see the
     /// result.
-    pub(super) fn publish_and_wait(&mut self) {
-        self.advance_publication();
+    pub(super) fn publish_and_wait(&mut self) -> Result<()> {
+        self.advance_publication()?;
         let until = std::time::Instant::now() + MANUAL_CLOSE_TIMEOUT;
         while self.settling.is_some() && self.read_only.is_none() && std::time::Instant::now() < until {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            self.advance_publication();
+            self.advance_publication()?;
         }
+        Ok(())
     }
 
     /// Closes steps again that the witness has seen: they are committed only if the result is the same.
@@ -221,7 +223,7 @@ impl Core {
         }
         // If this is interrupted, the next start finds that the result is the same.
         self.recovered(number)?;
-        self.publish_and_wait();
+        self.publish_and_wait()?;
         Ok(())
     }
 
@@ -312,7 +314,10 @@ impl Core {
 
     /// Updates the witness with the committed steps, and shows publications that are due. Steps that the witness has
     /// not acknowledged are not shown.
-    pub(super) fn advance_publication(&mut self) {
+    ///
+    /// # Errors
+    /// If the store cannot be written; then nothing is shown.
+    pub(super) fn advance_publication(&mut self) -> Result<()> {
         self.check_settled();
         if self.is_unrecorded && self.read_only.is_none() {
             let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
@@ -324,15 +329,18 @@ impl Core {
             self.write_witness(seen);
         }
         let (now, has_witness) = (self.clock.now().micros(), self.witness.is_some());
-        for live in self.live.values_mut() {
+        let due = |live: &RunningStream| {
             let last = live.showable(has_witness);
             let is_due = |(step, record): &&(u64, ClosedRecord)| record.shown_at <= now && *step <= last;
+            live.unseen.iter().take_while(is_due).count()
+        };
+        let due: Vec<(u32, usize)> =
+            self.live.values().map(|live| (live.info.number, due(live))).filter(|(_, count)| *count > 0).collect();
+        self.record_shown(&due)?;
+        for (number, count) in due {
+            let live = self.live.get_mut(&number).expect("just seen");
             let before = live.info.progress().publications;
-            let mut last = None;
-            while live.unseen.front().as_ref().is_some_and(is_due) {
-                last = live.unseen.pop_front();
-            }
-            let Some((_, record)) = last else { continue };
+            let Some((_, record)) = live.unseen.drain(..count).next_back() else { continue };
             live.update_progress(Some(&record));
             for publication in before + 1..=record.publications {
                 (self.notify)(Notice::Published(Arc::clone(&live.info), publication));
@@ -341,6 +349,28 @@ impl Core {
                 (self.notify)(Notice::Changed(Arc::clone(&live.info)));
             }
         }
+        Ok(())
+    }
+
+    /// Records the last steps that are about to be shown, before anybody sees them: a clock that is behind at the next
+    /// start hides nothing. Rows of streams that no clock closes are always shown.
+    fn record_shown(&self, due: &[(u32, usize)]) -> Result<()> {
+        let last = |(number, count): &(u32, usize)| {
+            let live = &self.live[number];
+            live.times(1)?;
+            Some((*number, live.unseen[count - 1].0))
+        };
+        let last: Vec<(u32, u64)> = due.iter().filter_map(last).collect();
+        if last.is_empty() {
+            return Ok(());
+        }
+        self.store.change(|writing| {
+            let mut shown = writing.open_table(SHOWN).map_err(stored)?;
+            for (number, step) in &last {
+                shown.insert(number, step).map_err(stored)?;
+            }
+            Ok(())
+        })
     }
 }
 

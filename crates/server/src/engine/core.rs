@@ -4,7 +4,7 @@ use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::live::RunningStream;
 use crate::clock::Clock;
-use crate::store::{CLOSED, ClosedBy, ClosedRecord, Store, from_bytes, stored};
+use crate::store::{CLOSED, ClosedBy, ClosedRecord, SHOWN, Store, from_bytes, stored};
 use crate::witness::{LastClosed, Witness, WitnessRecord};
 use evertally::noise::SecretKey;
 use evertally_declare::error::Result;
@@ -115,14 +115,19 @@ impl Core {
 
     /// Separates shown rows from those still to be shown, by the clock and by the steps recorded at the witness.
     pub(super) fn load_unpublished(&self, live: &mut RunningStream) -> Result<()> {
-        let closed = self.store.look()?.open_table(CLOSED).map_err(stored)?;
+        let looking = self.store.look()?;
+        let closed = looking.open_table(CLOSED).map_err(stored)?;
         let (now, number) = (self.clock.now().micros(), live.info.number);
+        // Whatever was shown once stays shown, even if the clock is behind now.
+        let was_shown = looking.open_table(SHOWN).map_err(stored)?.get(number).map_err(stored)?;
+        let was_shown = was_shown.map_or(0, |step| step.value());
         let mut shown = None;
         for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)?.rev() {
             let (key, bytes) = entry.map_err(stored)?;
             let record: ClosedRecord = from_bytes(bytes.value(), "a closed step")?;
             let step = key.value().1;
-            if record.shown_at <= now && step <= live.showable(self.witness.is_some()) {
+            let is_due = record.shown_at <= now && step <= live.showable(self.witness.is_some());
+            if is_due || step <= was_shown {
                 shown = Some(record);
                 break;
             }
@@ -163,7 +168,9 @@ impl Core {
             })
         };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
-        let own = own.into_iter().chain([self.clock.doubt()]);
+        let now = self.clock.now();
+        let behind = self.live.values().find_map(|live| live.clock_behind(now));
+        let own = own.into_iter().chain([self.clock.doubt(), behind]);
         own.flatten()
             .chain(self.live.values().filter_map(failed))
             .chain(self.witnessed.streams.iter().filter_map(missing))

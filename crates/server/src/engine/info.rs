@@ -107,6 +107,19 @@ impl Counts {
     pub(super) fn add(of: &AtomicU64, more: u64) {
         of.fetch_add(more, Ordering::Relaxed);
     }
+
+    /// Continues from the counts of the same stream before its settings changed.
+    pub(super) fn continue_from(&self, before: &Self) {
+        for (own, before) in [
+            (&self.events, &before.events),
+            (&self.batches, &before.batches),
+            (&self.late, &before.late),
+            (&self.refused, &before.refused),
+            (&self.waiting, &before.waiting),
+        ] {
+            own.store(before.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
 }
 
 /// The parts of a stream, when it is opened or the service starts.

@@ -4,6 +4,7 @@ use super::core::Core;
 use super::info::StreamState;
 use super::refusal::Refusal;
 use super::resolved::{Resolved, lines_of};
+use super::settings::CHANGEABLE;
 use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
 use serde_json::{Map, Value};
@@ -96,10 +97,14 @@ fn with_groups(declaration: &str, more: &[Vec<String>]) -> Result<String> {
     serde_json::to_string(&declared).map_err(failure)
 }
 
-/// The groups that `new` has after those of `old`; `None` if the declarations differ in anything else.
+/// The groups that `new` has after those of `old`; `None` if the declarations differ in anything else that an open
+/// stream keeps.
 pub fn added_groups(old: &str, new: &str) -> Option<Vec<Vec<String>>> {
     let [mut old, mut new] = [old, new].map(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
     let (old, new) = (old.as_mut()?, new.as_mut()?);
+    for declared in [&mut *old, &mut *new] {
+        declared.retain(|name, _| !CHANGEABLE.contains(&name.as_str()));
+    }
     let (before, after) = (old.remove("groups")?, new.remove("groups")?);
     let (before, after) = (before.as_array()?, after.as_array()?);
     if old != new || after.len() <= before.len() || after[..before.len()] != before[..] {

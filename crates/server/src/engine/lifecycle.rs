@@ -46,6 +46,9 @@ impl Core {
         };
         for (number, record) in core.records()? {
             let live = core.load(number, record)?;
+            if live.times(1).is_some() && live.closed() > 0 {
+                core.clock.has_reached(live.info.stream.calendar.end_of(live.closed()));
+            }
             core.put(live);
         }
         core.read_witness()?;

@@ -262,17 +262,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a stream public, or private again.
-    ///
-    /// # Errors
-    /// If there is no such stream, or the store cannot be written.
-    pub fn set_public(&mut self, name: &str, public: bool) -> Result<(), Refusal> {
-        let info = self.find(name).ok_or(Refusal::NoStream)?;
-        self.change_record(&info, StreamRecord { public, ..info.record() })?;
-        Ok(())
-    }
-
-    fn change_record(&self, info: &super::StreamInfo, record: StreamRecord) -> Result<()> {
+    pub(super) fn change_record(&self, info: &super::StreamInfo, record: StreamRecord) -> Result<()> {
         self.store.change(|writing| {
             let mut streams = writing.open_table(STREAMS).map_err(stored)?;
             streams.insert(info.number, to_bytes(&record)?.as_slice()).map_err(stored)?;

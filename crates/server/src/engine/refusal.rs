@@ -40,6 +40,8 @@ pub enum Refusal {
     Halted(String),
     /// The service is overloaded; the request can be repeated.
     Busy,
+    /// The service shuts down; the request can be repeated once it is up again.
+    Stopping,
     /// The disk is full.
     DiskFull(String),
     /// Any other error; a usage error is for the caller to correct.
@@ -96,6 +98,7 @@ impl fmt::Display for Refusal {
             Self::NoStream => f.write_str("there is no such stream"),
             Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
             Self::Busy => f.write_str("the service is overloaded; try again soon, with the same id"),
+            Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
             Self::DiskFull(what) => f.write_str(what),
             Self::Other(error) => f.write_str(&error.worded(Wording::Json)),
         }

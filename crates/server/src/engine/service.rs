@@ -8,10 +8,11 @@ use super::opening::{self, Opening, Preview};
 use super::prepare::{PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
+use super::settings::StreamSettings;
 use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
-use crate::store::{ClosedBy, DELIVERED, Store, stored};
-use evertally_declare::error::{Result, failure};
+use crate::store::{ClosedBy, Store};
+use evertally_declare::error::Result;
 use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;
@@ -20,7 +21,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,17 +49,26 @@ pub struct Service {
     requests: SyncSender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
     directory: Directory,
-    store: Store,
+    pub(super) store: Store,
     clock: Arc<dyn Clock>,
     watchers: Arc<Mutex<Vec<Watcher>>>,
-    sources: BTreeMap<String, PathBuf>,
-    ahead: i64,
-    decoding: Arc<Decoding>,
+    intake: RwLock<Arc<Intake>>,
     beats: Arc<AtomicU64>,
     /// The public name of the key.
     pub key_id: String,
     /// The identity of the folder.
     pub folder_id: String,
+}
+
+/// The settings of intake, which may change while the service runs.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// The budget files of data sources, by name.
+    pub sources: BTreeMap<String, PathBuf>,
+    /// By how much the clocks of event senders may be ahead, in microseconds.
+    pub ahead: i64,
+    /// Memory limits for decoding batches.
+    pub decoding: Arc<Decoding>,
 }
 
 /// The health of the service, for its operator.
@@ -85,7 +95,8 @@ impl Service {
     /// As [`Core::open`].
     pub fn start(setting: Setting) -> Result<Self> {
         let (store, clock) = (setting.store.clone(), Arc::clone(&setting.clock));
-        let (sources, ahead, decoding) = (setting.sources.clone(), setting.ahead, Arc::clone(&setting.decoding));
+        let Setting { sources, ahead, decoding, .. } = &setting;
+        let intake = Intake { sources: sources.clone(), ahead: *ahead, decoding: Arc::clone(decoding) };
         let watchers: Arc<Mutex<Vec<Watcher>>> = Arc::default();
         let watching = Arc::clone(&watchers);
         let notify = move |notice: Notice| {
@@ -107,9 +118,7 @@ impl Service {
             store,
             clock,
             watchers,
-            sources,
-            ahead,
-            decoding,
+            intake: RwLock::new(Arc::new(intake)),
             beats,
             key_id,
             folder_id,
@@ -126,19 +135,33 @@ impl Service {
         self.directory.find(name)
     }
 
+    /// The settings of intake.
+    pub fn intake(&self) -> Arc<Intake> {
+        Arc::clone(&self.intake.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the settings of intake, for later batches and streams.
+    ///
+    /// # Errors
+    /// If the service is overloaded or stopping.
+    pub fn change_intake(&self, intake: Intake) -> Result<(), Refusal> {
+        let sources = intake.sources.clone();
+        self.ask(move |core| {
+            core.sources = sources;
+            Ok(())
+        })?;
+        *self.intake.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(intake);
+        Ok(())
+    }
+
     /// How much memory batches may take.
-    pub fn decoding(&self) -> &Decoding {
-        &self.decoding
+    pub fn decoding(&self) -> Arc<Decoding> {
+        Arc::clone(&self.intake().decoding)
     }
 
     /// All streams, by name.
     pub fn streams(&self) -> Vec<Arc<StreamInfo>> {
         self.directory.all()
-    }
-
-    /// The budgets of data sources, by name.
-    pub fn sources(&self) -> &BTreeMap<String, PathBuf> {
-        &self.sources
     }
 
     /// Calls `watcher` on every change, from the counting thread, which it must not block.
@@ -156,11 +179,12 @@ impl Service {
         id: &str,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
-        let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
+        let intake = self.intake();
+        let prepared = prepare(info, id, batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
-        answered.recv().unwrap_or_else(|_| Err(stopping()))
+        answered.recv().unwrap_or_else(|_| Err(Refusal::Stopping))
     }
 
     /// Accepts the sums of complete steps that were counted elsewhere, and publishes them idempotently.
@@ -173,7 +197,9 @@ impl Service {
         whole: SumsRange,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
-        let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
+        let intake = self.intake();
+        let latest = sums::latest(&*self.clock, intake.ahead);
+        let prepared = sums::prepare(info, latest, whole, batch, &intake.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let info = Arc::clone(info);
         self.ask(move |core| core.accept_sums(&info, prepared))
@@ -190,13 +216,13 @@ impl Service {
         let (answer, answered) = sync_channel(1);
         let asked = move |core: &mut Core| drop(answer.send(what(core)));
         self.send(Request::Do(Box::new(asked)))?;
-        answered.recv().unwrap_or_else(|_| Err(stopping()))
+        answered.recv().unwrap_or_else(|_| Err(Refusal::Stopping))
     }
 
     fn send(&self, request: Request) -> Result<(), Refusal> {
         self.requests.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => Refusal::Busy,
-            TrySendError::Disconnected(_) => stopping(),
+            TrySendError::Disconnected(_) => Refusal::Stopping,
         })
     }
 
@@ -260,6 +286,19 @@ impl Service {
         Ok(name)
     }
 
+    /// Takes up changed settings of an open stream, and returns their names.
+    ///
+    /// # Errors
+    /// As [`Core::change_settings`].
+    pub fn change_settings(&self, name: &str, wanted: StreamSettings) -> Result<Vec<&'static str>, Refusal> {
+        let owned = name.to_owned();
+        let names = self.ask(move |core| core.change_settings(&owned, &wanted))?;
+        if let Some(info) = self.stream(name).filter(|_| !names.is_empty()) {
+            info.compute_promise();
+        }
+        Ok(names)
+    }
+
     /// Lets groups join a stream.
     ///
     /// # Errors
@@ -305,27 +344,6 @@ impl Service {
     /// As [`Store::copy_to`].
     pub fn copy_to(&self, path: &std::path::Path) -> Result<()> {
         self.store.copy_to(path)
-    }
-
-    /// The last publication of a stream that a webhook has accepted; `None` if it never received the stream.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub fn delivered(&self, address: &str, info: &StreamInfo) -> Result<Option<u64>> {
-        let table = self.store.look()?.open_table(DELIVERED).map_err(stored)?;
-        Ok(table.get((address, info.number)).map_err(stored)?.map(|last| last.value()))
-    }
-
-    /// Records the last publication of a stream that a webhook has accepted.
-    ///
-    /// # Errors
-    /// If the store cannot be written.
-    pub fn set_delivered(&self, address: &str, info: &StreamInfo, publication: u64) -> Result<()> {
-        self.store.change(|writing| {
-            let mut table = writing.open_table(DELIVERED).map_err(stored)?;
-            table.insert((address, info.number), publication).map_err(stored)?;
-            Ok(())
-        })
     }
 
     /// Whether counting has ended: the service was stopped, or its disk has failed.
@@ -415,10 +433,6 @@ impl Core {
             witness_behind: self.is_unrecorded || self.settling.is_some(),
         }
     }
-}
-
-fn stopping() -> Refusal {
-    Refusal::Other(failure("the service is stopping; try again when it is up, with the same id"))
 }
 
 /// Whether the disk has failed permanently for this process. Memory may be ahead of the disk: a restart begins from the

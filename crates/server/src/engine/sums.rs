@@ -294,7 +294,7 @@ impl Core {
                 self.accept_and_close(info, &prepared, new)?;
             }
         }
-        self.publish_and_wait();
+        self.publish_and_wait()?;
         self.checkpoint_if_large()?;
         Ok(SumsReceipt { through: taken.max(last), rows, repeated })
     }

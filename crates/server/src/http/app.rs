@@ -7,13 +7,14 @@ use super::threads::{Threads, Work};
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
 use crate::tokens::{Role, Tokens};
+use crate::webhook::Webhooks;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -25,16 +26,12 @@ pub struct App {
     pub tokens: Tokens,
     /// The folder.
     pub folder: PathBuf,
-    /// Limits per request.
-    pub config: LimitsConfig,
-    /// When steps are closed, unless a stream overrides it.
-    pub steps: StepsConfig,
+    /// The settings that may change while the service runs.
+    settings: RwLock<Arc<AppSettings>>,
     /// Whether the key is sealed.
     pub is_sealed: bool,
-    /// The folder for copies of the service's folder.
-    pub(super) backups: Option<PathBuf>,
-    /// Why webhooks cannot be delivered, if they cannot.
-    troubles: Vec<Arc<Mutex<Option<String>>>>,
+    /// The webhooks.
+    pub webhooks: Arc<Webhooks>,
     /// Whether the disk had free space, and when that was checked.
     room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: AddressLimits,
@@ -43,22 +40,29 @@ pub struct App {
     pub(super) started: (jiff::Timestamp, Instant),
 }
 
-/// The settings of [`App`].
-pub struct AppSetting {
+/// The parts of [`App`].
+pub struct AppParts {
     /// The tokens and their roles.
     pub tokens: Tokens,
     /// The folder.
     pub folder: PathBuf,
+    /// The settings that may change while the service runs.
+    pub settings: AppSettings,
+    /// Whether the key is sealed.
+    pub is_sealed: bool,
+    /// The webhooks.
+    pub webhooks: Arc<Webhooks>,
+}
+
+/// The settings for HTTP that may change while the service runs.
+#[derive(Clone, Debug)]
+pub struct AppSettings {
     /// Limits per request.
     pub limits: LimitsConfig,
     /// When steps are closed, unless a stream overrides it.
     pub steps: StepsConfig,
-    /// Whether the key is sealed.
-    pub is_sealed: bool,
     /// The folder for copies of the service's folder.
     pub backups: Option<PathBuf>,
-    /// Why webhooks cannot be delivered, if they cannot.
-    pub troubles: Vec<Arc<Mutex<Option<String>>>>,
 }
 
 /// How long a check of the disk is valid.
@@ -84,21 +88,19 @@ pub(super) struct Caller {
 
 impl App {
     /// Creates the state for a service.
-    pub fn new(service: Arc<Service>, setting: AppSetting) -> Arc<Self> {
-        let AppSetting { tokens, folder, limits: config, steps, is_sealed, backups, troubles } = setting;
-        let hub = Hub::new(&service, config.watchers);
-        let limits = AddressLimits::new(config.requests_per_second);
+    pub fn new(service: Arc<Service>, parts: AppParts) -> Arc<Self> {
+        let AppParts { tokens, folder, settings, is_sealed, webhooks } = parts;
+        let hub = Hub::new(&service, settings.limits.watchers);
+        let limits = AddressLimits::new(settings.limits.requests_per_second);
         let started = (jiff::Timestamp::now(), Instant::now());
         let room = Mutex::default();
         Arc::new(Self {
             service,
             tokens,
             folder,
-            config,
-            steps,
+            settings: RwLock::new(Arc::new(settings)),
             is_sealed,
-            backups,
-            troubles,
+            webhooks,
             room,
             limits,
             threads: Threads::default(),
@@ -107,17 +109,27 @@ impl App {
         })
     }
 
+    /// The settings that may change while the service runs.
+    pub fn settings(&self) -> Arc<AppSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the settings, for later requests and connections.
+    pub fn change_settings(&self, settings: AppSettings) {
+        self.hub.set_most_watchers(settings.limits.watchers);
+        self.limits.set_rate(settings.limits.requests_per_second);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
     /// Problems of webhooks and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
-            let most = self.config.free_bytes;
+            let most = self.settings().limits.free_bytes;
             format!(
                 "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
             )
         });
-        let message =
-            |trouble: &Arc<Mutex<Option<String>>>| trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.troubles.iter().filter_map(message).chain(room).collect()
+        self.webhooks.problems().into_iter().chain(room).collect()
     }
 
     fn has_free_disk(&self) -> bool {
@@ -126,7 +138,7 @@ impl App {
             Some((looked, has_free_disk)) if looked.elapsed() < DISK_CHECK_INTERVAL => *has_free_disk,
             unknown => {
                 let free = crate::folder::free_bytes(&self.folder);
-                let has_free_disk = free.is_none_or(|free| free >= self.config.free_bytes);
+                let has_free_disk = free.is_none_or(|free| free >= self.settings().limits.free_bytes);
                 if !has_free_disk && unknown.as_ref().is_none_or(|(_, was_roomy)| *was_roomy) {
                     tracing::error!("the data disk is almost full: refusing new events");
                 }

@@ -22,7 +22,7 @@ const NO_LIMIT: ConnectionLimits = ConnectionLimits { all: usize::MAX, of_addres
 
 /// The connections of a listener.
 pub(super) struct Connections {
-    most: ConnectionLimits,
+    most: Mutex<ConnectionLimits>,
     open: Mutex<OpenConnection>,
 }
 
@@ -55,7 +55,12 @@ pub(super) struct ConnectionGuard {
 
 impl Connections {
     pub(super) fn new(most: ConnectionLimits) -> Arc<Self> {
-        Arc::new(Self { most, open: Mutex::default() })
+        Arc::new(Self { most: Mutex::new(most), open: Mutex::default() })
+    }
+
+    /// Changes the limits for later connections; open ones stay.
+    pub(super) fn set_limits(&self, most: ConnectionLimits) {
+        *self.most.lock().unwrap_or_else(PoisonError::into_inner) = most;
     }
 
     fn open(&self) -> MutexGuard<'_, OpenConnection> {
@@ -69,10 +74,11 @@ impl Connections {
         peer: IpAddr,
         activity: &Arc<ConnectionActivity>,
     ) -> Option<(ConnectionGuard, bool)> {
+        let most = *self.most.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut open, mut closes) = (self.open(), false);
         let network = network_of(peer);
         // A proxy on this machine carries everybody's connections.
-        let ConnectionLimits { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { self.most };
+        let ConnectionLimits { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { most };
         let of_network = if peer.is_ipv6() { of_network } else { usize::MAX };
         while open.of_address.get(&peer).map_or(0, |own| own.count) >= of_address {
             open.make_room(&|other| other == peer, OpenConnection::of_address(peer))?;
@@ -82,7 +88,7 @@ impl Connections {
             open.make_room(&|other| network_of(other) == network, OpenConnection::of_network(network))?;
             closes = true;
         }
-        while open.all.len() >= self.most.all {
+        while open.all.len() >= most.all {
             open.make_room(&|_| true, OpenConnection::of_all)?;
             closes = true;
         }

@@ -4,6 +4,7 @@ use super::answers;
 use crate::engine::{Notice, Service, StreamInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver};
@@ -41,7 +42,7 @@ pub(super) struct Hub {
     /// caller may not read.
     watchers: Mutex<HashMap<u32, usize>>,
     /// The most watchers of one stream.
-    most: usize,
+    most: AtomicUsize,
     threads: Arc<Semaphore>,
 }
 
@@ -62,7 +63,13 @@ impl Hub {
             }
         });
         let threads = Arc::new(Semaphore::new(THREADS));
-        Arc::new(Self { channels, service: Arc::downgrade(service), watchers: Mutex::default(), most, threads })
+        let (service, most) = (Arc::downgrade(service), AtomicUsize::new(most));
+        Arc::new(Self { channels, service, watchers: Mutex::default(), most, threads })
+    }
+
+    /// Changes the limit on the watchers of one stream; those that are connected stay.
+    pub(super) fn set_most_watchers(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
     }
 
     fn channel(&self, info: &StreamInfo) -> Receiver<Arc<WatchMessage>> {
@@ -83,7 +90,7 @@ impl Hub {
     fn admit(self: &Arc<Self>, stream: u32) -> Option<Watching> {
         let mut watchers = self.watchers();
         let count = watchers.entry(stream).or_default();
-        if *count >= self.most {
+        if *count >= self.most.load(Ordering::Relaxed) {
             return None;
         }
         *count += 1;

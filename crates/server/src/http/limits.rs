@@ -5,7 +5,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZero;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 /// Wrong tokens that one address may send per minute.
@@ -19,21 +19,34 @@ const MAX_TRACKED_ADDRESSES: usize = 100_000;
 
 /// The limits of all addresses.
 pub(super) struct AddressLimits {
-    requests: DefaultKeyedRateLimiter<IpAddr>,
+    requests: RwLock<DefaultKeyedRateLimiter<IpAddr>>,
     /// For each address, the start of its minute and its wrong tokens since.
     wrong: Mutex<HashMap<IpAddr, (Instant, u32)>>,
 }
 
+fn limiter(a_second: u32) -> DefaultKeyedRateLimiter<IpAddr> {
+    let a_second = NonZero::new(a_second).unwrap_or(NonZero::<u32>::MIN);
+    let burst = a_second.saturating_mul(NonZero::new(4).expect("not 0"));
+    RateLimiter::keyed(Quota::per_second(a_second).allow_burst(burst))
+}
+
 impl AddressLimits {
     pub(super) fn new(a_second: u32) -> Self {
-        let a_second = NonZero::new(a_second).unwrap_or(NonZero::<u32>::MIN);
-        let burst = a_second.saturating_mul(NonZero::new(4).expect("not 0"));
-        Self { requests: RateLimiter::keyed(Quota::per_second(a_second).allow_burst(burst)), wrong: Mutex::default() }
+        Self { requests: RwLock::new(limiter(a_second)), wrong: Mutex::default() }
+    }
+
+    /// Changes the number of requests per second.
+    pub(super) fn set_rate(&self, a_second: u32) {
+        *self.requests.write().unwrap_or_else(PoisonError::into_inner) = limiter(a_second);
+    }
+
+    fn requests(&self) -> RwLockReadGuard<'_, DefaultKeyedRateLimiter<IpAddr>> {
+        self.requests.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an address may send one more request.
     pub(super) fn admits(&self, peer: IpAddr) -> bool {
-        self.requests.check_key(&network_of(peer)).is_ok()
+        self.requests().check_key(&network_of(peer)).is_ok()
     }
 
     /// Counts a wrong token of an address.
@@ -63,7 +76,7 @@ impl AddressLimits {
 
     /// Forgets addresses without recent requests.
     pub(super) fn forget(&self) {
-        self.requests.retain_recent();
+        self.requests().retain_recent();
         self.wrong().retain(|_, (since, _)| since.elapsed() < MINUTE);
     }
 }

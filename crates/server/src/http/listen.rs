@@ -126,9 +126,9 @@ fn most(limits: &LimitsConfig, side: Side, room: usize) -> ConnectionLimits {
 
 async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: watch::Receiver<bool>) {
     let router = routes::router(&app, bound.side, bound.tls.is_some(), openapi::text);
-    let connections = Connections::new(most(&app.config, bound.side, room));
+    let mut settings = app.settings();
+    let connections = Connections::new(most(&settings.limits, bound.side, room));
     let tls = bound.tls.map(|(tls, _)| tls);
-    let idle = app.config.idle.duration().max(MIN_IDLE);
     loop {
         let accepted = tokio::select! {
             accepted = bound.listener.accept() => accepted,
@@ -140,6 +140,11 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
             continue;
         };
         let peer = peer.ip().to_canonical();
+        if !Arc::ptr_eq(&settings, &app.settings()) {
+            settings = app.settings();
+            connections.set_limits(most(&settings.limits, bound.side, room));
+        }
+        let idle = settings.limits.idle.duration().max(MIN_IDLE);
         let activity = ConnectionActivity::new(idle);
         let Some((entered, closes)) = connections.enter(peer, &activity) else { continue };
         let (router, tls, stopping) = (router.clone(), tls.clone(), stopping.clone());

@@ -35,6 +35,8 @@ use utoipa::{OpenApi, PartialSchema};
         routes::late::late,
         routes::operator::operator,
         routes::operator::backup,
+        routes::webhooks::webhooks,
+        routes::webhooks::dead_letters,
         routes::operator::sources,
         routes::operator::tokens,
         routes::operator::make_token,

@@ -184,6 +184,9 @@ impl From<Refusal> for ProblemAnswer {
             Refusal::Busy => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Overloaded").because(detail).retry_after(1)
             }
+            Refusal::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The service shuts down")
+                .because(detail)
+                .retry_after(5),
             Refusal::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
                 .because(detail)
                 .retry_after(60),

@@ -9,6 +9,7 @@ pub(super) mod releases;
 pub(super) mod streams;
 pub(super) mod sums;
 pub(super) mod watch;
+pub(super) mod webhooks;
 
 use super::app::{App, Peer, Side};
 use super::page;
@@ -55,6 +56,8 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
             .route("/v1/streams/{stream}/groups", post(streams::join))
             .route("/v1/streams/{stream}/late", get(late::late))
             .route("/v1/operator", get(operator::operator))
+            .route("/v1/webhooks", get(webhooks::webhooks))
+            .route("/v1/webhooks/dead-letters", post(webhooks::dead_letters))
             .route("/v1/backup", post(operator::backup))
             .route("/v1/tokens", get(operator::tokens).post(operator::make_token))
             .route("/v1/tokens/{id}", delete(operator::revoke_token)),

@@ -4,6 +4,7 @@
 //! slowly do not stop readers, and a slow report does not stop writers. A request waits for its turn without a thread.
 
 use super::problem::ProblemAnswer;
+use crate::engine::Refusal;
 use axum::http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -75,7 +76,10 @@ impl Threads {
             let _permit = permit;
             what()
         });
-        done.await.unwrap_or_else(|_| {
+        done.await.unwrap_or_else(|error| {
+            if error.is_cancelled() {
+                return Err(Refusal::Stopping.into());
+            }
             Err(ProblemAnswer::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here"))
         })
     }

@@ -41,6 +41,14 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<(tokio_rustls::TlsAcc
     Ok((Arc::new(config).into(), renewed))
 }
 
+/// Checks that a certificate and its key can be read and belong together.
+///
+/// # Errors
+/// If not.
+pub(crate) fn check(chain: &Path, key: &Path) -> Result<()> {
+    read(chain, key).map(drop)
+}
+
 fn read(chain: &Path, key: &Path) -> Result<Arc<CertifiedKey>> {
     let shown = chain.display();
     let certificates = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);

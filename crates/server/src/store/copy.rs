@@ -3,8 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "copies of the database, which writes its own files")]
 
 use super::{
-    BATCHES, CLOSED, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, RECOVERING, ROWS, STATES, STREAMS, Store,
-    private, stored,
+    BATCHES, CLOSED, DEAD_LETTERS, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, RECOVERING, ROWS, SHOWN,
+    STATES, STREAMS, Store, private, stored,
 };
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};

@@ -73,6 +73,15 @@ pub struct BatchRecord {
     pub at: i64,
 }
 
+/// A publication that a webhook has refused for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetterRecord {
+    /// The status of the last answer.
+    pub status: u16,
+    /// When it was set aside, in microseconds since 1970.
+    pub at: i64,
+}
+
 /// A checkpoint of the session of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRecord {

@@ -1,11 +1,7 @@
-//! Long-lived services: restarts, formats, groups that join, webhooks, streams that are extended.
+//! Long-lived services: restarts, formats, groups that join, streams that are extended.
 
-use crate::server::{STREAMS, Server, hand, request_of, rows};
+use crate::server::{STREAMS, Server, hand, rows};
 use evertally_server::serving;
-use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc;
-use std::time::Duration;
 
 #[test]
 fn a_start_goes_on_where_it_stopped() {
@@ -78,87 +74,6 @@ fn groups_join_from_the_open_step_on() {
     serving::verify(&server.config()).unwrap();
     server.start().unwrap();
     assert_eq!(rows(&server, "grow"), shown);
-}
-
-/// A delivery to a webhook: its key, its body, and whether it was accepted.
-type Delivery = (String, String, bool);
-
-/// A receiver of publications that accepts those that `accepts` accepts, by their number and key: its address, and
-/// everything that is sent to it.
-fn receiver(mut accepts: impl FnMut(usize, &str) -> bool + Send + 'static) -> (SocketAddr, mpsc::Receiver<Delivery>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (sender, deliveries) = mpsc::channel();
-    std::thread::spawn(move || {
-        for (number, socket) in listener.incoming().enumerate() {
-            let mut socket = socket.unwrap();
-            let (_, headers, body) = request_of(&socket);
-            let key = headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone()).unwrap();
-            let accepted = accepts(number, &key);
-            let status = if accepted { "204 No Content" } else { "503 Busy" };
-            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
-            if sender.send((key, String::from_utf8(body).unwrap(), accepted)).is_err() {
-                return;
-            }
-        }
-    });
-    (address, deliveries)
-}
-
-#[test]
-fn a_webhook_is_told_of_every_publication_in_order() {
-    // The second is not accepted at the first attempt.
-    let (address, lines) = receiver(|number, _| number != 1);
-    let mut server =
-        Server::with("", &format!("[[webhook]]\nurl = \"http://{address}/\"\nstreams = [\"hand\"]\n{STREAMS}"));
-    // It receives the publications after its first start.
-    std::thread::sleep(Duration::from_millis(600));
-    hand(&server, 1);
-    hand(&server, 2);
-    let next = || lines.recv_timeout(Duration::from_secs(20)).unwrap();
-    let (key, body, taken) = next();
-    assert!(
-        key == "hand/1" && taken && body.contains("\"publication\":1") && body.contains("\"rows\":[{"),
-        "{key} {body}"
-    );
-    let (key, body, taken) = next();
-    assert!(key == "hand/2" && !taken);
-    let (again, same, taken) = next();
-    assert_eq!((again, same, taken), (key, body, true));
-    server.stop();
-    server.start().unwrap();
-    hand(&server, 3);
-    assert_eq!(next().0, "hand/3");
-}
-
-/// A stream whose publication is refused waits alone, and is sent again until it is accepted.
-#[test]
-fn a_refused_publication_delays_no_other_stream() {
-    // The stream that comes first is refused three times, which takes more than seven seconds.
-    let mut refused = 0;
-    let (address, deliveries) = receiver(move |_, key| {
-        let is_refused = key.starts_with("hand/") && refused < 3;
-        refused += u32::from(is_refused);
-        !is_refused
-    });
-    let other = STREAMS.replace("stream = \"hand\"", "stream = \"later\"");
-    let other = &other[other.rfind("[[stream]]").unwrap()..];
-    let hook = format!("[[webhook]]\nurl = \"http://{address}/\"\nstreams = [\"hand\", \"later\"]\n");
-    let server = Server::with("", &format!("{hook}{STREAMS}{other}"));
-    std::thread::sleep(Duration::from_millis(600));
-    hand(&server, 1);
-    for step in 1..=3 {
-        let closed = server.post("/v1/streams/later/close", &format!("{{\"through\":{step}}}"));
-        assert_eq!(closed.status, 200, "{}", closed.text);
-    }
-    let mut seen = Vec::new();
-    while seen.last() != Some(&("hand/1".to_owned(), true)) {
-        let (key, _, accepted) = deliveries.recv_timeout(Duration::from_secs(30)).unwrap();
-        seen.push((key, accepted));
-    }
-    let place = |key: &str| seen.iter().position(|(seen, accepted)| seen == key && *accepted).unwrap();
-    assert!(place("later/3") < place("hand/1"), "{seen:?}");
-    assert_eq!(seen.iter().filter(|(key, accepted)| key == "hand/1" && !accepted).count(), 3, "{seen:?}");
 }
 
 /// Streams of every kind.

@@ -2,6 +2,7 @@
 
 mod answering;
 mod batches;
+mod changing;
 mod copies;
 mod feeding;
 mod hidden;
@@ -12,3 +13,4 @@ mod reading;
 mod roles;
 mod server;
 mod sums;
+mod webhooks;

@@ -160,9 +160,13 @@ impl Server {
     }
 
     pub(crate) fn config(&self) -> Config {
+        self.try_config().unwrap()
+    }
+
+    pub(crate) fn try_config(&self) -> Result<Config, String> {
         let file = self.folder.path().join("serve.toml");
         std::fs::write(&file, &self.more).unwrap();
-        Config::read(&file).unwrap()
+        Config::read(&file).map_err(|error| error.to_string())
     }
 
     pub(crate) fn start(&mut self) -> Result<(), String> {
@@ -185,6 +189,13 @@ impl Server {
     pub(crate) fn change(&mut self, from: &str, to: &str) {
         assert!(self.more.contains(from));
         self.more = self.more.replace(from, to);
+    }
+
+    /// Changes the configuration, and reads it again while the service runs.
+    pub(crate) fn reload(&mut self, from: &str, to: &str) -> Result<(), String> {
+        self.change(from, to);
+        let reloaded = self.running.as_ref().unwrap().reload(&self.config());
+        reloaded.map_err(|error| error.to_string())
     }
 
     pub(crate) fn token(&self, role: &str) -> String {

@@ -69,7 +69,7 @@ pub(in super::super) async fn take(
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
-        let reader = incoming.open(app.service.decoding())?;
+        let reader = incoming.open(&app.service.decoding())?;
         let receipt = app.service.accept(&info, &id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         Ok(Json(ReceiptAnswer { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
@@ -82,7 +82,8 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format
     let format = format_of(headers)?;
     let sha256 =
         headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
-    let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
+    let limits = &app.settings().limits;
+    let (bytes, decoded) = (limits.body_bytes, limits.decoded_bytes);
     let expected = BodyLimits { coding: coding_of(headers)?, bytes, decoded, sha256 };
     Ok((format, Incoming::new(body, expected)))
 }

@@ -211,7 +211,7 @@ pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Calle
         let readable = app.all_readable(&caller);
         let is_operator = caller.role.as_ref().is_some_and(Role::operates);
         let mut sources = Vec::new();
-        for (name, path) in app.service.sources() {
+        for (name, path) in &app.service.intake().sources {
             let own = readable.iter().filter(|info| info.record().source.as_ref() == Some(name));
             let streams: Vec<String> = own.map(|info| info.name().to_owned()).collect();
             if streams.is_empty() && !is_operator {
@@ -351,7 +351,8 @@ pub(in super::super) struct Backup {
 pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
     waiting(&app, Work::Rows, move |app| {
-        let folder = app.backups.as_ref().ok_or_else(|| {
+        let settings = app.settings();
+        let folder = settings.backups.as_ref().ok_or_else(|| {
             usage("the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
         })?;
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();

@@ -181,7 +181,7 @@ pub(in super::super) async fn open(
         let why = "a budget that protects next to nothing can only be declared in the configuration of the service";
         return Err(ProblemAnswer::from_error(&usage(why)));
     }
-    let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
+    let closing = wanted.closing.with(&app.settings().steps, wanted.grace, wanted.delay);
     let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
     waiting(&app, Work::Plan, move |app| {

@@ -79,7 +79,7 @@ pub(in super::super) async fn put(
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
-        let reader = incoming.open(app.service.decoding())?;
+        let reader = incoming.open(&app.service.decoding())?;
         let taken = app.service.accept_sums(&info, SumsRange { steps: from..=through, evidence }, (format, reader))?;
         Ok(Json(TakenSums { through: taken.through, rows: taken.rows, repeated: taken.repeated }))
     })

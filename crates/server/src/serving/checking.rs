@@ -1,0 +1,61 @@
+//! Checks a configuration without its folder, its key or a network.
+
+use super::{reload, streams};
+use crate::config::{Config, Listener};
+use crate::http::check_certificate;
+use crate::webhook::Webhooks;
+use evertally_declare::error::{Result, usage};
+use evertally_ledger::source::SourceBudget;
+
+/// Checks a configuration: every stream is planned, and every file that it names is read, except the key. Nothing is
+/// opened, created or spent. Returns the findings.
+///
+/// # Errors
+/// The first setting that a service could not start with.
+pub fn check(config: &Config) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for Listener { certificate, certificate_key, .. } in [&config.public, &config.private].into_iter().flatten() {
+        if let (Some(chain), Some(key)) = (certificate, certificate_key) {
+            check_certificate(chain, key)?;
+        }
+    }
+    Webhooks::check(&config.webhooks)?;
+    let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
+    for path in files.chain(&config.passphrase) {
+        super::secret_of(path)?;
+    }
+    for (name, path) in &config.sources {
+        let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
+        let state = budget.map_err(|error| error.context(format_args!("source `{name}`")))?;
+        found.push(format!("source `{name}`: {} of {} is left", state.left, state.cap));
+    }
+    if let Some(backups) = config.backups.as_ref().filter(|backups| !backups.is_dir()) {
+        return Err(usage(format!("the folder for backups, {}, does not exist; create it", backups.display())));
+    }
+    for stream in &config.streams {
+        let preview = reload::plan(streams::opening_of(config, stream));
+        let preview = preview.map_err(|error| streams::named(stream, &error))?;
+        let (planned, errors) = (preview.stream(), preview.errors());
+        let budget = planned.plan.request().budget();
+        let mechanism = planned.plan.mechanism().name();
+        let error = match errors.max_std_error {
+            error if error.is_finite() => format!("standard error at most {error:.4}"),
+            _ => "standard error without bound".to_owned(),
+        };
+        let (name, mechanism) = (&stream.name, mechanism.brief());
+        found.push(format!("stream `{name}`: {budget} by {mechanism}, {error}, protects {}", planned.unit()));
+    }
+    for hook in &config.webhooks {
+        let is_configured = |name: &&String| config.streams.iter().any(|stream| stream.name == **name);
+        let unknown: Vec<&str> = hook.streams.iter().filter(|name| !is_configured(name)).map(String::as_str).collect();
+        if !unknown.is_empty() {
+            found.push(format!(
+                "the webhook {} names {}, which this file does not: the service starts only if it was opened before",
+                hook.url,
+                unknown.join(", ")
+            ));
+        }
+    }
+    found.push("the configuration is valid; whether open streams can take it up is checked at the start".to_owned());
+    Ok(found)
+}

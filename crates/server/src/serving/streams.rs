@@ -1,0 +1,123 @@
+//! The streams of a configuration: opened, joined by new groups, or changed where they may change.
+
+use crate::config::{Config, StreamConfig};
+use crate::engine::{
+    Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
+};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
+use evertally_declare::problem::Wording;
+
+/// Opens a stream of the configuration, or takes up its changes if it is open already.
+///
+/// # Errors
+/// If it cannot be opened, or differs from the open stream in something that cannot change.
+pub(super) fn take_up(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
+    let taken_up = match service.stream(&stream.name) {
+        Some(info) => change(service, config, stream, &info),
+        None => service.open(opening_of(config, stream)).map(drop).map_err(refused),
+    };
+    taken_up.map_err(|error| named(stream, &error))
+}
+
+/// The opening of a stream as it is configured.
+pub(super) fn opening_of(config: &Config, stream: &StreamConfig) -> Opening {
+    Opening {
+        declaration: stream.declaration.clone(),
+        public: stream.public,
+        source: stream.source.clone(),
+        closing: stream.closing(&config.steps),
+    }
+}
+
+/// An error about a stream, with its parameters named as in the configuration file.
+pub(super) fn named(stream: &StreamConfig, error: &PipelineError) -> PipelineError {
+    let worded = error.worded(Wording::Toml);
+    let error = if error.is_usage() { usage(worded) } else { failure(worded) };
+    error.context(format_args!("stream `{}`", stream.name))
+}
+
+/// Why the configuration of an open stream cannot be taken up.
+///
+/// # Errors
+/// The names of the settings that differ.
+pub(super) fn check_change(stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
+    let record = info.record();
+    let same_source = record.source == stream.source;
+    let is_joined = added_groups(&record.declaration, &stream.declaration).is_some();
+    let was_joined = added_groups(&stream.declaration, &record.declaration).is_some();
+    if same_source && (is_joined || was_joined) {
+        return Ok(());
+    }
+    let Some(differing) = fixed_differences(&record.declaration, &stream.declaration, !same_source) else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "the configuration differs from the open stream in {differing}, which cannot change: restore the previous \
+         settings, or retire the stream and choose another name for the new one"
+    )))
+}
+
+fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
+    check_change(stream, info)?;
+    let wanted = StreamSettings {
+        declaration: stream.declaration.clone(),
+        public: stream.public,
+        closing: stream.closing(&config.steps),
+    };
+    let joining = added_groups(&info.record().declaration, &stream.declaration);
+    if matches!(info.progress().state, StreamState::Recovering(_)) {
+        if let Some(groups) = joining {
+            // They must join after the same step as before, which only the operator knows.
+            tracing::warn!(stream = %stream.name, groups = groups.len(), "groups wait until the stream has recovered");
+        }
+        if let Err(refusal) = service.change_settings(&stream.name, wanted) {
+            tracing::warn!(stream = %stream.name, %refusal, "changed settings wait");
+        }
+        return Ok(());
+    }
+    if let Some(groups) = joining {
+        service.join_groups(&stream.name, groups).map_err(refused)?;
+    }
+    let names = service.change_settings(&stream.name, wanted).map_err(refused)?;
+    if !names.is_empty() {
+        tracing::info!(stream = %stream.name, settings = names.join(", "), "changed settings are taken up");
+    }
+    Ok(())
+}
+
+pub(super) fn refused(refusal: Refusal) -> PipelineError {
+    match refusal {
+        Refusal::Other(error) => error,
+        refusal => usage(refusal.to_string()),
+    }
+}
+
+/// Checks that every stream named by a webhook exists.
+///
+/// # Errors
+/// The first that does not.
+pub(super) fn check_webhooks(service: &Service, config: &Config) -> Result<()> {
+    for hook in &config.webhooks {
+        if let Some(unknown) = hook.streams.iter().find(|name| service.stream(name).is_none()) {
+            return Err(usage(format!(
+                "the webhook {} names the stream `{unknown}`, which does not exist: correct the name in its `streams`, \
+                 or open the stream first",
+                hook.url
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The names of open streams that no configuration names: they continue all the same.
+pub(super) fn unconfigured(service: &Service, config: &Config) -> Vec<String> {
+    let is_configured = |info: &StreamInfo| {
+        let name = info.name();
+        // An extended stream belongs to the first one.
+        let first = name.rsplit_once(" #").map_or(name, |(first, _)| first);
+        config.streams.iter().any(|stream| stream.name == name || stream.name == first)
+    };
+    let streams = service.streams();
+    let unnamed = streams.iter().filter(|info| info.progress().state == StreamState::Open && !is_configured(info));
+    unnamed.map(|info| info.name().to_owned()).collect()
+}

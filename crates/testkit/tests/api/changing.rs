@@ -1,0 +1,130 @@
+//! Configurations that change: at a start, and while the service runs. And clocks that are behind.
+
+use crate::server::{HOUR, START, STREAMS, Server, WITNESS, rows};
+use evertally_declare::steps::Instant;
+use evertally_server::clock::{Clock, ManualClock};
+use std::sync::Arc;
+
+/// An event in an hour of the first day.
+fn event(hour: i64, group: &str) -> String {
+    format!("{{\"time\":\"2026-01-01T{hour:02}:30:00Z\",\"group\":\"{group}\"}}\n")
+}
+
+/// `grace`, `delay`, `late`, the title and the policies for rows that do not fit are taken up from the open step on,
+/// at a start and while the service runs; released rows stay the same.
+#[test]
+fn harmless_settings_are_taken_up() {
+    let mut server = Server::with("", STREAMS);
+    assert_eq!(server.send("open", "1", &event(0, "a").repeat(40)).status, 200);
+    server.publish("open", 1);
+    let shown = rows(&server, "open");
+    assert_eq!(server.send("open", "late", &event(0, "a")).status, 422, "its step is closed");
+    assert_eq!(server.send("open", "unknown", &event(1, "x")).status, 422);
+    assert_eq!(server.send("open", "2", &event(1, "b").repeat(40)).status, 200);
+    let changed = "rho = 1\nlate = \"next-step\"\nunknown-group = \"skip\"\ntitle = \"Visits\"\ngrace = \"10m\"\ndelay = \
+                   \"10s\"\n";
+    let events = server.events("open");
+    server.reload("rho = 1\n", changed).unwrap();
+    assert_eq!(server.get("/v1/streams/open").json()["title"], "Visits");
+    assert_eq!((rows(&server, "open"), server.events("open")), (shown.clone(), events));
+    assert_eq!(server.send("open", "late", &event(0, "a").repeat(7)).status, 200);
+    assert_eq!(server.send("open", "unknown", &(event(1, "x") + &event(1, "b"))).status, 200);
+    // The grace is ten minutes now: nothing is closed a minute after the hour.
+    server.at(2, 65);
+    assert_eq!(server.send("open", "3", &event(1, "a")).status, 200);
+    server.at(2, 601);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert_eq!(server.published("open"), 1);
+    server.at(2, 610);
+    server.wait("open", 2);
+    let all = rows(&server, "open");
+    assert!(all.starts_with(&shown), "{all}");
+    let value = |group: &str| -> f64 {
+        let line = all.lines().find(|line| line.contains(&format!(",{group},2,"))).unwrap();
+        line.split(',').nth(3).unwrap().parse().unwrap()
+    };
+    // Noise is far smaller than 20.
+    assert!((value("a") - 48.0).abs() < 20.0 && (value("b") - 41.0).abs() < 20.0, "{all}");
+    // The same at a start, back again.
+    server.stop();
+    server.change(changed, "rho = 1\n");
+    server.start().unwrap();
+    assert_eq!(rows(&server, "open"), all);
+    assert_ne!(server.get("/v1/streams/open").json()["title"], "Visits");
+    assert_eq!(server.send("open", "later", &event(0, "a")).status, 422);
+}
+
+/// Whatever cannot change is named, and nothing else of the file is taken up.
+#[test]
+fn other_settings_are_refused_by_name() {
+    let mut server = Server::with("", STREAMS);
+    for (from, to, expected) in [
+        ("steps = 100", "steps = 101", "`steps`, which cannot change"),
+        ("closing = \"operator\"\n", "", "`closing` is \"operator\""),
+        ("folder = \"data\"", "folder = \"other\"", "a change of folder needs a restart"),
+        ("[private]\nlisten = \"127.0.0.1:0\"", "[private]\nlisten = \"127.0.0.1:1\"", "[private]"),
+        ("rho = 1\n", "rho = 1\nlate = \"maybe\"\n", "late"),
+        ("steps = 100", "steps = 100\nsource = \"shop\"", "not in [sources]"),
+    ] {
+        let broken = format!("{to}\n");
+        server.change("public = true\nstart", "public = false\nstart");
+        server.change(from, &broken);
+        let refused = match server.try_config() {
+            Ok(_) => server.reload("", "").unwrap_err(),
+            Err(refused) => refused,
+        };
+        assert!(refused.contains(expected), "{refused}");
+        server.change(&broken, from);
+        server.change("public = false\nstart", "public = true\nstart");
+        let public = server.public.get("/v1/streams/open", "").unwrap();
+        assert_eq!(public.status, 200, "nothing was taken up after `{expected}`");
+    }
+    let hook = "[[webhook]]\nurl = \"http://127.0.0.1:1/\"\nstreams = [\"nobody\"]\n";
+    let refused = server.reload(STREAMS, &format!("{hook}{STREAMS}")).unwrap_err();
+    assert!(refused.contains("names the stream `nobody`"), "{refused}");
+    server.stop();
+    assert!(server.start().unwrap_err().contains("names the stream `nobody`"));
+}
+
+/// Streams, limits and readers change while the service runs.
+#[test]
+fn a_running_service_takes_up_streams_and_limits() {
+    let mut server = Server::with("", STREAMS);
+    let more = STREAMS.replace("stream = \"open\"", "stream = \"more\"");
+    let more = &more[..more[1..].find("[[stream]]").unwrap()];
+    server.reload(STREAMS, &format!("[limits]\nbody-bytes = 100\n{STREAMS}{more}")).unwrap();
+    assert_eq!(server.get("/v1/streams/more").status, 200);
+    assert_eq!(server.send("open", "1", &event(0, "a").repeat(40)).status, 413);
+    server.reload("body-bytes = 100\n", "requests-per-second = 1\n").unwrap();
+    let refused = (0..20).filter(|_| server.public.get("/v1/streams", "").unwrap().status == 429).count();
+    assert!(refused >= 10, "{refused}");
+    server.reload("requests-per-second = 1\n", "").unwrap();
+    server.reload("public = true\nstart", "public = false\nstart").unwrap();
+    assert_eq!(server.public.get("/v1/streams/open", "").unwrap().status, 404);
+}
+
+/// A clock that is behind at a start hides nothing that was shown, and the stream takes nothing in until it is
+/// corrected.
+#[test]
+fn a_clock_that_is_behind_is_an_alarm() {
+    let streams = format!("{WITNESS}{STREAMS}");
+    let mut server = Server::with("", &streams);
+    assert_eq!(server.send("open", "1", &event(0, "a").repeat(40)).status, 200);
+    server.publish("open", 5);
+    let shown = rows(&server, "open");
+    server.stop();
+    server.clock = Arc::new(ManualClock::at(Instant::from_micros(START + 2 * HOUR)));
+    server.start().unwrap();
+    assert_eq!((server.published("open"), rows(&server, "open")), (5, shown.clone()));
+    let refused = server.send("open", "2", &event(2, "a"));
+    assert!(refused.status == 503 && refused.text.contains("clock is behind"), "{}", refused.text);
+    let problems = server.get("/v1/operator").json()["problems"].to_string();
+    assert!(problems.contains("it shows 2026-01-01T02:00:00Z, but stream `open` was published through"), "{problems}");
+    // Streams that no clock closes continue.
+    crate::server::hand(&server, 1);
+    server.clock.set(Instant::from_micros(START + 5 * HOUR + 60_000_000));
+    assert!(server.clock.now().micros() > START);
+    assert_eq!(server.send("open", "2", &event(5, "a")).status, 200);
+    server.publish("open", 6);
+    assert!(rows(&server, "open").starts_with(&shown));
+}
