@@ -6,6 +6,7 @@ use evertally_ledger::protected::is_inside;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use toml::Value;
 
@@ -47,6 +48,9 @@ pub struct Config {
     /// Where copies of the folder are written when an operator requests one.
     #[serde(default)]
     pub backups: Option<PathBuf>,
+    /// When copies are made without a request.
+    #[serde(default)]
+    pub backup_schedule: Option<BackupSchedule>,
     /// The budgets of data sources: files created by `evertally budget`.
     #[serde(default)]
     pub sources: BTreeMap<String, PathBuf>,
@@ -84,6 +88,17 @@ pub struct WitnessConfig {
     pub authorization_file: Option<PathBuf>,
 }
 
+/// When copies of the folder are made, and how many are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackupSchedule {
+    /// The time between two copies.
+    pub every: TimeSpan,
+    /// The number of copies that are kept, requested ones included; all of them if omitted.
+    #[serde(default)]
+    pub keep: Option<NonZero<usize>>,
+}
+
 /// When steps are closed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -105,6 +120,9 @@ impl Default for StepsConfig {
     }
 }
 
+/// The shortest time between two copies.
+const MIN_BACKUP_INTERVAL: TimeSpan = TimeSpan(60_000_000);
+
 /// A time such as `90s`, `5m`, `2h`, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan(pub i64);
@@ -125,7 +143,8 @@ impl TimeSpan {
         std::time::Duration::from_micros(self.0.unsigned_abs())
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// The span in a text.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit = match &text[digits.len()..] {
             "ms" => 1000,
@@ -364,6 +383,16 @@ impl Config {
                      there",
                     stream.name
                 ));
+            }
+        }
+        if let Some(schedule) = &self.backup_schedule {
+            if self.backups.is_none() {
+                return Err(
+                    "[backup-schedule] needs a folder: add backups = \"/mnt/other-disk/evertally\" at the top".into()
+                );
+            }
+            if schedule.every.0 < MIN_BACKUP_INTERVAL.0 {
+                return Err("`every` of [backup-schedule] is at least 1 minute".into());
             }
         }
         let mut urls = BTreeSet::new();

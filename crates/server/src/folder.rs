@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "makes the folder of the service")]
 
 use evertally_declare::error::{Context, Result};
+use evertally_ledger::disk::folder_of;
 use evertally_ledger::platform;
 use std::path::{Path, PathBuf};
 
@@ -53,4 +54,17 @@ pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
 #[cfg(not(unix))]
 pub(crate) fn free_bytes(_: &Path) -> Option<u64> {
     None
+}
+
+/// Gives a file to the owner of its folder: the service must be able to read files written by an administrator.
+#[cfg(unix)]
+pub(crate) fn chown_to_folder_owner(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let (folder, file) = (std::fs::metadata(folder_of(path))?, std::fs::metadata(path)?);
+    if file.uid() == folder.uid() { Ok(()) } else { chown(path, Some(folder.uid()), Some(folder.gid())) }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn chown_to_folder_owner(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }

@@ -5,10 +5,12 @@
 //! |---|---|
 //! | [`config`] | `serve.toml` |
 //! | [`clock`] | the service's clock, and when to doubt the machine's |
+//! | [`backup`] | copies of the folder, requested and on schedule |
 //! | [`store`] | the folder: one database with atomic changes |
 //! | [`engine`] | running streams: batches in, closed steps out, every promise kept after any crash |
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
+//! | [`audit`] | who did what |
 //! | [`feed`] | follows files and sends them to a service elsewhere |
 //! | [`folder`] | the files of the folder |
 //! | [`descriptors`] | the limit on connections, so that the store can always open its files |
@@ -22,6 +24,8 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+pub mod audit;
+pub mod backup;
 pub mod clock;
 pub mod config;
 pub mod demo;

@@ -113,10 +113,11 @@ fn run(until: impl Future<Output = Result<()>>) -> Result<()> {
     ended
 }
 
-/// Logs to standard error: no data, no keys, no tokens.
-pub fn log(level: tracing::Level) {
+/// Logs to standard error: no data, no keys, no tokens. With `as_json`, each line is a JSON object.
+pub fn log(level: tracing::Level, as_json: bool) {
     let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
-    let _ = subscriber.try_init(); // once is enough
+    // Once is enough.
+    let _ = if as_json { subscriber.json().flatten_event(true).try_init() } else { subscriber.try_init() };
 }
 
 pub use tracing::Level;

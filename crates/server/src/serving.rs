@@ -11,6 +11,8 @@ pub(crate) use opening::secret_of;
 pub use opening::verify;
 pub use signals::shutdown_signal;
 
+use crate::audit::AuditEntry;
+use crate::backup::Backups;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::descriptors;
@@ -22,6 +24,7 @@ use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, failure};
 use signals::ReloadSignal;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +36,7 @@ pub struct Running {
     pub app: Arc<App>,
     serving: Serving,
     config: Mutex<Config>,
+    is_over: Arc<AtomicBool>,
     /// The URLs for reading, and for writing and operating.
     pub urls: Vec<(Side, String)>,
 }
@@ -62,6 +66,7 @@ impl Running {
             settings: app_settings(config),
             is_sealed: config.passphrase.is_some(),
             webhooks: Arc::new(Webhooks::default()),
+            backups: Arc::new(Backups::default()),
         };
         let app = App::new(Arc::clone(&service), parts);
         let mut listeners = Vec::new();
@@ -75,8 +80,12 @@ impl Running {
         let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect(), descriptors);
         compute_promises(service.streams());
         app.webhooks.set(&config.webhooks, &service)?;
+        app.backups.set(config.backups.as_deref(), config.backup_schedule.as_ref(), &service.folder_id);
+        let is_over = Arc::<AtomicBool>::default();
+        let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));
+        drop(std::thread::Builder::new().name("backups".to_owned()).spawn(move || backups.run(&copied, &ends))?);
         let config = Mutex::new(config.clone());
-        Ok(Self { service, app, serving, config, urls })
+        Ok(Self { service, app, serving, config, is_over, urls })
     }
 
     /// The URL of one side.
@@ -86,11 +95,13 @@ impl Running {
 
     /// Stops: requests under way are answered, and sessions are checkpointed.
     pub async fn stop(self) {
+        self.is_over.store(true, Ordering::Relaxed);
         self.app.webhooks.stop(Duration::ZERO);
         self.serving.stop().await;
         let (service, app) = (self.service, self.app);
         let stopped = tokio::task::spawn_blocking(move || {
             service.stop();
+            app.tokens.save_uses();
             app.webhooks.stop(WEBHOOK_TIMEOUT);
         })
         .await;
@@ -109,7 +120,7 @@ const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings for HTTP that may change while the service runs.
 fn app_settings(config: &Config) -> AppSettings {
-    AppSettings { limits: config.limits.clone(), steps: config.steps.clone(), backups: config.backups.clone() }
+    AppSettings { limits: config.limits.clone(), steps: config.steps.clone() }
 }
 
 /// Computes in the background what readers request first of every stream.
@@ -156,7 +167,10 @@ async fn reload_from(running: &Arc<Running>, config: &Config, file: &Path, super
         own.reload(&new)
     });
     match reloaded.await.unwrap_or_else(|error| Err(failure(error))) {
-        Ok(()) => tracing::info!("the configuration was read again and taken up"),
+        Ok(()) => {
+            running.app.audit.record(&AuditEntry::done("service", "reload", ""));
+            tracing::info!("the configuration was read again and taken up");
+        }
         Err(error) => tracing::error!(%error, "the changed configuration was not taken up"),
     }
     supervisor.is_reloaded();

@@ -5,84 +5,33 @@
 //! no token. The file is read again after every change, so that a revoked token is refused from then on, even if
 //! another process revoked it.
 
+mod expiry;
+mod role;
+mod uses;
+
+pub use expiry::expiry_from;
+pub use role::Role;
+
+use crate::folder::chown_to_folder_owner;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use evertally::noise::check_name;
 use evertally_declare::error::{Context, Result, failure, usage};
-use evertally_ledger::disk::{Access, RealDisk, folder_of, replace};
+use evertally_ledger::disk::{Access, RealDisk, replace};
 use evertally_ledger::lock::NameLock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use subtle::ConstantTimeEq;
+use uses::LastUses;
 use zeroize::Zeroizing;
 
 /// The prefix of every token, for secret scanners.
 const MARK: &str = "evt_";
-
-/// The permission of a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Sending batches to a stream.
-    Write(String),
-    /// Reading a stream that is not public.
-    Read(String),
-    /// Reading all streams.
-    ReadAll,
-    /// Everything but sending events.
-    Operate,
-}
-
-impl Role {
-    /// Whether it allows sending events to a stream.
-    pub fn writes(&self, stream: &str) -> bool {
-        matches!(self, Self::Write(name) if name == stream)
-    }
-
-    /// Whether it allows reading a stream.
-    pub fn reads(&self, stream: &str) -> bool {
-        match self {
-            Self::Read(name) => name == stream,
-            Self::ReadAll | Self::Operate => true,
-            Self::Write(_) => false,
-        }
-    }
-
-    /// Whether it allows operating the service.
-    pub fn operates(&self) -> bool {
-        matches!(self, Self::Operate)
-    }
-}
-
-impl FromStr for Role {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "operate" => Ok(Self::Operate),
-            Some(("read", "*")) => Ok(Self::ReadAll),
-            Some(("read", name)) if !name.is_empty() => Ok(Self::Read(name.to_owned())),
-            Some(("write", name)) if !name.is_empty() && name != "*" => Ok(Self::Write(name.to_owned())),
-            _ => Err(format!("`{text}` is not a role: use write:STREAM, read:STREAM, read:* or operate")),
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Write(name) => write!(f, "write:{name}"),
-            Self::Read(name) => write!(f, "read:{name}"),
-            Self::ReadAll => f.write_str("read:*"),
-            Self::Operate => f.write_str("operate"),
-        }
-    }
-}
 
 /// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +45,21 @@ pub struct TokenEntry {
     pub label: String,
     /// When it was made.
     pub made: Timestamp,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
     hash: String,
+}
+
+/// The token of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownToken {
+    /// Its id, which is not secret.
+    pub id: String,
+    /// Its role.
+    pub role: Role,
+    /// Its owner, for people.
+    pub label: String,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -113,6 +76,7 @@ type FileVersion = Option<(SystemTime, u64)>;
 pub struct Tokens {
     path: PathBuf,
     known: Mutex<(FileVersion, Vec<TokenEntry>)>,
+    uses: LastUses,
 }
 
 impl Tokens {
@@ -121,7 +85,8 @@ impl Tokens {
     /// # Errors
     /// If their file cannot be read.
     pub fn from_folder(folder: &Path) -> Result<Self> {
-        let tokens = Self { path: folder.join("tokens.json"), known: Mutex::default() };
+        let uses = LastUses::from_folder(folder);
+        let tokens = Self { path: folder.join("tokens.json"), known: Mutex::default(), uses };
         tokens.all()?;
         Ok(tokens)
     }
@@ -177,11 +142,39 @@ impl Tokens {
         Ok(changed)
     }
 
+    /// When tokens were last used, by their ids. It may be a minute old.
+    pub fn last_uses(&self) -> BTreeMap<String, Timestamp> {
+        self.uses.all()
+    }
+
+    /// Saves when tokens were last used. Without that, uses since the last time are forgotten at the next start.
+    pub fn save_uses(&self) {
+        if let Err(error) = self.uses.save() {
+            tracing::warn!(%error, "cannot save when tokens were last used");
+        }
+    }
+
     /// Creates a token. The returned text is shown once and cannot be recovered. The label may be empty.
     ///
     /// # Errors
-    /// If the label is not a valid name, or the file cannot be written.
+    /// As [`make_until`](Self::make_until).
     pub fn make(&self, role: &Role, label: &str) -> Result<(String, Zeroizing<String>)> {
+        self.make_until(role, label, None)
+    }
+
+    /// Creates a token that ends by itself at a time.
+    ///
+    /// # Errors
+    /// If the label is not a valid name, the time is past, or the file cannot be written.
+    pub fn make_until(
+        &self,
+        role: &Role,
+        label: &str,
+        expires: Option<Timestamp>,
+    ) -> Result<(String, Zeroizing<String>)> {
+        if expires.is_some_and(|expires| expires <= Timestamp::now()) {
+            return Err(usage("the token would have expired already; choose a later time"));
+        }
         if !label.is_empty() {
             check_name("a label", label)?;
         }
@@ -191,7 +184,7 @@ impl Tokens {
         let id = evertally::hex(name);
         let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(secret));
         let (made, hash) = (Timestamp::now(), hash_of(&secret));
-        let entry = TokenEntry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
+        let entry = TokenEntry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, expires, hash };
         self.change(|file| {
             file.tokens.push(entry);
             Ok(())
@@ -216,28 +209,24 @@ impl Tokens {
 
     /// The role of a token; `None` if it is invalid. All cases take the same work.
     pub fn role_of(&self, token: &str) -> Option<Role> {
+        self.find(token).map(|known| known.role)
+    }
+
+    /// A token that is valid now, and notes its use; `None` if it is invalid or has expired. All cases take the same
+    /// work.
+    pub fn find(&self, token: &str) -> Option<KnownToken> {
         let (id, secret) = token.strip_prefix(MARK).and_then(|rest| rest.split_once('_')).unwrap_or(("", ""));
         let found = hash_of(secret);
-        let all = self.all().ok()?;
+        let (all, now) = (self.all().ok()?, Timestamp::now());
         let nobody = "0".repeat(found.len());
         let entry = all.iter().find(|entry| entry.id == id);
         let hash = entry.map_or(nobody.as_str(), |entry| entry.hash.as_str());
         let is_it: bool = hash.as_bytes().ct_eq(found.as_bytes()).into();
-        entry.filter(|_| is_it).and_then(|entry| entry.role.parse().ok())
+        let entry = entry.filter(|entry| is_it && entry.expires.is_none_or(|expires| now < expires))?;
+        let role = entry.role.parse().ok()?;
+        self.uses.note(&entry.id, now);
+        Some(KnownToken { id: entry.id.clone(), role, label: entry.label.clone() })
     }
-}
-
-/// Gives a file to the owner of its folder: the service must be able to read files written by an administrator.
-#[cfg(unix)]
-fn chown_to_folder_owner(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, chown};
-    let (folder, file) = (std::fs::metadata(folder_of(path))?, std::fs::metadata(path)?);
-    if file.uid() == folder.uid() { Ok(()) } else { chown(path, Some(folder.uid()), Some(folder.gid())) }
-}
-
-#[cfg(not(unix))]
-fn chown_to_folder_owner(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 #[cfg(unix)]
@@ -277,6 +266,23 @@ mod tests {
     }
 
     #[test]
+    fn an_expired_token_opens_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::from_folder(folder.path()).unwrap();
+        let soon = Timestamp::now() + jiff::SignedDuration::from_millis(300);
+        let (id, token) = tokens.make_until(&Role::Operate, "", Some(soon)).unwrap();
+        assert_eq!(tokens.role_of(&token), Some(Role::Operate));
+        std::thread::sleep(std::time::Duration::from_millis(350));
+        assert_eq!(tokens.role_of(&token), None);
+        assert!(tokens.make_until(&Role::Operate, "", Some(soon)).unwrap_err().to_string().contains("expired"));
+        // Its last use is known, also after a restart.
+        let used = tokens.last_uses()[&id];
+        assert!(used < soon);
+        tokens.save_uses();
+        assert_eq!(Tokens::from_folder(folder.path()).unwrap().last_uses()[&id].as_second(), used.as_second());
+    }
+
+    #[test]
     fn whoever_writes_at_once_loses_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = Tokens::from_folder(folder.path()).unwrap();
@@ -289,15 +295,5 @@ mod tests {
         });
         let left = tokens.all().unwrap();
         assert!(left.len() == 20 && left.iter().all(|token| token.role == "read:*"));
-    }
-
-    #[test]
-    fn roles_are_words() {
-        for word in ["operate", "read:*", "read:a:b", "write:visits"] {
-            assert_eq!(word.parse::<Role>().unwrap().to_string(), word);
-        }
-        for word in ["", "write", "write:", "write:*", "read:", "admin", "operate:x"] {
-            assert!(word.parse::<Role>().is_err(), "{word}");
-        }
     }
 }

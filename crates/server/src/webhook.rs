@@ -85,10 +85,13 @@ impl Webhooks {
             let same = before.iter().position(|own| own.config == *config && own.hook.has_secrets_of(&hook));
             running.push(match same {
                 Some(place) => before.swap_remove(place),
-                None => RunningWebhook::start(config, hook, service),
+                None => {
+                    let earlier = before.iter().find(|own| own.config.url == config.url).and_then(RunningWebhook::end);
+                    RunningWebhook::start(config, hook, service, earlier)
+                }
             });
         }
-        before.iter().for_each(|ended| ended.is_over.store(true, Ordering::Relaxed));
+        before.iter().for_each(|ended| drop(ended.end()));
         Ok(())
     }
 
@@ -163,16 +166,32 @@ impl Webhooks {
 }
 
 impl RunningWebhook {
-    fn start(config: &WebhookConfig, hook: Webhook, service: &Arc<Service>) -> Self {
+    /// Starts a webhook once the thread of an earlier one with the same URL has ended: the latter may wait for an answer
+    /// to a publication, which the new one would send again.
+    fn start(config: &WebhookConfig, hook: Webhook, service: &Arc<Service>, earlier: Option<JoinHandle<()>>) -> Self {
         let (hook, is_over) = (Arc::new(hook), Arc::<AtomicBool>::default());
         let (sending, service, ends) = (Arc::clone(&hook), Arc::clone(service), Arc::clone(&is_over));
-        let thread = std::thread::spawn(move || sending.run(&service, &ends));
+        let thread = std::thread::spawn(move || {
+            if let Some(earlier) = earlier {
+                let _ = earlier.join(); // if it has panicked, nothing more is sent by it
+            }
+            sending.run(&service, &ends);
+        });
         Self { config: config.clone(), hook, is_over, thread: Mutex::new(Some(thread)) }
     }
 
+    /// Tells it to end, and returns its thread.
+    fn end(&self) -> Option<JoinHandle<()>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread().take()
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_finished(&self) -> bool {
-        let thread: MutexGuard<'_, _> = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.thread().as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 

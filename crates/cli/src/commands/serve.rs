@@ -43,6 +43,15 @@ pub(super) struct ServeArgs {
     /// Log level. Logs never contain data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LogLevel,
+    /// Format of the log: text for people, or one JSON object per line.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -56,12 +65,13 @@ enum LogLevel {
 impl ServeArgs {
     /// Runs `evertally serve`.
     pub(super) fn run(self) -> Result<()> {
-        program::log(match self.log {
+        let level = match self.log {
             LogLevel::Error => Level::ERROR,
             LogLevel::Warn => Level::WARN,
             LogLevel::Info => Level::INFO,
             LogLevel::Debug => Level::DEBUG,
-        });
+        };
+        program::log(level, matches!(self.log_format, LogFormat::Json));
         let say = |line: &str| eprintln!("{line}");
         match self.config {
             None => program::demonstrate(self.listen, say)?,

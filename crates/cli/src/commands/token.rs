@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use evertally_server::audit::{AuditEntry, AuditLog};
 use evertally_server::config::Config;
 use evertally_server::folder::make_folder;
-use evertally_server::tokens::{Role, Tokens};
+use evertally_server::tokens::{Role, Tokens, expiry_from};
 use std::path::PathBuf;
 
 /// Flags of `evertally token`.
@@ -21,12 +22,15 @@ enum TokenCommand {
         /// The configuration of the service.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Role of the token: write:STREAM, read:STREAM, read:* or operate.
+        /// Role of the token: write:STREAM, read:STREAM, read:*, operate:STREAM, monitor or operate.
         #[arg(long, value_name = "ROLE")]
         role: Role,
         /// Description of the holder, for people.
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
+        /// When the token ends by itself: a span such as `90d`, a date, or a time. By default it does not.
+        #[arg(long, value_name = "WHEN", value_parser = expiry)]
+        expires: Option<jiff::Timestamp>,
     },
     /// List all tokens, without their secrets.
     List {
@@ -48,34 +52,55 @@ impl TokenArgs {
     /// Runs `evertally token`.
     pub(super) fn run(self) -> Result<()> {
         match self.what {
-            TokenCommand::Make { config, role, label } => {
+            TokenCommand::Make { config, role, label, expires } => {
                 let config = Config::read(&config)?;
                 make_folder(&config.folder)?;
-                if let Role::Write(name) | Role::Read(name) = &role
-                    && !config.streams.iter().any(|stream| stream.name == *name)
+                if let Some(name) = role.stream()
+                    && !config.streams.iter().any(|stream| stream.name == name)
                 {
                     eprintln!("note: the configuration declares no stream `{name}`; it can be opened over the API");
                 }
-                let (id, token) = Tokens::from_folder(&config.folder)?.make(&role, &label)?;
-                eprintln!("token {id} allows {role}; it is shown only once:");
+                let (id, token) = Tokens::from_folder(&config.folder)?.make_until(&role, &label, expires)?;
+                audit(&config, "make-token", &format!("{role} as {id}"));
+                let until = expires.map_or(String::new(), |end| format!(" until {}", shown(end)));
+                eprintln!("token {id} allows {role}{until}; it is shown only once:");
                 println!("{}", *token);
             }
             TokenCommand::List { config } => {
-                let all = Tokens::from_folder(&Config::read(&config)?.folder)?.all()?;
+                let tokens = Tokens::from_folder(&Config::read(&config)?.folder)?;
+                let (all, uses) = (tokens.all()?, tokens.last_uses());
                 let mut table = comfy_table::Table::new();
                 table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-                table.set_header(["id", "role", "made", "label"]);
+                table.set_header(["id", "role", "made", "expires", "last used", "label"]);
                 for token in &all {
-                    let made = token.made.strftime("%Y-%m-%d %H:%M UTC").to_string();
-                    table.add_row([&token.id, &token.role, &made, &token.label]);
+                    let expires = token.expires.map_or("never".to_owned(), shown);
+                    let used = uses.get(&token.id).map_or("never".to_owned(), |used| shown(*used));
+                    table.add_row([&token.id, &token.role, &shown(token.made), &expires, &used, &token.label]);
                 }
                 println!("{table}");
             }
             TokenCommand::Revoke { config, id } => {
-                Tokens::from_folder(&Config::read(&config)?.folder)?.revoke(&id)?;
+                let config = Config::read(&config)?;
+                Tokens::from_folder(&config.folder)?.revoke(&id)?;
+                audit(&config, "revoke-token", &id);
                 eprintln!("token {id} is revoked");
             }
         }
         Ok(())
+    }
+}
+
+fn expiry(text: &str) -> Result<jiff::Timestamp, String> {
+    expiry_from(text, jiff::Timestamp::now())
+}
+
+fn shown(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// Records a change in the audit log of the service.
+fn audit(config: &Config, action: &str, subject: &str) {
+    if let Err(error) = AuditLog::from_folder(&config.folder).add(&AuditEntry::done("command line", action, subject)) {
+        eprintln!("note: {error}");
     }
 }

@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use super::resolved::Resolved;
 use super::{Notice, StreamInfo};
 use crate::store::{ClosedBy, STREAMS, StreamRecord, stored, to_bytes};
+use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{Result, failure, usage};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -29,6 +30,17 @@ pub struct StreamSettings {
 }
 
 impl StreamSettings {
+    /// Checks whether a stream could take the settings up.
+    ///
+    /// # Errors
+    /// If they are invalid, or its steps would be closed by somebody else.
+    pub fn check(&self, record: &StreamRecord) -> Result<()> {
+        let declared = Declaration::from_json(&self.declaration)?;
+        declared.check_service()?;
+        declared.resolve()?;
+        self.applied(record).map(drop)
+    }
+
     /// The record of a stream with these settings, and the names of those that differ.
     ///
     /// # Errors

@@ -4,9 +4,11 @@ use super::hub::Hub;
 use super::limits::AddressLimits;
 use super::problem::ProblemAnswer;
 use super::threads::{Threads, Work};
+use crate::audit::AuditLog;
+use crate::backup::Backups;
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
-use crate::tokens::{Role, Tokens};
+use crate::tokens::{KnownToken, Role, Tokens};
 use crate::webhook::Webhooks;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
@@ -24,6 +26,8 @@ pub struct App {
     pub service: Arc<Service>,
     /// The tokens and their roles.
     pub tokens: Tokens,
+    /// The audit log.
+    pub audit: AuditLog,
     /// The folder.
     pub folder: PathBuf,
     /// The settings that may change while the service runs.
@@ -32,6 +36,8 @@ pub struct App {
     pub is_sealed: bool,
     /// The webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// The copies of the folder.
+    pub backups: Arc<Backups>,
     /// Whether the disk had free space, and when that was checked.
     room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: AddressLimits,
@@ -52,6 +58,8 @@ pub struct AppParts {
     pub is_sealed: bool,
     /// The webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// The copies of the folder.
+    pub backups: Arc<Backups>,
 }
 
 /// The settings for HTTP that may change while the service runs.
@@ -61,8 +69,6 @@ pub struct AppSettings {
     pub limits: LimitsConfig,
     /// When steps are closed, unless a stream overrides it.
     pub steps: StepsConfig,
-    /// The folder for copies of the service's folder.
-    pub backups: Option<PathBuf>,
 }
 
 /// How long a check of the disk is valid.
@@ -83,13 +89,14 @@ pub(super) struct Peer(pub(super) IpAddr);
 
 /// The caller of a request.
 pub(super) struct Caller {
-    pub(super) role: Option<Role>,
+    pub(super) token: Option<KnownToken>,
+    pub(super) peer: IpAddr,
 }
 
 impl App {
     /// Creates the state for a service.
     pub fn new(service: Arc<Service>, parts: AppParts) -> Arc<Self> {
-        let AppParts { tokens, folder, settings, is_sealed, webhooks } = parts;
+        let AppParts { tokens, folder, settings, is_sealed, webhooks, backups } = parts;
         let hub = Hub::new(&service, settings.limits.watchers);
         let limits = AddressLimits::new(settings.limits.requests_per_second);
         let started = (jiff::Timestamp::now(), Instant::now());
@@ -97,10 +104,12 @@ impl App {
         Arc::new(Self {
             service,
             tokens,
+            audit: AuditLog::from_folder(&folder),
             folder,
             settings: RwLock::new(Arc::new(settings)),
             is_sealed,
             webhooks,
+            backups,
             room,
             limits,
             threads: Threads::default(),
@@ -129,7 +138,7 @@ impl App {
                 "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
             )
         });
-        self.webhooks.problems().into_iter().chain(room).collect()
+        self.webhooks.problems().into_iter().chain(self.backups.problem()).chain(room).collect()
     }
 
     fn has_free_disk(&self) -> bool {
@@ -172,26 +181,46 @@ impl App {
 }
 
 impl Caller {
+    /// A caller without a token.
+    pub(super) fn nobody() -> Self {
+        Self { token: None, peer: IpAddr::from([0, 0, 0, 0]) }
+    }
+
+    pub(super) fn role(&self) -> Option<&Role> {
+        self.token.as_ref().map(|token| &token.role)
+    }
+
     pub(super) fn reads(&self, info: &StreamInfo) -> bool {
-        info.is_public() || self.role.as_ref().is_some_and(|role| role.reads(info.name()))
+        info.is_public() || self.role().is_some_and(|role| role.reads(info.name()))
+    }
+
+    /// Refuses callers whose role does not allow something.
+    fn require(&self, allows: impl Fn(&Role) -> bool) -> Result<(), ProblemAnswer> {
+        match self.role() {
+            Some(role) if allows(role) => Ok(()),
+            Some(_) => Err(ProblemAnswer::forbidden()),
+            None => Err(ProblemAnswer::unauthorized()),
+        }
     }
 
     /// Refuses callers who may not write to a stream.
     pub(super) fn writes(&self, stream: &str) -> Result<(), ProblemAnswer> {
-        match &self.role {
-            Some(role) if role.writes(stream) => Ok(()),
-            Some(_) => Err(ProblemAnswer::forbidden()),
-            None => Err(ProblemAnswer::unauthorized()),
-        }
+        self.require(|role| role.writes(stream))
     }
 
-    /// Refuses callers who may not operate the service.
+    /// Refuses callers who may not operate the whole service.
     pub(super) fn operates(&self) -> Result<(), ProblemAnswer> {
-        match &self.role {
-            Some(role) if role.operates() => Ok(()),
-            Some(_) => Err(ProblemAnswer::forbidden()),
-            None => Err(ProblemAnswer::unauthorized()),
-        }
+        self.require(Role::operates)
+    }
+
+    /// Refuses callers who may not operate a stream.
+    pub(super) fn operates_stream(&self, stream: &str) -> Result<(), ProblemAnswer> {
+        self.require(|role| role.operates_stream(stream))
+    }
+
+    /// Refuses callers who may not see the state of the service.
+    pub(super) fn monitors(&self) -> Result<(), ProblemAnswer> {
+        self.require(Role::monitors)
     }
 }
 
@@ -206,14 +235,14 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ProblemAnswer> {
         let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
-        let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { role: None }) };
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+        let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { token: None, peer }) };
         let token = header.to_str().ok().and_then(bearer_token).unwrap_or("");
         let token = Zeroizing::new(token.to_owned());
         // In a thread, because it reads the token file.
         let shared = Arc::clone(&app);
-        match app.threads.run(Work::Quick, move || Ok(shared.tokens.role_of(&token))).await? {
-            Some(role) => Ok(Self { role: Some(role) }),
+        match app.threads.run(Work::Quick, move || Ok(shared.tokens.find(&token))).await? {
+            Some(token) => Ok(Self { token: Some(token), peer }),
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {
                 let problem =

@@ -85,7 +85,10 @@ impl Serving {
             tasks.push(tokio::spawn(accept(Arc::clone(app), bound, room, stopping.clone())));
         }
         let forgetting = Arc::clone(app);
-        tasks.push(tokio::spawn(repeat(Duration::from_secs(60), stopping, move || forgetting.limits.forget())));
+        tasks.push(tokio::spawn(repeat(Duration::from_secs(60), stopping, move || {
+            forgetting.limits.forget();
+            forgetting.tokens.save_uses();
+        })));
         Self { stop, tasks }
     }
 

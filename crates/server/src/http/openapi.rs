@@ -35,6 +35,7 @@ use utoipa::{OpenApi, PartialSchema};
         routes::late::late,
         routes::operator::operator,
         routes::operator::backup,
+        routes::audit::audit,
         routes::webhooks::webhooks,
         routes::webhooks::dead_letters,
         routes::operator::sources,

@@ -77,6 +77,11 @@ impl ProblemAnswer {
         Self { status, document: Box::new(document), retry_after: None }
     }
 
+    /// The kind of problem in one word.
+    pub(super) fn word(&self) -> &str {
+        self.document.kind.rsplit(':').next().unwrap_or_default()
+    }
+
     pub(super) fn because(mut self, detail: impl Into<String>) -> Self {
         self.document.detail = Some(detail.into());
         self

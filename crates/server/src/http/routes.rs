@@ -1,5 +1,6 @@
 //! All routes, with the layers that apply to every request.
 
+pub(super) mod audit;
 pub(super) mod events;
 pub(super) mod late;
 pub(super) mod metrics;
@@ -56,6 +57,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
             .route("/v1/streams/{stream}/groups", post(streams::join))
             .route("/v1/streams/{stream}/late", get(late::late))
             .route("/v1/operator", get(operator::operator))
+            .route("/v1/audit", get(audit::audit))
             .route("/v1/webhooks", get(webhooks::webhooks))
             .route("/v1/webhooks/dead-letters", post(webhooks::dead_letters))
             .route("/v1/backup", post(operator::backup))

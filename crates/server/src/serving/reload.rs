@@ -47,6 +47,7 @@ impl Running {
         }
         streams::check_webhooks(service, new)?;
         self.app.webhooks.set(&new.webhooks, service)?;
+        self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
         Ok(())
     }
@@ -57,7 +58,7 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     Webhooks::check(&new.webhooks)?;
     for stream in &new.streams {
         let checked = match service.stream(&stream.name) {
-            Some(info) => streams::check_change(stream, &info),
+            Some(info) => streams::check_change(new, stream, &info),
             None => plan(streams::opening_of(new, stream)).map(drop),
         };
         checked.map_err(|error| streams::named(stream, &error))?;

@@ -36,12 +36,13 @@ pub(super) fn named(stream: &StreamConfig, error: &PipelineError) -> PipelineErr
     error.context(format_args!("stream `{}`", stream.name))
 }
 
-/// Why the configuration of an open stream cannot be taken up.
+/// Checks whether the configuration of an open stream can be taken up.
 ///
 /// # Errors
-/// The names of the settings that differ.
-pub(super) fn check_change(stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
+/// The names of the settings that cannot change, or that are invalid.
+pub(super) fn check_change(config: &Config, stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
     let record = info.record();
+    settings_of(config, stream).check(&record)?;
     let same_source = record.source == stream.source;
     let is_joined = added_groups(&record.declaration, &stream.declaration).is_some();
     let was_joined = added_groups(&stream.declaration, &record.declaration).is_some();
@@ -57,13 +58,14 @@ pub(super) fn check_change(stream: &StreamConfig, info: &StreamInfo) -> Result<(
     )))
 }
 
+fn settings_of(config: &Config, stream: &StreamConfig) -> StreamSettings {
+    let closing = stream.closing(&config.steps);
+    StreamSettings { declaration: stream.declaration.clone(), public: stream.public, closing }
+}
+
 fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
-    check_change(stream, info)?;
-    let wanted = StreamSettings {
-        declaration: stream.declaration.clone(),
-        public: stream.public,
-        closing: stream.closing(&config.steps),
-    };
+    check_change(config, stream, info)?;
+    let wanted = settings_of(config, stream);
     let joining = added_groups(&info.record().declaration, &stream.declaration);
     if matches!(info.progress().state, StreamState::Recovering(_)) {
         if let Some(groups) = joining {

@@ -15,12 +15,13 @@ fn event(hour: i64, group: &str) -> String {
 #[test]
 fn harmless_settings_are_taken_up() {
     let mut server = Server::with("", STREAMS);
-    assert_eq!(server.send("open", "1", &event(0, "a").repeat(40)).status, 200);
+    let sent = server.send("open", "1", &event(0, "a").repeat(40));
+    assert_eq!(sent.status, 200, "{}", sent.text);
     server.publish("open", 1);
     let shown = rows(&server, "open");
     assert_eq!(server.send("open", "late", &event(0, "a")).status, 422, "its step is closed");
     assert_eq!(server.send("open", "unknown", &event(1, "x")).status, 422);
-    assert_eq!(server.send("open", "2", &event(1, "b").repeat(40)).status, 200);
+    assert_eq!(server.send("open", "2", &event(1, "b/c").repeat(40)).status, 200);
     let changed = "rho = 1\nlate = \"next-step\"\nunknown-group = \"skip\"\ntitle = \"Visits\"\ngrace = \"10m\"\ndelay = \
                    \"10s\"\n";
     let events = server.events("open");
@@ -28,7 +29,7 @@ fn harmless_settings_are_taken_up() {
     assert_eq!(server.get("/v1/streams/open").json()["title"], "Visits");
     assert_eq!((rows(&server, "open"), server.events("open")), (shown.clone(), events));
     assert_eq!(server.send("open", "late", &event(0, "a").repeat(7)).status, 200);
-    assert_eq!(server.send("open", "unknown", &(event(1, "x") + &event(1, "b"))).status, 200);
+    assert_eq!(server.send("open", "unknown", &(event(1, "x") + &event(1, "b/c"))).status, 200);
     // The grace is ten minutes now: nothing is closed a minute after the hour.
     server.at(2, 65);
     assert_eq!(server.send("open", "3", &event(1, "a")).status, 200);
@@ -44,7 +45,7 @@ fn harmless_settings_are_taken_up() {
         line.split(',').nth(3).unwrap().parse().unwrap()
     };
     // Noise is far smaller than 20.
-    assert!((value("a") - 48.0).abs() < 20.0 && (value("b") - 41.0).abs() < 20.0, "{all}");
+    assert!((value("a") - 48.0).abs() < 20.0 && (value("b/c") - 41.0).abs() < 20.0, "{all}");
     // The same at a start, back again.
     server.stop();
     server.change(changed, "rho = 1\n");
@@ -63,19 +64,18 @@ fn other_settings_are_refused_by_name() {
         ("closing = \"operator\"\n", "", "`closing` is \"operator\""),
         ("folder = \"data\"", "folder = \"other\"", "a change of folder needs a restart"),
         ("[private]\nlisten = \"127.0.0.1:0\"", "[private]\nlisten = \"127.0.0.1:1\"", "[private]"),
-        ("rho = 1\n", "rho = 1\nlate = \"maybe\"\n", "late"),
+        ("steps = 100\n", "steps = 100\nlate = \"maybe\"\n", "late"),
         ("steps = 100", "steps = 100\nsource = \"shop\"", "not in [sources]"),
     ] {
-        let broken = format!("{to}\n");
+        let before = server.more.clone();
         server.change("public = true\nstart", "public = false\nstart");
-        server.change(from, &broken);
+        server.change(from, to);
         let refused = match server.try_config() {
             Ok(_) => server.reload("", "").unwrap_err(),
             Err(refused) => refused,
         };
         assert!(refused.contains(expected), "{refused}");
-        server.change(&broken, from);
-        server.change("public = false\nstart", "public = true\nstart");
+        server.more = before;
         let public = server.public.get("/v1/streams/open", "").unwrap();
         assert_eq!(public.status, 200, "nothing was taken up after `{expected}`");
     }
@@ -91,7 +91,7 @@ fn other_settings_are_refused_by_name() {
 fn a_running_service_takes_up_streams_and_limits() {
     let mut server = Server::with("", STREAMS);
     let more = STREAMS.replace("stream = \"open\"", "stream = \"more\"");
-    let more = &more[..more[1..].find("[[stream]]").unwrap()];
+    let more = more.split("\n\n").next().unwrap();
     server.reload(STREAMS, &format!("[limits]\nbody-bytes = 100\n{STREAMS}{more}")).unwrap();
     assert_eq!(server.get("/v1/streams/more").status, 200);
     assert_eq!(server.send("open", "1", &event(0, "a").repeat(40)).status, 413);
@@ -101,6 +101,37 @@ fn a_running_service_takes_up_streams_and_limits() {
     server.reload("requests-per-second = 1\n", "").unwrap();
     server.reload("public = true\nstart", "public = false\nstart").unwrap();
     assert_eq!(server.public.get("/v1/streams/open", "").unwrap().status, 404);
+}
+
+/// Copies are made on schedule, and the oldest are removed.
+#[test]
+fn backups_are_made_on_schedule() {
+    let mut server = Server::with("backups = \"elsewhere\"", STREAMS);
+    let copies = |server: &Server| std::fs::read_dir(server.path("elsewhere")).unwrap().count();
+    server.change("[public]", "[backup-schedule]\nevery = \"1s\"\n[public]");
+    let refused = server.try_config().unwrap_err();
+    assert!(refused.contains("at least 1 minute"), "{refused}");
+    server.change("every = \"1s\"", "every = \"1m\"\nkeep = 2");
+    server.reload("", "").unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while copies(&server) == 0 {
+        assert!(std::time::Instant::now() < until, "no copy was made");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    for _ in 0..3 {
+        assert_eq!(server.post("/v1/backup", "").status, 201);
+    }
+    assert_eq!(copies(&server), 2);
+    assert!(server.get("/v1/operator").json()["last_backup"].is_string());
+    // A folder that is gone is an alarm once a copy is due again, also after a restart.
+    server.stop();
+    std::fs::remove_dir_all(server.path("elsewhere")).unwrap();
+    server.start().unwrap();
+    let problems = || server.get("/v1/operator").json()["problems"].to_string();
+    while !problems().contains("scheduled backup failed") {
+        assert!(std::time::Instant::now() < until, "{}", problems());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }
 
 /// A clock that is behind at a start hides nothing that was shown, and the stream takes nothing in until it is

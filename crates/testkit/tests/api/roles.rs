@@ -4,15 +4,27 @@ use crate::server::Server;
 use std::collections::BTreeSet;
 
 /// The callers: the answers for each are checked for a public and a private stream.
-const WHO: [&str; 9] =
-    ["nobody", "wrong", "revoked", "write:open", "write:closed", "read:open", "read:closed", "read:*", "operate"];
+const WHO: [&str; 12] = [
+    "nobody",
+    "wrong",
+    "revoked",
+    "write:open",
+    "write:closed",
+    "read:open",
+    "read:closed",
+    "read:*",
+    "operate:open",
+    "operate:closed",
+    "monitor",
+    "operate",
+];
 
-/// All endpoints and their callers: `p` for readers of the stream, `w` for its writers, `o` for operators, `a` for
-/// everybody.
+/// All endpoints and their callers: `p` for readers of the stream, `w` for its writers, `s` for its operators, `o` for
+/// operators of the service, `m` for those who may see its state, `a` for everybody.
 const ENDPOINTS: &[(&str, &str, char)] = &[
     ("get", "/healthz", 'a'),
-    ("get", "/metrics", 'o'),
-    ("get", "/v1/operator", 'o'),
+    ("get", "/metrics", 'm'),
+    ("get", "/v1/operator", 'm'),
     ("post", "/v1/backup", 'o'),
     ("get", "/v1/sources", 'a'),
     ("get", "/v1/streams", 'a'),
@@ -27,12 +39,15 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("post", "/v1/streams/{stream}/events", 'w'),
     ("put", "/v1/streams/{stream}/sums", 'w'),
     ("get", "/v1/streams/{stream}/declaration", 'w'),
-    ("post", "/v1/streams/{stream}/close", 'o'),
-    ("post", "/v1/streams/{stream}/groups", 'o'),
-    ("get", "/v1/streams/{stream}/late", 'o'),
-    ("post", "/v1/streams/{stream}/extend", 'o'),
-    ("post", "/v1/streams/{stream}/retire", 'o'),
-    ("get", "/v1/tokens", 'o'),
+    ("post", "/v1/streams/{stream}/close", 's'),
+    ("post", "/v1/streams/{stream}/groups", 's'),
+    ("get", "/v1/streams/{stream}/late", 's'),
+    ("post", "/v1/streams/{stream}/extend", 's'),
+    ("post", "/v1/streams/{stream}/retire", 's'),
+    ("get", "/v1/webhooks", 'm'),
+    ("post", "/v1/webhooks/dead-letters", 'o'),
+    ("get", "/v1/audit", 'm'),
+    ("get", "/v1/tokens", 'm'),
     ("post", "/v1/tokens", 'o'),
     ("delete", "/v1/tokens/{id}", 'o'),
 ];
@@ -43,11 +58,14 @@ fn let_in(who: &str, stream: &str, kind: char) -> Result<(), u16> {
     if ["wrong", "revoked"].contains(&who) && kind != 'h' {
         return Err(401);
     }
-    let reads = stream == "open" || who == "operate" || who == "read:*" || who == format!("read:{stream}");
+    let operates = who == "operate" || who == format!("operate:{stream}");
+    let reads = stream == "open" || operates || ["read:*", "monitor"].contains(&who) || who == format!("read:{stream}");
     let is_in = match kind {
         'a' => true,
         'p' => return if reads { Ok(()) } else { Err(404) },
         'w' => who == format!("write:{stream}"),
+        's' => operates,
+        'm' => ["monitor", "operate"].contains(&who),
         _ => who == "operate",
     };
     if is_in { Ok(()) } else { Err(if is_known { 403 } else { 401 }) }
@@ -113,8 +131,14 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     continue; // it does not end
                 }
                 let asked = server.public.ask(&method, &target, "", &[], b"").unwrap();
-                let of_private =
-                    ["/v1/operator", "/v1/tokens", "/v1/streams/{stream}/late", "/v1/streams/{stream}/declaration"];
+                let of_private = [
+                    "/v1/operator",
+                    "/v1/tokens",
+                    "/v1/webhooks",
+                    "/v1/audit",
+                    "/v1/streams/{stream}/late",
+                    "/v1/streams/{stream}/declaration",
+                ];
                 let is_of_public = method == "GET" && !of_private.contains(path);
                 let status = match (is_of_public, kind, stream) {
                     (true, 'p', "closed") => 404,
@@ -163,4 +187,53 @@ fn too_many_wrong_tokens_are_told_to_wait() {
     // Callers without a token, or with a valid one, are not affected.
     assert_eq!(server.get("/v1/operator").status, 200);
     assert_eq!(server.public.get("/v1/streams", "").unwrap().status, 200);
+}
+
+/// Every change of an operator is in the audit log, with its token and its outcome, and nothing of the data is.
+#[test]
+fn changes_are_audited() {
+    let server = Server::new();
+    crate::server::hand(&server, 1);
+    let scoped = server.token("operate:open");
+    let closed = |token: &str| {
+        let kind = [("content-type", "application/json")];
+        server.private.post("/v1/streams/hand/close", token, &kind, b"{\"through\":2}").unwrap().status
+    };
+    assert_eq!((closed(&scoped), closed("evt_00000000_wrong"), closed(&server.operate)), (403, 401, 200));
+    let made = server.post("/v1/tokens", "{\"role\":\"read:*\",\"label\":\"the paper\",\"expires\":\"90d\"}");
+    assert_eq!(made.status, 201, "{}", made.text);
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let listed = server.get("/v1/tokens").json();
+    let entry = listed["tokens"].as_array().unwrap().iter().find(|token| token["id"] == *id).unwrap().clone();
+    assert!(entry["expires"].is_string() && entry["last_used"].is_null(), "{entry}");
+    let read = server.private.get("/v1/streams/closed", made.json()["token"].as_str().unwrap()).unwrap();
+    assert_eq!(read.status, 200);
+    let listed = server.get("/v1/tokens").text;
+    assert!(listed.matches("\"last_used\":\"20").count() >= 2, "{listed}");
+    assert_eq!(
+        server.private.ask("DELETE", &format!("/v1/tokens/{id}"), &server.operate, &[], b"").unwrap().status,
+        204
+    );
+    assert_eq!(server.post("/v1/streams/hand/retire", "").status, 200);
+    let entries = server.get("/v1/audit?last=6").json()["entries"].clone();
+    let shown: Vec<String> = entries
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            assert!(entry["address"] == "127.0.0.1" && entry["by"] == "test" && entry["token"].is_string(), "{entry}");
+            ["action", "subject", "outcome"].map(|name| entry[name].as_str().unwrap().to_owned()).join(" ")
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "close hand through 1 done",
+            "close hand through 2 forbidden",
+            "close hand through 2 done",
+            "make-token read:* for the paper done",
+            &format!("revoke-token {id} done"),
+            "retire hand done",
+        ]
+    );
 }

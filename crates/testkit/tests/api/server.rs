@@ -57,7 +57,7 @@ pub(crate) struct Server {
     pub(crate) public: Client,
     pub(crate) private: Client,
     pub(crate) operate: String,
-    more: String,
+    pub(crate) more: String,
     adopts_key: bool,
     pub(crate) forgets_witness: bool,
 }

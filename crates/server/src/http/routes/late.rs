@@ -51,7 +51,7 @@ pub(in super::super) async fn late(
     Path(name): Path<String>,
     query: Result<Query<LateQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
+    caller.operates_stream(&name)?;
     let Query(LateQuery { behind }) = query.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     waiting(&app, Work::Rows, move |app| {
         let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;

@@ -17,7 +17,7 @@ const MAX_LINES: usize = 10_000;
 
 /// The released values of public streams; nothing exact.
 pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, ProblemAnswer> {
-    let streams = app.all_readable(&Caller { role: None });
+    let streams = app.all_readable(&Caller::nobody());
     answer(&app, streams, false).await
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, P
     (status = 401, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
+    caller.monitors()?;
     let streams = app.service.streams();
     answer(&app, streams, true).await
 }

@@ -5,13 +5,15 @@ use super::super::app::{App, Caller};
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
+use super::audit::audited;
+use crate::backup::BackupFile;
 use crate::engine::{StreamState, is_behind};
-use crate::tokens::{Role, TokenEntry};
+use crate::tokens::{Role, TokenEntry, expiry_from};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use evertally_declare::error::{PipelineError, Result as PublishResult, usage};
+use evertally_declare::error::{PipelineError, Result as PublishResult};
 use evertally_ledger::source::{BudgetState as Budgeted, Costs, SourceBudget};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -29,6 +31,8 @@ pub(in super::super) struct Operator {
     /// Why nothing is accepted or published, if so.
     read_only: Option<String>,
     disk: DiskHealth,
+    /// When the newest backup was made, as far as is known.
+    last_backup: Option<String>,
     witness: Option<WitnessInfo>,
     key: KeyInfo,
     rates: EventRates,
@@ -94,7 +98,7 @@ struct OperatorStream {
     (status = 403, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
+    caller.monitors()?;
     waiting(&app, Work::Engine, move |app| {
         let health = app.service.health()?;
         let (started, since) = app.started;
@@ -148,6 +152,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
                 store_bytes: crate::folder::store_bytes(&app.folder),
                 free_bytes: crate::folder::free_bytes(&app.folder),
             },
+            last_backup: app.backups.newest().map(|time| time.to_string()),
             witness,
             key: KeyInfo { id: app.service.key_id.clone(), sealed: app.is_sealed },
             rates,
@@ -209,7 +214,7 @@ impl SourceInfo {
 pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
     waiting(&app, Work::Quick, move |app| {
         let readable = app.all_readable(&caller);
-        let is_operator = caller.role.as_ref().is_some_and(Role::operates);
+        let is_operator = caller.role().is_some_and(Role::monitors);
         let mut sources = Vec::new();
         for (name, path) in &app.service.intake().sources {
             let own = readable.iter().filter(|info| info.record().source.as_ref() == Some(name));
@@ -248,6 +253,10 @@ struct Token {
     role: String,
     label: String,
     made: String,
+    /// When it ends by itself; `null` if it does not.
+    expires: Option<String>,
+    /// When it was last used, at most a minute ago; `null` if it was not.
+    last_used: Option<String>,
 }
 
 /// All tokens, without their secrets.
@@ -262,11 +271,18 @@ pub(in super::super) struct AllTokens {
     (status = 401, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
+    caller.monitors()?;
     waiting(&app, Work::Quick, move |app| {
         let all = app.tokens.all()?;
-        let shown =
-            |TokenEntry { id, role, label, made, .. }: TokenEntry| Token { id, role, label, made: made.to_string() };
+        let uses = app.tokens.last_uses();
+        let shown = |TokenEntry { id, role, label, made, expires, .. }: TokenEntry| Token {
+            last_used: uses.get(&id).map(ToString::to_string),
+            id,
+            role,
+            label,
+            made: made.to_string(),
+            expires: expires.map(|expires| expires.to_string()),
+        };
         Ok(Json(AllTokens { tokens: all.into_iter().map(shown).collect() }))
     })
     .await
@@ -276,12 +292,15 @@ pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct WantedToken {
-    /// `write:STREAM`, `read:STREAM`, `read:*` or `operate`.
-    #[schema(pattern = r"^(operate|read:.+|write:.+)$")]
+    /// `write:STREAM`, `read:STREAM`, `read:*`, `operate:STREAM`, `monitor` or `operate`.
+    #[schema(pattern = r"^(operate|monitor|operate:.+|read:.+|write:.+)$")]
     role: String,
     /// The owner of the token, for people.
     #[serde(default)]
     label: String,
+    /// When it ends by itself: a span such as `90d`, a date, or a time. Without it, the token is valid until revoked.
+    #[serde(default)]
+    expires: Option<String>,
 }
 
 /// A token, shown once.
@@ -303,13 +322,21 @@ pub(in super::super) async fn make_token(
     caller: Caller,
     body: Result<Json<WantedToken>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    let Json(WantedToken { role, label }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
-    let role: Role = role.parse().map_err(ProblemAnswer::bad)?;
-    waiting(&app, Work::Quick, move |app| {
-        let made: PublishResult<_> = app.tokens.make(&role, &label);
-        let (id, token) = made?;
-        Ok((StatusCode::CREATED, Json(MadeToken { id, token: token.to_string() })))
+    let subject = body.as_ref().map_or(String::new(), |Json(WantedToken { role, label, .. })| {
+        if label.is_empty() { role.clone() } else { format!("{role} for {label}") }
+    });
+    audited(&app, &caller, "make-token", subject, async {
+        caller.operates()?;
+        let Json(WantedToken { role, label, expires }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        let role: Role = role.parse().map_err(ProblemAnswer::bad)?;
+        let expires = expires.map(|text| expiry_from(&text, jiff::Timestamp::now())).transpose();
+        let expires = expires.map_err(ProblemAnswer::bad)?;
+        waiting(&app, Work::Quick, move |app| {
+            let made: PublishResult<_> = app.tokens.make_until(&role, &label, expires);
+            let (id, token) = made?;
+            Ok((StatusCode::CREATED, Json(MadeToken { id, token: token.to_string() })))
+        })
+        .await
     })
     .await
 }
@@ -325,10 +352,13 @@ pub(in super::super) async fn revoke_token(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    waiting(&app, Work::Quick, move |app| {
-        app.tokens.revoke(&id)?;
-        Ok(StatusCode::NO_CONTENT)
+    audited(&app, &caller, "revoke-token", id.clone(), async {
+        caller.operates()?;
+        waiting(&app, Work::Quick, move |app| {
+            app.tokens.revoke(&id)?;
+            Ok(StatusCode::NO_CONTENT)
+        })
+        .await
     })
     .await
 }
@@ -349,17 +379,13 @@ pub(in super::super) struct Backup {
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    waiting(&app, Work::Rows, move |app| {
-        let settings = app.settings();
-        let folder = settings.backups.as_ref().ok_or_else(|| {
-            usage("the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
-        })?;
-        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
-        let file = folder.join(format!("evertally-{now}.redb"));
-        app.service.copy_to(&file)?;
-        let bytes = std::fs::metadata(&file).map_or(0, |meta| meta.len());
-        Ok((StatusCode::CREATED, Json(Backup { file: file.display().to_string(), bytes })))
+    audited(&app, &caller, "backup", String::new(), async {
+        caller.operates()?;
+        waiting(&app, Work::Rows, move |app| {
+            let BackupFile { path, bytes } = app.backups.make(&app.service)?;
+            Ok((StatusCode::CREATED, Json(Backup { file: path.display().to_string(), bytes })))
+        })
+        .await
     })
     .await
 }

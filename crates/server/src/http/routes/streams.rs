@@ -5,7 +5,8 @@ use super::super::app::{App, Caller, Side};
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use crate::config::{Closer, TimeSpan};
+use super::audit::audited;
+use crate::config::{Closer, StepsConfig, TimeSpan};
 use crate::engine::{Opening, Preview};
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::StatusCode;
@@ -78,6 +79,18 @@ pub(in super::super) struct OpenRequest {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     delay: Option<TimeSpan>,
+}
+
+impl OpenRequest {
+    fn opening(self, steps: &StepsConfig) -> Result<Opening, ProblemAnswer> {
+        if self.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
+            let why = "a budget that protects next to nothing can only be declared in the configuration of the service";
+            return Err(ProblemAnswer::from_error(&usage(why)));
+        }
+        let closing = self.closing.with(steps, self.grace, self.delay);
+        let declaration = serde_json::to_string(&self.declaration).expect("it was JSON");
+        Ok(Opening { declaration, public: self.public, source: self.source, closing })
+    }
 }
 
 /// Options of opening a stream.
@@ -175,25 +188,24 @@ pub(in super::super) async fn open(
     Query(how): Query<How>,
     body: Result<Json<OpenRequest>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    let Json(wanted) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
-    if wanted.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
-        let why = "a budget that protects next to nothing can only be declared in the configuration of the service";
-        return Err(ProblemAnswer::from_error(&usage(why)));
-    }
-    let closing = wanted.closing.with(&app.settings().steps, wanted.grace, wanted.delay);
-    let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
-    let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
-    waiting(&app, Work::Plan, move |app| {
-        let preview = app.service.preview(opening.clone())?;
-        let answer = OpenedStream::new(&preview, !how.dry_run)?;
-        if how.dry_run {
-            return Ok((StatusCode::OK, Json(answer)));
-        }
-        app.service.open(opening)?;
-        Ok((StatusCode::CREATED, Json(answer)))
-    })
-    .await
+    let declared = body.as_ref().ok().and_then(|Json(wanted)| wanted.declaration.get("stream"));
+    let name = declared.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let opened = async {
+        caller.operates()?;
+        let Json(wanted) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        let opening = wanted.opening(&app.settings().steps)?;
+        waiting(&app, Work::Plan, move |app| {
+            let preview = app.service.preview(opening.clone())?;
+            let answer = OpenedStream::new(&preview, !how.dry_run)?;
+            if how.dry_run {
+                return Ok((StatusCode::OK, Json(answer)));
+            }
+            app.service.open(opening)?;
+            Ok((StatusCode::CREATED, Json(answer)))
+        })
+        .await
+    };
+    if how.dry_run { opened.await } else { audited(&app, &caller, "open", name, opened).await }
 }
 
 /// The description of a stream after a change.
@@ -224,11 +236,15 @@ pub(in super::super) async fn close(
     Path(name): Path<String>,
     body: Result<Json<Through>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    let Json(Through { through }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
-    waiting(&app, Work::Engine, move |app| {
-        app.service.close_through(&name, through)?;
-        described(app, &name)
+    let subject = body.as_ref().map_or(name.clone(), |Json(Through { through })| format!("{name} through {through}"));
+    audited(&app, &caller, "close", subject, async {
+        caller.operates_stream(&name)?;
+        let Json(Through { through }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        waiting(&app, Work::Engine, move |app| {
+            app.service.close_through(&name, through)?;
+            described(app, &name)
+        })
+        .await
     })
     .await
 }
@@ -244,10 +260,13 @@ pub(in super::super) async fn retire(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    waiting(&app, Work::Engine, move |app| {
-        app.service.retire(&name)?;
-        described(app, &name)
+    audited(&app, &caller, "retire", name.clone(), async {
+        caller.operates_stream(&name)?;
+        waiting(&app, Work::Engine, move |app| {
+            app.service.retire(&name)?;
+            described(app, &name)
+        })
+        .await
     })
     .await
 }
@@ -267,14 +286,17 @@ pub(in super::super) async fn extend(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    if let Some(query) = query {
-        let problem = format!("unexpected query `{query}`: an extended stream keeps its original declaration");
-        return Err(ProblemAnswer::bad(problem));
-    }
-    waiting(&app, Work::Plan, move |app| {
-        let next = app.service.extend(&name)?;
-        Ok((StatusCode::CREATED, described(app, &next)?))
+    audited(&app, &caller, "extend", name.clone(), async {
+        caller.operates_stream(&name)?;
+        if let Some(query) = query {
+            let problem = format!("unexpected query `{query}`: an extended stream keeps its original declaration");
+            return Err(ProblemAnswer::bad(problem));
+        }
+        waiting(&app, Work::Plan, move |app| {
+            let next = app.service.extend(&name)?;
+            Ok((StatusCode::CREATED, described(app, &next)?))
+        })
+        .await
     })
     .await
 }
@@ -309,15 +331,18 @@ pub(in super::super) async fn join(
     Path(name): Path<String>,
     body: Result<Json<Joining>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
-    let Json(Joining { groups }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     let names = |names| match names {
         GroupNames::One(name) => vec![name],
         GroupNames::Several(names) => names,
     };
-    waiting(&app, Work::Engine, move |app| {
-        app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
-        described(app, &name)
+    audited(&app, &caller, "add-groups", name.clone(), async {
+        caller.operates_stream(&name)?;
+        let Json(Joining { groups }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        waiting(&app, Work::Engine, move |app| {
+            app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
+            described(app, &name)
+        })
+        .await
     })
     .await
 }

@@ -4,6 +4,7 @@ use super::super::app::{App, Caller};
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
+use super::audit::audited;
 use crate::engine::DeadLetter;
 use crate::webhook::{DeadLetterAction, WebhookState, WebhookStream};
 use axum::Json;
@@ -74,7 +75,7 @@ impl From<WebhookState> for WebhookAnswer {
     (status = 403, description = "Not for this token.", body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn webhooks(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
-    caller.operates()?;
+    caller.monitors()?;
     waiting(&app, Work::Rows, move |app| {
         let states = app.webhooks.states(&app.service)?;
         Ok(Json(WebhookList { webhooks: states.into_iter().map(WebhookAnswer::from).collect() }))
@@ -127,14 +128,17 @@ pub(in super::super) async fn dead_letters(
     caller.operates()?;
     let Json(DeadLetterRequest { url, stream, publication, action }) =
         body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
-    let info = app.service.stream(&stream).ok_or_else(ProblemAnswer::no_stream)?;
-    let action = match action {
-        ActionWord::Resend => DeadLetterAction::Resend,
-        ActionWord::Discard => DeadLetterAction::Discard,
+    let (action, word) = match action {
+        ActionWord::Resend => (DeadLetterAction::Resend, "resend-dead-letters"),
+        ActionWord::Discard => (DeadLetterAction::Discard, "discard-dead-letters"),
     };
-    waiting(&app, Work::Rows, move |app| {
-        let left = app.webhooks.settle_dead_letters(&app.service, &url, &info, publication, action)?;
-        Ok(Json(DeadLettersLeft { left }))
+    audited(&app, &caller, word, stream.clone(), async {
+        let info = app.service.stream(&stream).ok_or_else(ProblemAnswer::no_stream)?;
+        waiting(&app, Work::Rows, move |app| {
+            let left = app.webhooks.settle_dead_letters(&app.service, &url, &info, publication, action)?;
+            Ok(Json(DeadLettersLeft { left }))
+        })
+        .await
     })
     .await
 }
