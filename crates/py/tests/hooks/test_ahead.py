@@ -50,7 +50,7 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_weights_and_states_are_those_without(plan: str) -> None:
-    plain, ahead = run(plan), run(plan, ahead=True)
+    plain, ahead = run(plan), run(plan, ahead=True, threads=2)
     for step, (batch, own) in enumerate(zip(plain.loader, ahead.loader)):
         plain.step(*batch)
         ahead.step(*own)

@@ -311,6 +311,7 @@ class TestTransformation:
         with pytest.raises(ValueError, match="same noise"):
             jax.vmap(lambda gradient: noise.update(gradient, noise.init(jnp.zeros(5)))[0])(jnp.zeros((2, 5)))
 
+    @pytest.mark.skipif(jax.default_backend() != "cpu", reason="XLA fuses products and sums on CPUs")
     def test_a_device_that_computes_other_bytes_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_normals, "product", lambda x, y, zero: x * y)
         with pytest.raises(RuntimeError, match='use on="host"'):
@@ -393,7 +394,8 @@ print("the same")
 
 def test_devices_share_the_coordinates_and_the_bytes_are_the_same() -> None:
     path = os.pathsep.join(sys.path)
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "PYTHONPATH": path}
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | flags | {"PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "the same" in done.stdout, done.stderr[-3000:]
 

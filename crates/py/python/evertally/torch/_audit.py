@@ -60,10 +60,11 @@ class RunAudit:
         drawn = TrainingAudit(plan, canaries, **self._options, batches=_Nobody(), numbers=np.arange(2 * canaries))
         self._options["covariance"] = drawn.covariance
         example, target = dataset[0]
-        inputs = _inputs(torch.as_tensor(example), dataset, 2 * canaries)
+        example = torch.as_tensor(example, device=getattr(example, "device", "cpu"))
+        inputs = _inputs(example, dataset, 2 * canaries).to(example.device)
         lengths = drawn.directions().sum(axis=2).reshape(-1) / tensors
         self.module = CanaryModule(module, inputs, torch.from_numpy(lengths).to(torch.float32), tensors)
-        self.module.scale_to(loss, torch.as_tensor(target))
+        self.module.scale_to(loss, torch.as_tensor(target, device=self.module.lengths.device))
         self.dataset = _WithCanaries(dataset, inputs, target)
         self.audit: TrainingAudit | None = None
         self._canaries, self._steps = canaries, 0
@@ -180,9 +181,10 @@ class CanaryModule(torch.nn.Module):
     def __init__(self, module: torch.nn.Module, inputs: torch.Tensor, lengths: torch.Tensor, tensors: int) -> None:
         super().__init__()
         self.inner = module
-        self.push = _Push(len(inputs) // 2, tensors)
-        self.register_buffer("inputs", inputs, persistent=False)
-        self.register_buffer("lengths", lengths, persistent=False)
+        device = next((parameter.device for parameter in module.parameters()), inputs.device)
+        self.push = _Push(len(inputs) // 2, tensors, device)
+        self.register_buffer("inputs", inputs.to(device), persistent=False)
+        self.register_buffer("lengths", lengths.to(device), persistent=False)
 
     @property
     def canaries(self) -> list[torch.nn.Parameter]:
@@ -220,10 +222,10 @@ class _Push(torch.nn.Module):
     counts: it is that of a canary or a decoy. A separate module, for tools that collect per-example gradients by
     module."""
 
-    def __init__(self, canaries: int, tensors: int) -> None:
+    def __init__(self, canaries: int, tensors: int, device: torch.device) -> None:
         super().__init__()
         for number in range(tensors):
-            self.register_parameter(f"canaries{number}", torch.nn.Parameter(torch.zeros(canaries)))
+            self.register_parameter(f"canaries{number}", torch.nn.Parameter(torch.zeros(canaries, device=device)))
 
     def forward(self, lengths: torch.Tensor) -> torch.Tensor:
         """The numbers of a batch, from the lengths of its gradients: examples, canaries."""
@@ -272,7 +274,8 @@ def _inputs(example: torch.Tensor, dataset: Any, count: int) -> torch.Tensor:
     if example.is_floating_point():
         drawn = torch.from_numpy(rng.standard_normal((count, *example.shape))).to(example.dtype)
     else:
-        some = torch.stack([torch.as_tensor(dataset[i][0]) for i in range(min(len(dataset), 64))]).reshape(-1)
+        first = [torch.as_tensor(dataset[i][0], device=example.device) for i in range(min(len(dataset), 64))]
+        some = torch.stack(first).reshape(-1)
         drawn = some[torch.from_numpy(rng.integers(0, len(some), (count, *example.shape)))]
     if len(torch.unique(drawn.reshape(count, -1), dim=0)) < count:
         raise ValueError(

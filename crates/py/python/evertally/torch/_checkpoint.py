@@ -176,7 +176,7 @@ def _place_for(about: Any, parameter: torch.Tensor | None = None) -> torch.Tenso
     """An empty tensor for a saved one: like the parameter, if it has the parameter's shape."""
     if parameter is not None and about.size == parameter.shape:
         return torch.empty_like(parameter.detach(), dtype=about.properties.dtype)
-    return torch.empty(about.size, dtype=about.properties.dtype)
+    return torch.empty(about.size, dtype=about.properties.dtype, device="cpu")
 
 
 def _noise_of(optimizer: DPFTRL, known: list[str]) -> list[str]:

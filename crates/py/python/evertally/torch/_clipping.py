@@ -150,14 +150,16 @@ def _lengths(
     """The lengths in float64 on the CPU, with a column for each tensor, or for each coordinate."""
     if clipping.moments is not None and clipping.moments.per == "coordinate":
         parts = [
-            torch.zeros(examples, size, dtype=torch.float64)
+            torch.zeros(examples, size, dtype=torch.float64, device="cpu")
             if sample is None
             else sample.detach().reshape(examples, -1).abs().double().cpu()
             for sample, size in zip(samples, sizes)
         ]
         return torch.cat(parts, dim=1)
     squares = [
-        torch.zeros(examples, dtype=torch.float64) if sample is None else Formed(sample.detach()).squares().cpu()
+        torch.zeros(examples, dtype=torch.float64, device="cpu")
+        if sample is None
+        else Formed(sample.detach()).squares().cpu()
         for sample in samples
     ]
     return torch.stack(squares, dim=1).sqrt()

@@ -254,9 +254,11 @@ def _layers(
 
 def _zeros(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:
     if is_sparse:
-        rows = torch.zeros(1, 0, dtype=torch.long)
-        none = torch.zeros(0, parameter.shape[1])
-        return torch.sparse_coo_tensor(rows, none, parameter.shape, is_coalesced=True, check_invariants=False)
+        rows = torch.zeros(1, 0, dtype=torch.long, device="cpu")
+        none = torch.zeros(0, parameter.shape[1], device="cpu")
+        return torch.sparse_coo_tensor(
+            rows, none, parameter.shape, is_coalesced=True, check_invariants=False, device="cpu"
+        )
     return torch.zeros(parameter.shape, dtype=torch.float32, device=parameter.device)
 
 

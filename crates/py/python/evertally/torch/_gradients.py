@@ -59,9 +59,10 @@ def weighed_sums(
 ) -> list[torch.Tensor]:
     """The sums over the examples, each times the factor that `weigh` computes from its length over all parameters."""
     squares = [each.squares() for each in gradients]
-    square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0) if squares else torch.zeros(0)
+    square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0) if squares else torch.zeros(0, device="cpu")
     lengths = (square if over is None else over(square)).sqrt()
-    underflow = torch.as_tensor(sum(each.underflow() for each in gradients), device=lengths.device)
+    excess = [torch.as_tensor(each.underflow(), device=lengths.device) for each in gradients]
+    underflow = sum(excess, start=torch.zeros((), device=lengths.device))
     finite, factors = weigh(lengths, underflow)
     return [each.sum(finite, factors) for each in gradients]
 
@@ -73,7 +74,8 @@ def on_grid(total: torch.Tensor, norm: float) -> torch.Tensor:
     if total.is_sparse:
         own = total.coalesce()
         rounded = on_grid(own.values(), norm)
-        return torch.sparse_coo_tensor(own.indices(), rounded, own.shape, is_coalesced=True, check_invariants=False)
+        options: dict[str, Any] = {"is_coalesced": True, "check_invariants": False, "device": rounded.device}
+        return torch.sparse_coo_tensor(own.indices(), rounded, own.shape, **options)
     return (total.to(device="cpu", dtype=torch.float64) / step).round_().mul_(step)
 
 
@@ -117,7 +119,7 @@ def grad_samples(
     if len(inputs) == 0:
         for parameter in trained.values() if not accumulate else ():
             parameter.grad_sample = None
-        return torch.zeros(0)
+        return torch.zeros(0, device=next(iter(trained.values())).device if trained else "cpu")
     gradients = torch.func.vmap(torch.func.grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different")
     samples, losses = gradients({name: p.detach() for name, p in trained.items()}, inputs, targets)
     for name, parameter in trained.items():

@@ -97,7 +97,7 @@ class Products:
         inputs = _each(finite, self._inputs, 0.0)
         left, right = outputs.transpose(0, 1).flatten(1, 2), inputs.transpose(0, 1).flatten(1, 2)
         pieces = zip(left.split(TERMS, dim=1), right.split(TERMS, dim=1))
-        total = torch.zeros(())
+        total = torch.zeros((), device=left.device)
         for place, (high, wide) in enumerate(pieces):
             part = high.transpose(1, 2) @ wide
             total = part if place == 0 else total.double().add_(part)
@@ -139,9 +139,11 @@ class FewRows(Rows):
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
         rows, places = torch.unique(self._rows, return_inverse=True)
-        total = torch.zeros(len(rows), clipped.shape[1], dtype=torch.float64)
+        total = clipped.new_zeros(len(rows), clipped.shape[1], dtype=torch.float64)
         total = total.index_add_(0, places, clipped.double()).to(torch.float32)
-        return torch.sparse_coo_tensor(rows[None], total, self._shape, is_coalesced=True, check_invariants=False)
+        return torch.sparse_coo_tensor(
+            rows[None], total, self._shape, is_coalesced=True, check_invariants=False, device=total.device
+        )
 
 
 def kind_of(layer: torch.nn.Module) -> type | None:

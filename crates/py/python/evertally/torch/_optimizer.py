@@ -36,7 +36,8 @@ class DPFTRL(torch.optim.Optimizer):
     A wrapped `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
 
     With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
-    one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
+    one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes. `threads` is the number
+    of threads that draw the noise, whose bytes do not depend on it.
 
     A plan with `sampling` needs its `batches`: a step then refuses a number of examples that differs from the batch,
     and other examples, if their numbers are given. For a plan without sampling,
@@ -115,7 +116,7 @@ class DPFTRL(torch.optim.Optimizer):
         self._gradient = self._vector[: sum(sizes)]
         self._parts = self._gradient.split(sizes)
         #: The sums of the further coordinates of this rank's examples: exact, and zeros between steps.
-        self.further = torch.zeros(self.released.further, dtype=torch.float64)
+        self.further = torch.zeros(self.released.further, dtype=torch.float64, device="cpu")
         self._ahead, self._restored = ahead, Restored()
         told = batches is None and hasattr(plan, "participations")
         self._attendance = Attendance(plan) if told else None
@@ -467,7 +468,7 @@ class DPFTRL(torch.optim.Optimizer):
                     part.copy_(total.reshape(-1))
             self._vector[len(self._gradient) :].copy_(self.further)
             return
-        vector, norm = torch.zeros(len(self._vector), dtype=torch.float64), self.plan.norm
+        vector, norm = torch.zeros(len(self._vector), dtype=torch.float64, device="cpu"), self.plan.norm
         for part, total in zip(vector[: len(self._gradient)].split([len(part) for part in self._parts]), sums):
             if total is not None:
                 part.copy_(on_grid(total, norm).reshape(-1))

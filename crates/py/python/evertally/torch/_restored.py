@@ -18,7 +18,13 @@ class Restored:
 
     def hinted(self, problem: evertally.StateError, step: int, parameters: Sequence[torch.Tensor]) -> Exception:
         """The error of a refused step, with a hint at the part that was not restored."""
-        return type(problem)(f"{problem} {self._hint(step, parameters)}")
+        hints = [str(problem), self._hint(step, parameters)]
+        if any(parameter.is_cuda for parameter in parameters) and not torch.are_deterministic_algorithms_enabled():
+            hints.append(
+                "On a GPU some operations return other last bits each time: call "
+                "torch.use_deterministic_algorithms(True) at the start of every run that you may have to resume."
+            )
+        return type(problem)(" ".join(hints))
 
     def _hint(self, step: int, parameters: Sequence[torch.Tensor]) -> str:
         if step > self._step:

@@ -192,6 +192,7 @@ def make_private(
     adaptive_clipping: AdaptiveClipping | None = None,
     second_moments: SecondMoments | None = None,
     ahead: bool = False,
+    threads: int = 1,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
@@ -199,7 +200,7 @@ def make_private(
     `dataset` has a length, and pairs of an input and a target. If the plan has `sampling`, batches are sampled with the
     key. Otherwise they follow the order of the data set, `batch_size` at a time, the same
     in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`,
-    `second_moments` and `ahead` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch
+    `second_moments`, `ahead` and `threads` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch
     as it returns the example alone, and is refused otherwise: pad to a fixed length.
 
     `clipping="ghost"` needs far less memory for large models, and usually less time: see `clipped_gradients`. With
@@ -216,7 +217,8 @@ def make_private(
     With a `group` of `torch.distributed` the loader of each rank yields its own part of each batch, and all ranks get
     the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks.
     """
-    extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments, "ahead": ahead}
+    extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments}
+    extras |= {"ahead": ahead, "threads": threads}
     if not isinstance(plan, evertally.training.VectorPlan):
         raise TypeError(
             f"plan must be a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}"
@@ -306,7 +308,7 @@ def _collated(dataset: Any, collate_pairs: Callable[[list[Any]], Any]) -> Callab
     """Inputs, targets and numbers; empty batches have the shapes of an example."""
 
     def collate(items: list[tuple[int, Any]]) -> Any:
-        numbers = torch.tensor([number for number, _ in items], dtype=torch.long)
+        numbers = torch.tensor([number for number, _ in items], dtype=torch.long, device="cpu")
         inputs, targets = collate_pairs([pair for _, pair in items] or [dataset[0]])
         return (inputs, targets, numbers) if items else (inputs[:0], targets[:0], numbers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ class Shards:
         if not self.sharded:
             each = -(-self.total // ranks.size)
             #: The vector, with room for equal shares.
-            self.vector = torch.zeros(each * ranks.size, dtype=torch.float32)
+            self.vector = _vector(each * ranks.size, parameters)
             self.shapes = [parameter.shape for parameter in parameters]
             self.ranges = [ranks.share(self.total)]
             return
@@ -37,7 +38,7 @@ class Shards:
             raise ValueError(
                 "adaptive clipping and second moments need whole parameters: clip sharded ones to the plan's norm"
             )
-        self.vector = torch.zeros(self.total, dtype=torch.float32)
+        self.vector = _vector(self.total, parameters)
         self.shapes = [parameter.to_local().shape for parameter in parameters]
         self.ranges = []
         start = 0
@@ -64,6 +65,15 @@ class Shards:
                 shape=parameter.shape,
                 stride=parameter.stride(),
             )
+
+
+def _vector(length: int, parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Zeros in the CPU's memory, whatever the default device is. Pinned if gradients are on a GPU: copies from and to
+    pinned memory take a fifth of the time or less."""
+    if any(parameter.is_cuda for parameter in parameters):
+        with suppress(RuntimeError):  # the system limits pinned memory
+            return torch.zeros(length, dtype=torch.float32, device="cpu", pin_memory=True)
+    return torch.zeros(length, dtype=torch.float32, device="cpu")
 
 
 def _is_sharded(parameter: torch.Tensor) -> bool:

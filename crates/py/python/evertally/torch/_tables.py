@@ -116,12 +116,17 @@ class Tables:
             own = [on_grid(total, norm) for total in sums]
             said = self._ranks.tell([(total.indices(), total.values()) for total in own])
             sums = [
-                torch.sparse_coo_tensor(torch.cat(rows, dim=1), torch.cat(values), total.shape).coalesce()
+                torch.sparse_coo_tensor(torch.cat(rows, dim=1), torch.cat(values), total.shape, device="cpu").coalesce()
                 for total, (rows, values) in zip(sums, (zip(*of_all) for of_all in zip(*said)))
             ]
         return [
             torch.sparse_coo_tensor(
-                total.indices(), total.values().float(), total.shape, is_coalesced=True, check_invariants=False
+                total.indices(),
+                total.values().float(),
+                total.shape,
+                is_coalesced=True,
+                check_invariants=False,
+                device="cpu",
             )
             for total in sums
         ]
