@@ -356,11 +356,15 @@ def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(
         ({"closing": "never"}, "closing must be"),
         ({"trigger": {"processingTime": "x"}}, "x"),
         ({"through": "2024-01-02"}, "omit through"),
+        ({"ledger": "s3a://bucket/ledger"}, "ledger is the address 's3a://bucket/ledger', but .* a path on this machine"),
+        ({"ledger": Path("hdfs://host/ledger")}, "ledger is the address 'hdfs:/host/ledger'"),
+        ({"sink": "dbfs:/released"}, "sink is the address 'dbfs:/released', .* a function of a step"),
+        ({"sink": "file://other/released"}, "sink is the address"),
     ]
     for wrong, why in wrongs:
         with pytest.raises(Exception, match=why):
             evertally.spark.stream(frame, key=key, rho=1.0, **{**places, **COMMON, **wrong})
-    assert not (tmp_path / "ledger").exists()
+    assert not (tmp_path / "ledger").exists() and not list(Path().glob("*:"))
     with pytest.raises(TypeError, match="takes the others"):
         evertally.spark.stream(shuffled(spark, events(10, 5)), key=key, rho=1.0, **places, **COMMON)
     with pytest.raises(et.InvalidError, match="use evertally.spark.stream"):

@@ -21,12 +21,20 @@ from .. import _keywords
 from .._connect import connect
 from .._errors import InvalidError, TableError
 from .._evertally import SecretKey, _ClusterPublisher, _ClusterWork
+from .._paths import local
 from . import _tasks, _windows
 from ._batch import KINDS, _arguments, _narrowed, _way_of_key
 from ._sinks import folder_of_steps
 
 #: The state store that shards need: the only one with timers and lists.
 STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+LEDGER_ADVICE = (
+    "several steps could be recorded twice in a store without conditional writes. Give a folder on a file system that "
+    "all drivers mount, or an object with create, read, replace and forget, whose create writes only a name that has no "
+    "object yet (If-None-Match: *)"
+)
+SINK_ADVICE = "give a folder on this machine, or a function of a step and its table, which writes it there"
 
 #: Maximum number of shards; more are never useful.
 MOST_SHARDS = 1 << 16
@@ -63,12 +71,13 @@ def stream(
     events. The sums of a closed step are recorded in the `ledger` once and permanently, then released. A batch that
     Spark retries, and a query that starts again from the first event, repeat the same bytes; anything else is refused.
 
-    ``ledger``: A folder that all drivers share, or an object store: an object with the methods ``create(name, data)``
+    ``ledger``: A folder that all drivers mount, or an object store: an object with the methods ``create(name, data)``
         (stores the bytes under a name unless it has some, and returns the stored ones), ``read(name)``,
-        ``replace(name, data)`` and ``forget(name)``. It holds exact sums: protect it like the events.
-    ``checkpoint``: The checkpoint folder of the query.
-    ``sink``: The destination of releases: a folder, which gets a Parquet file for every step; a function of the step
-        and its table, which may be called again with the same arguments; or ``https://HOST:PORT`` of a service, which
+        ``replace(name, data)`` and ``forget(name)``. It holds exact sums: protect it like the events. An address such
+        as ``s3a://…`` is refused: Hadoop's object stores have no atomic writes.
+    ``checkpoint``: The checkpoint folder of the query, in any file system of Spark.
+    ``sink``: The destination of releases: a folder of this machine, which gets a Parquet file for every step; a
+        function of the step and its table, which may be called again with the same arguments; or ``https://HOST:PORT`` of a service, which
         draws the noise with its own key, keeps the ledger and publishes. For a service give the `name` of its stream
         there (with ``closing = "sums"``), `token` and `authority` as for :func:`evertally.connect`, a `key` that
         pseudonymises persons, and otherwise only `df`, `checkpoint`, `delay`, `closing`, `shards`, `trigger` and
@@ -107,6 +116,10 @@ def stream(
         raise InvalidError("ledger is missing: give a folder that all drivers share, or an object store")
     if not of_service and (token is not None or authority is not None):
         raise InvalidError("token and authority are for a service: give its address as sink")
+    if ledger is not None and not hasattr(ledger, "create"):
+        ledger = local(ledger, "ledger", LEDGER_ADVICE)
+    if not of_service and not callable(sink):
+        sink = local(sink, "sink", SINK_ADVICE)
     # Refuse arguments that Spark rejects before the name is reserved.
     wait = _milliseconds(session, delay)
     df.writeStream.trigger(**(trigger or TRIGGER))
@@ -162,9 +175,8 @@ def _to_ledger(df: DataFrame, ledger: Any, sink: Any, keywords: dict[str, Any]) 
     work = _ClusterWork.begin(_keywords.to_json(given), secret, budget_file, live=True)
     column = json.loads(work.facts())["time"]
     kind = df.schema[column].dataType if column in df.columns else T.StringType()
-    place = ledger if hasattr(ledger, "create") else os.fspath(ledger)
-    publisher = _ClusterPublisher.open(work, secret, place, KINDS.get(type(kind), "text"), budget_file)
-    write = sink if callable(sink) else folder_of_steps(os.fspath(sink))
+    publisher = _ClusterPublisher.open(work, secret, ledger, KINDS.get(type(kind), "text"), budget_file)
+    write = sink if callable(sink) else folder_of_steps(sink)
 
     def close(closed: Closed) -> None:
         for step, released in publisher.close(secret, closed.query, closed.batch, closed.last, closed.sums):

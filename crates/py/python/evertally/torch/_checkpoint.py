@@ -12,8 +12,11 @@ from typing import Any
 
 import torch
 
+from evertally._paths import local
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._run import PrivateRun
+
+ADVICE = "for other stores give a storage_writer, and a storage_reader, of torch.distributed.checkpoint"
 
 #: A run, or a module and its private optimizer.
 Trained = PrivateRun | tuple[torch.nn.Module, DPFTRL]
@@ -34,6 +37,7 @@ def save_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any
     with optimizer.ranks.together():
         state = _state(run)
         if "storage_writer" not in options:
+            folder = local(folder, "folder", ADVICE)
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     own = state["optimizer"]
     tensors, others = _apart({"module": state["module"]} | {f"optimizer.{i}": of for i, of in _states(own).items()})
@@ -62,6 +66,8 @@ def load_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any
 
     module, optimizer = _parts(run)
     with optimizer.ranks.together():
+        if "storage_reader" not in options:
+            folder = local(folder, "folder", ADVICE)
         reader = options.pop("storage_reader", None) or checkpoint.FileSystemReader(folder)
         known = reader.read_metadata().state_dict_metadata
         if "run" not in known:

@@ -59,7 +59,10 @@ def weighed_sums(
 ) -> list[torch.Tensor]:
     """The sums over the examples, each times the factor that `weigh` computes from its length over all parameters."""
     squares = [each.squares() for each in gradients]
-    square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0) if squares else torch.zeros(0, device="cpu")
+    if squares:
+        square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0)
+    else:
+        square = torch.zeros(0, device="cpu")
     lengths = (square if over is None else over(square)).sqrt()
     excess = [torch.as_tensor(each.underflow(), device=lengths.device) for each in gradients]
     underflow = sum(excess, start=torch.zeros((), device=lengths.device))

@@ -198,10 +198,10 @@ def make_private(
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
 
     `dataset` has a length, and pairs of an input and a target. If the plan has `sampling`, batches are sampled with the
-    key. Otherwise they follow the order of the data set, `batch_size` at a time, the same
-    in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`,
-    `second_moments`, `ahead` and `threads` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch
-    as it returns the example alone, and is refused otherwise: pad to a fixed length.
+    key. Otherwise they follow the order of the data set, `batch_size` at a time, the same in every epoch; examples left
+    over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments`, `ahead` and
+    `threads` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch as it returns the
+    example alone, and is refused otherwise: pad to a fixed length.
 
     `clipping="ghost"` needs far less memory for large models, and usually less time: see `clipped_gradients`. With
     `"samples"` the gradients of all examples exist at once. `microbatch` is the number of examples whose gradients are

@@ -1,0 +1,28 @@
+"""Paths of files and folders on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+import urllib.request
+
+from ._errors import InvalidError
+
+#: A scheme of an address, such as `s3a` or `dbfs`; `pathlib.Path` drops one of its two slashes. A single letter is a
+#: drive of Windows.
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+
+def local(path: str | os.PathLike[str], name: str, advice: str) -> str:
+    """A path that the parameter `name` gives; that of a ``file:`` address, too. Refuses other addresses with the
+    advice: opened as a path, an address such as ``s3a://bucket/ledger`` is a folder ``s3a:`` on the local disk."""
+    text = os.fspath(path)
+    found = SCHEME.match(text)
+    if found is None:
+        return text
+    if found[1].lower() == "file":
+        parts = urllib.parse.urlsplit(text)
+        if parts.netloc in ("", "localhost"):
+            return urllib.request.url2pathname(parts.path)
+    raise InvalidError(f"{name} is the address {text!r}, but it must be a path on this machine: {advice}")
