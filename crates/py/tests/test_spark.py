@@ -356,10 +356,10 @@ def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(
         ({"closing": "never"}, "closing must be"),
         ({"trigger": {"processingTime": "x"}}, "x"),
         ({"through": "2024-01-02"}, "omit through"),
-        ({"ledger": "s3a://bucket/ledger"}, "ledger is the address 's3a://bucket/ledger', but .* a path on this machine"),
-        ({"ledger": Path("hdfs://host/ledger")}, "ledger is the address 'hdfs:/host/ledger'"),
-        ({"sink": "dbfs:/released"}, "sink is the address 'dbfs:/released', .* a function of a step"),
-        ({"sink": "file://other/released"}, "sink is the address"),
+        ({"ledger": "s3a://bucket/ledger"}, "ledger is the URL 's3a://bucket/ledger', but .* this machine"),
+        ({"ledger": Path("hdfs://host/ledger")}, "ledger is the URL 'hdfs:/host/ledger'"),
+        ({"sink": "dbfs:/released"}, "sink is the URL 'dbfs:/released', .* a function of a step"),
+        ({"sink": "file://other/released"}, "sink is the URL"),
     ]
     for wrong, why in wrongs:
         with pytest.raises(Exception, match=why):

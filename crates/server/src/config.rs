@@ -2,6 +2,7 @@
 
 use crate::store::ClosedBy;
 use evertally_declare::error::{Result, usage};
+use evertally_declare::url::{is_url, without_secrets};
 use evertally_ledger::protected::is_inside;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -322,13 +323,12 @@ impl Config {
         let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {shown}: {e}")))?;
         let mut config: Self = toml::from_str(&text).map_err(|e| usage(format!("{shown}: {e}")))?;
         let base = path.parent().unwrap_or(Path::new("")).to_owned();
-        config.from(&base);
-        config.check().map_err(|problem| usage(format!("{shown}: {problem}")))?;
+        config.from(&base).and_then(|()| config.check()).map_err(|problem| usage(format!("{shown}: {problem}")))?;
         Ok(config)
     }
 
-    /// Makes paths relative to `base`, so that they do not depend on the working directory.
-    fn from(&mut self, base: &Path) {
+    /// Makes paths relative to `base`, so that they do not depend on the working directory. Refuses URLs.
+    fn from(&mut self, base: &Path) -> Result<(), String> {
         let witness = self.witness.iter_mut().flat_map(|w| w.file.iter_mut().chain(&mut w.authorization_file));
         let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
         let certificates = listeners.flat_map(|l| l.certificate.iter_mut().chain(&mut l.certificate_key));
@@ -336,8 +336,13 @@ impl Config {
         let hooks = hooks.flat_map(|hook| hook.authorization_file.iter_mut().chain(&mut hook.secret_file));
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(self.sources.values_mut()) {
+            if is_url(path) {
+                let shown = without_secrets(path);
+                return Err(format!("{shown}: the service keeps its files on this machine; give a path, not a URL"));
+            }
             *path = base.join(&*path);
         }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -464,6 +469,8 @@ epsilon = 1
             ("grace = \"2m\"", "grave = \"2m\"", "grave"),
             ("[public]\nlisten = \"127.0.0.1:0\"", "", "nobody can reach"),
             ("stream = \"visits\"", "", "needs a name"),
+            ("\"data\"", "\"s3://bucket/data\"", "s3://bucket/data: the service keeps its files on this machine"),
+            ("\"shop.budget\"", "\"gs://bucket/shop.budget\"", "gs://bucket/shop.budget: the service keeps"),
         ] {
             let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
             assert!(refused.contains(expected) && refused.contains("serve.toml"), "{refused}");

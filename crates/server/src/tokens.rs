@@ -62,6 +62,14 @@ pub struct KnownToken {
     pub label: String,
 }
 
+impl TokenEntry {
+    /// Whether it allows operating the service now.
+    fn operates(&self) -> bool {
+        let is_valid = self.expires.is_none_or(|expires| Timestamp::now() < expires);
+        is_valid && self.role.parse::<Role>().is_ok_and(|role| role.operates())
+    }
+}
+
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenFile {
@@ -192,18 +200,36 @@ impl Tokens {
         Ok((id.clone(), Zeroizing::new(format!("{MARK}{id}_{}", *secret))))
     }
 
-    /// Revokes a token immediately.
+    /// Revokes a token immediately; the last one that operates the service stays, so that operators keep their access.
+    ///
+    /// # Errors
+    /// If there is no token with this id, it is the last one of an operator, or the file cannot be written.
+    pub fn revoke(&self, id: &str) -> Result<()> {
+        self.remove(id, |left| {
+            if left.iter().any(TokenEntry::operates) {
+                return Ok(());
+            }
+            Err(usage(format!(
+                "token {id} is the last one that operates the service; make another one first, or revoke it with \
+                 `evertally token revoke --last-operator` on the machine of the service"
+            )))
+        })
+    }
+
+    /// Revokes a token immediately, even if none is left that operates the service.
     ///
     /// # Errors
     /// If there is no token with this id, or the file cannot be written.
-    pub fn revoke(&self, id: &str) -> Result<()> {
+    pub fn revoke_even_last(&self, id: &str) -> Result<()> {
+        self.remove(id, |_| Ok(()))
+    }
+
+    /// Removes a token; `check` may refuse the removal of an operator's token, given the tokens that would be left.
+    fn remove(&self, id: &str, check: impl FnOnce(&[TokenEntry]) -> Result<()>) -> Result<()> {
         self.change(|file| {
-            let before = file.tokens.len();
-            file.tokens.retain(|token| token.id != id);
-            if file.tokens.len() == before {
-                return Err(usage(format!("there is no token {id}")));
-            }
-            Ok(())
+            let place = file.tokens.iter().position(|token| token.id == id);
+            let removed = file.tokens.remove(place.ok_or_else(|| usage(format!("there is no token {id}")))?);
+            if removed.operates() { check(&file.tokens) } else { Ok(()) }
         })
     }
 
@@ -283,10 +309,27 @@ mod tests {
     }
 
     #[test]
+    fn the_last_operator_keeps_access() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::from_folder(folder.path()).unwrap();
+        let (first, _) = tokens.make(&Role::Operate, "").unwrap();
+        let (reader, _) = tokens.make(&Role::ReadAll, "").unwrap();
+        let problem = tokens.revoke(&first).unwrap_err().to_string();
+        assert!(problem.contains(&format!("token {first} is the last one that operates")), "{problem}");
+        assert_eq!(tokens.all().unwrap().len(), 2, "nothing changed");
+        tokens.revoke(&reader).unwrap();
+        let (second, _) = tokens.make(&Role::Operate, "").unwrap();
+        tokens.revoke(&first).unwrap();
+        assert!(tokens.revoke(&second).is_err());
+        tokens.revoke_even_last(&second).unwrap();
+        assert!(tokens.all().unwrap().is_empty());
+    }
+
+    #[test]
     fn whoever_writes_at_once_loses_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = Tokens::from_folder(folder.path()).unwrap();
-        let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
+        let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Read("a".into()), "").unwrap().0).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 (0..20).for_each(|_| drop(Tokens::from_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));

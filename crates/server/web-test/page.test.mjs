@@ -1,9 +1,11 @@
 // Tests of the page in a browser, against the demonstration: what people see, and what they must not see.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 
@@ -41,13 +43,37 @@ async function open(path, options = {}) {
   return page;
 }
 
+/** A request of an operator; `to` is another service than the demonstration. */
+async function asOperator(method, path, body, to = { url, token }) {
+  const response = await fetch(`${to.url}${path}`, {
+    method, body: body && JSON.stringify(body),
+    headers: { authorization: `Bearer ${to.token}`, ...(body ? { "content-type": "application/json" } : {}) },
+  });
+  assert.ok(response.ok, `${method} ${path}: ${response.status}`);
+  return response.status === 204 ? null : response.json();
+}
+
+async function signIn(page, secret) {
+  await page.getByLabel("Token").fill(secret);
+  await page.keyboard.press("Enter");
+}
+
+/** Opens a stream that is not public, on the clock of the demonstration. */
+const openHidden = (stream) => asOperator("POST", "/v1/streams", {
+  declaration: { stream, start: "2013-12-01", every: "1h", unbounded: true, rho: 0.5 },
+});
+
+/** Whether everything fits the width of the page, tables included. */
+const fits = (page) => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth
+  && [...document.querySelectorAll(".scroll")].every((table) => table.scrollWidth <= table.clientWidth));
+
 async function picture(page, name) {
   if (!pictures) return;
   mkdirSync(pictures, { recursive: true });
   await page.screenshot({ path: `${pictures}/${name}.png`, fullPage: true });
 }
 
-const published = async (page) => /through ([-0-9: ]+) \(/.exec(await page.locator(".note").first().textContent())?.[1];
+const published = async (page) => /until ([-0-9: ]+) UTC-0[45]:00/.exec(await page.locator(".note").first().textContent())?.[1];
 const shown = (page) => page.waitForSelector(".chart canvas");
 
 test("streams are listed, and lead to their charts", async () => {
@@ -64,7 +90,7 @@ test("what is published appears without a new visit", async () => {
   await shown(page);
   const first = await published(page);
   await page.waitForFunction((first) => {
-    const now = /through ([-0-9: ]+) \(/.exec(document.querySelector(".note").textContent)?.[1];
+    const now = /until ([-0-9: ]+) UTC-0[45]:00/.exec(document.querySelector(".note").textContent)?.[1];
     return now && now > first;
   }, first ?? "");
   const values = await page.locator("tbody tr").first().locator("td").allTextContents();
@@ -92,7 +118,7 @@ test("plan and report are there, and tables can be kept", async () => {
   await page.getByRole("heading", { name: "What you may not conclude" }).waitFor();
   await page.getByText("The plan: everything that was decided before the first event").click();
   await page.getByText("mechanism = ").waitFor();
-  await page.waitForFunction(() => /through/.test(document.querySelector(".note").textContent));
+  await page.waitForFunction(() => /published until/.test(document.querySelector(".note").textContent));
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "CSV" }).click()]);
   assert.equal(download.suggestedFilename(), "flights-of-the-week.csv");
   await picture(page, "promises");
@@ -105,14 +131,16 @@ test("the chart can be read with keys and without eyes", async () => {
   await page.locator(".chart").focus();
   await page.keyboard.press("Home");
   await page.waitForFunction(() => /EWR .* JFK .* LGA/.test(document.getElementById("said").textContent));
-  assert.match(await page.locator("#said").textContent(), /^2013-01-01 01:00: EWR/);
-  assert.match(await page.locator(".chart").getAttribute("aria-label"), /EWR, JFK, LGA, through 2013/);
+  assert.match(await page.locator("#said").textContent(), /^2013-01-01 01:00 UTC-05:00: EWR/);
+  assert.match(await page.locator(".chart").getAttribute("aria-label"), /EWR, JFK, LGA, until 2013/);
 });
 
 test("a phone shows it without going sideways, and in the dark", async () => {
   const page = await open("#/stream/flights", { viewport: { width: 360, height: 740 }, colorScheme: "dark" });
   await shown(page);
-  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360);
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 3);
+  assert.ok(await fits(page));
+  assert.equal(await page.locator("tbody tr").first().getByRole("cell").count(), 4, "cells keep their roles");
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
   await page.getByRole("button", { name: "Show light" }).click();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
@@ -131,6 +159,13 @@ test("the operator's view opens to an operator's token alone", async () => {
   await page.getByRole("button", { name: "Preview" }).click();
   await page.getByAltText("The error over time").waitFor();
   await picture(page, "operator");
+  // Opening asks, with the cost.
+  await page.getByRole("button", { name: "Open the stream" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("It spends ρ = 0.5 (zCDP) for one event, for good").waitFor();
+  await dialog.getByText("It has no source").waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await asOperator("GET", "/v1/streams")).streams.some(({ name }) => name === "visits"), false);
   await page.getByLabel("Role").fill("read:*");
   await page.getByRole("button", { name: "Create token" }).click();
   const made = await page.getByText("Shown once, here:").textContent();
@@ -142,6 +177,93 @@ test("the operator's view opens to an operator's token alone", async () => {
   await reader.getByText("This token does not operate the service.").waitFor();
 });
 
+test("retiring asks, and says that it is final", async () => {
+  await openHidden("short");
+  const page = await open("#/operator", { viewport: { width: 360, height: 740 } });
+  await signIn(page, token);
+  const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: "short" }) });
+  await row.getByRole("button", { name: "Retire" }).click();
+  await page.getByRole("dialog").getByText("The budget that it has spent stays spent").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await asOperator("GET", "/v1/streams/short")).state, "open");
+  assert.ok(await fits(page), "the operator's page fits a phone");
+  await row.getByRole("button", { name: "Retire" }).click();
+  await page.getByRole("button", { name: "Retire for good" }).click();
+  await row.getByText("retired").waitFor();
+});
+
+test("a token that reads one stream signs in", async () => {
+  await openHidden("hidden");
+  const { id, token: secret } = await asOperator("POST", "/v1/tokens", { role: "read:hidden", label: "" });
+  const stranger = await open("#/stream/hidden");
+  await stranger.getByRole("link", { name: "Sign in", exact: true }).last().click();
+  await signIn(stranger, "evt_00000000_wrong");
+  await stranger.getByText("This token is not valid").waitFor();
+  await signIn(stranger, secret);
+  await stranger.getByRole("link", { name: "hidden" }).click();
+  await stranger.getByText("nothing is published yet").waitFor();
+  // It stays signed in when it visits the operator's page, and it is signed out when the token is revoked.
+  await stranger.goto(`${url}/#/operator`);
+  await stranger.getByText("This token does not operate the service.").waitFor();
+  await stranger.goto(`${url}/#/stream/hidden`);
+  await stranger.getByText("nothing is published yet").waitFor();
+  await asOperator("DELETE", `/v1/tokens/${id}`);
+  await stranger.reload();
+  await stranger.getByText("The token of this tab is no longer valid.").waitFor();
+  assert.equal(await stranger.evaluate(() => sessionStorage.length), 0);
+});
+
+test("the last operator's token has no button, and signing out forgets it", async () => {
+  const page = await open("#/sign-in");
+  await signIn(page, token);
+  await page.getByText("the last operator’s, which stays").waitFor();
+  const other = await asOperator("POST", "/v1/tokens", { role: "operate", label: "second" });
+  await page.reload();
+  await page.getByRole("row", { name: "second" }).getByRole("button", { name: "Revoke" }).click();
+  await page.getByRole("dialog").getByText("It allows operate, and is labelled “second”").waitFor();
+  await page.getByRole("button", { name: "Revoke", exact: true }).last().click();
+  await page.getByText("the last operator’s, which stays").waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("link", { name: "Sign in", exact: true }).first().waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  assert.ok(other.id);
+});
+
+test("extending asks, with the cost for the source", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "evertally-page-"));
+  const config = join(folder, "serve.toml");
+  const run = (...words) => execFileSync(process.env.EVERTALLY_BIN, words, { cwd: folder, stdio: ["ignore", "pipe", "ignore"] }).toString();
+  run("budget", "new", "--name", "shop", "--unit", "event", "--rho", "2", "shop.budget");
+  writeFileSync(config, `folder = "data"\nkey = "k.key"\n[private]\nlisten = "127.0.0.1:0"\n[sources]\nshop = "shop.budget"\n`
+    + `[[stream]]\nstream = "visits"\nstart = "2024-01-01"\nend = "2024-01-04"\nevery = "1d"\nrho = 0.5\nsource = "shop"\nclosing = "operator"\n`);
+  const secret = run("token", "make", "--config", config, "--role", "operate").trim();
+  const own = spawn(process.env.EVERTALLY_BIN, ["serve", "--config", config], { stdio: ["ignore", "ignore", "pipe"] });
+  try {
+    const there = { token: secret };
+    for await (const line of createInterface({ input: own.stderr })) {
+      there.url = /operating: (http\S+)/.exec(line)?.[1];
+      if (there.url) break;
+    }
+    own.stderr.resume();
+    await asOperator("POST", "/v1/streams/visits/close", { through: 3 }, there);
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${there.url}/#/operator`);
+    await signIn(page, secret);
+    await page.getByRole("button", { name: "Extend" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("It spends its budget again, for anyone with events in both").waitFor();
+    await dialog.getByText("ρ = 0.5 of ρ = 2 is spent, and ρ = 1.5 is left now").waitFor();
+    await dialog.getByRole("button", { name: "Extend and spend again" }).click();
+    await page.getByRole("link", { name: "visits #2" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Extend" }).count(), 0, "a stream is extended once");
+    const { sources } = await asOperator("GET", "/v1/sources", undefined, there);
+    assert.match(sources[0].left, /^ρ = 1( |$)/);
+  } finally {
+    own.kill("SIGKILL");
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("nothing went wrong, and nobody else was asked", () => {
-  assert.deepEqual(wrong.filter((words) => !/403/.test(words)), []);
+  assert.deepEqual(wrong.filter((words) => !/40[34]/.test(words)), []);
 });

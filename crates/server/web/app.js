@@ -1,8 +1,9 @@
 // Selects the view, and the light or dark theme.
 
-import { Problem, isOperators } from "./api.js";
+import { Problem, isOperators, token } from "./api.js";
 import { alarm, h } from "./dom.js";
 import { operatorView } from "./operator.js";
+import { signInView } from "./sign-in.js";
 import { streamView } from "./stream.js";
 import { streamsView } from "./streams.js";
 
@@ -16,7 +17,7 @@ async function show(isFirst) {
   const { signal } = leaving;
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
-  const view = parts[0] === "operator" ? "operator" : "streams";
+  const view = ["operator", "sign-in"].includes(parts[0]) ? parts[0] : "streams";
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -26,6 +27,7 @@ async function show(isFirst) {
     const root = h("div", { class: "view" });
     if (parts[0] === "stream" && parts[1]) await streamView(root, parts[1], new URLSearchParams(query), signal);
     else if (view === "operator") await operatorView(root, signal);
+    else if (view === "sign-in") signInView(root, signal);
     else await streamsView(root, signal);
     if (signal.aborted) return;
     main.replaceChildren(root);
@@ -34,8 +36,17 @@ async function show(isFirst) {
     if (!isFirst) main.focus();
   } catch (problem) {
     if (signal.aborted) return;
+    if (problem instanceof Problem && problem.status === 401 && token.get()) {
+      token.forget();
+      dressNav();
+      const root = h("div", { class: "view" });
+      signInView(root, signal, "The token of this tab is no longer valid. Sign in with another one, or read public streams without one.");
+      main.replaceChildren(root);
+      return;
+    }
     const words = problem instanceof Problem ? problem.message : `The service cannot be reached: ${problem.message}`;
-    main.replaceChildren(alarm(words), h("p", {}, h("a", { href: "#/" }, "All streams")));
+    const hint = problem.status === 404 && !token.get() ? h("p", {}, h("a", { href: "#/sign-in" }, "Sign in"), " if you have a token for it.") : "";
+    main.replaceChildren(alarm(words), hint, h("p", {}, h("a", { href: "#/" }, "All streams")));
   }
 }
 
@@ -57,6 +68,13 @@ theme.addEventListener("click", () => {
 });
 prefersDark.addEventListener("change", () => dress(localStorage.getItem("evertally-theme")));
 dress(localStorage.getItem("evertally-theme"));
+
+/** The link of the header says whether this tab has a token. */
+function dressNav() {
+  document.querySelector('[data-view="sign-in"]').textContent = token.get() ? "Signed in" : "Sign in";
+}
+document.addEventListener("signed", dressNav);
+dressNav();
 
 addEventListener("hashchange", () => show(false));
 show(true);

@@ -38,11 +38,13 @@ export function bytes(count) {
   return `${precise.format(count / 1024 ** at)} ${units[at]}`;
 }
 
-/** A time such as `2013-01-01T00:00:00-05:00` in its own time zone; for days, only the date. */
+/** A time such as `2013-01-01T00:00:00-05:00` as `2013-01-01 00:00 UTC-05:00`; for days, only the date. */
 export function time(text, isDate = false) {
   if (!text) return "–";
   const [date, clock = ""] = text.split("T");
-  return isDate && clock.startsWith("00:00") ? date : `${date} ${clock.slice(0, 5)}`;
+  if (isDate && clock.startsWith("00:00")) return date;
+  const zone = /[+-]\d\d:\d\d$/.exec(clock)?.[0] ?? "";
+  return `${date} ${clock.slice(0, 5)} UTC${zone === "+00:00" ? "" : zone}`;
 }
 
 /** Whether the steps of a stream are days or longer. */
@@ -62,20 +64,45 @@ export function alarm(words) {
   return h("p", { class: "alarm", role: "alert" }, words);
 }
 
-/** A table; cells of numbers are `{number: …}`. */
+/** Asks for a confirmation, with paragraphs about its consequences; resolves to whether it was given. */
+export function confirmed(question, paragraphs, word) {
+  return new Promise((decided) => {
+    const dialog = h("dialog", { "aria-labelledby": "question", onclose: () => {
+      decided(dialog.returnValue === "yes");
+      dialog.remove();
+    } },
+    h("h2", { id: "question" }, question),
+    ...paragraphs.filter(Boolean).map((words) => h("p", {}, words)),
+    h("form", { method: "dialog", class: "line" },
+      h("button", { value: "no", autofocus: true }, "Cancel"),
+      h("button", { value: "yes", class: "grave" }, word)));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** A table; cells of numbers are `{number: …}`. On narrow screens each row is a block, and its cells name their column:
+ * roles keep it a table there. */
 export function table(caption, heads, rows) {
   const cell = (tag) => (content, at) => {
     const isNumber = content !== null && typeof content === "object" && "number" in content;
-    const properties = { class: isNumber ? "number" : null, scope: tag === "th" && at === 0 ? "row" : null };
+    const properties = {
+      class: isNumber ? "number" : null,
+      role: tag === "th" ? "rowheader" : "cell",
+      scope: tag === "th" ? "row" : null,
+      "data-head": typeof heads[at] === "object" ? heads[at].number : heads[at],
+    };
     return h(tag, properties, isNumber ? content.number : content);
   };
-  const row = (cells) => h("tr", {}, cells.map((content, at) => cell(at === 0 ? "th" : "td")(content, at)));
+  const row = (cells) => h("tr", { role: "row" }, cells.map((content, at) => cell(at === 0 ? "th" : "td")(content, at)));
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, heads.map((head) => {
-      const isNumber = typeof head === "object";
-      return h("th", { scope: "col", class: isNumber ? "number" : null }, isNumber ? head.number : head);
-    }))), h("tbody", {}, rows.map(row))),
+    h("table", { role: "table", class: "folding" }, h("caption", { class: "unseen" }, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map((head) => {
+        const isNumber = typeof head === "object";
+        return h("th", { role: "columnheader", scope: "col", class: isNumber ? "number" : null }, isNumber ? head.number : head);
+      }))),
+      h("tbody", { role: "rowgroup" }, rows.map(row))),
   );
 }

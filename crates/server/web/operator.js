@@ -2,10 +2,13 @@
 
 import * as api from "./api.js";
 import { Problem } from "./api.js";
-import { alarm, bytes, duration, h, number, say, table, time } from "./dom.js";
+import { alarm, bytes, confirmed, duration, h, number, say, table, time } from "./dom.js";
+import { door, signOut } from "./sign-in.js";
 import { pill } from "./streams.js";
 
 const OFTEN = 2000;
+const NO_OPERATOR = "This token does not operate the service.";
+const SPENT = "The budget that it has spent stays spent: publications cannot be taken back.";
 
 export async function operatorView(root, signal) {
   root.append(h("h1", {}, "Operator"));
@@ -15,34 +18,25 @@ export async function operatorView(root, signal) {
 }
 
 async function enter(inside, signal) {
+  // A wrong token leaves the form, and its message, in place.
+  const form = door("Token of an operator", signal, async () => {
+    await api.json("/v1/operator", { signal }).catch((problem) => {
+      throw problem instanceof Problem && problem.status === 403 ? new Error(NO_OPERATOR) : problem;
+    });
+    document.dispatchEvent(new Event("signed"));
+    await enter(inside, signal);
+  });
   if (!api.token.get()) {
-    inside.replaceChildren(door(inside, signal));
+    inside.replaceChildren(form);
     return;
   }
   try {
     const state = await api.json("/v1/operator", { signal });
     new Operator(inside, signal).begin(state);
   } catch (problem) {
-    if (!(problem instanceof Problem) || ![401, 403].includes(problem.status)) throw problem;
-    api.token.forget();
-    const why = problem.status === 403 ? "This token does not operate the service." : "This token is not valid: it is wrong or was revoked.";
-    inside.replaceChildren(alarm(why), door(inside, signal));
+    if (!(problem instanceof Problem) || problem.status !== 403) throw problem;
+    inside.replaceChildren(alarm(NO_OPERATOR), form); // the token may still read streams
   }
-}
-
-/** The form for the token, which stays in this tab. */
-function door(inside, signal) {
-  const field = h("input", { type: "password", id: "token", name: "token", autocomplete: "off", required: true, placeholder: "evt_…" });
-  return h("form", { class: "door", onsubmit: (event) => {
-    event.preventDefault();
-    api.token.set(field.value.trim());
-    enter(inside, signal).catch((problem) => inside.replaceChildren(alarm(problem.message)));
-  } },
-  h("label", { for: "token" }, "Token of an operator"),
-  field,
-  h("button", { type: "submit" }, "Open"),
-  h("p", { class: "note" }, "The token is kept in this tab until the tab is closed. Create one with ",
-    h("code", {}, "evertally token make --config FILE --role operate"), "."));
 }
 
 class Operator {
@@ -65,10 +59,7 @@ class Operator {
       opener(() => this.#look()),
       h("h2", {}, "Tokens"),
       this.tokens,
-      h("p", {}, h("button", { type: "button", class: "quiet", onclick: () => {
-        api.token.forget();
-        location.hash = "#/";
-      } }, "Sign out: forget the token of this tab")),
+      signOut(),
     );
     this.#show(state);
     this.#tokens();
@@ -122,13 +113,32 @@ class Operator {
       h("span", { title: stream.problem ?? "" }, pill(stream.state), stream.problem ? ` ${stream.problem}` : ""),
       ...[stream.open_step, stream.events, stream.waiting_events, stream.late, stream.refused].map((count) => ({ number: number(count) })),
       { number: duration(stream.lag_seconds) },
-      ["open", "recovering"].includes(stream.state) ? asked("Retire", `Retire ${stream.name} for good?`, async () => {
+      this.#action(stream, streams),
+    ])));
+    this.streams.querySelector("[tabindex]").scrollLeft = held;
+  }
+
+  /** What an operator can do with a stream in its state. */
+  #action(stream, streams) {
+    if (["open", "recovering"].includes(stream.state)) {
+      const why = () => [
+        "This is final. The stream accepts no more events and publishes nothing more; events that are not published yet never will be.",
+        SPENT,
+      ];
+      return asked("Retire", `Retire ${stream.name}?`, why, "Retire for good", async () => {
         await api.json(`${api.stream(stream.name)}/retire`, { method: "POST" });
         say(`${stream.name} is retired`);
         this.#look();
-      }) : "",
-    ])));
-    this.streams.querySelector("[tabindex]").scrollLeft = held;
+      });
+    }
+    const [, first, place] = /^(.*?)(?: #(\d+))?$/.exec(stream.name);
+    const isExtended = streams.some(({ name }) => name === `${first} #${Number(place ?? 1) + 1}`);
+    if (stream.state !== "ended" || isExtended) return "";
+    return asked("Extend", `Extend ${stream.name}?`, () => costOfExtension(stream.name), "Extend and spend again", async () => {
+      const next = await api.json(`${api.stream(stream.name)}/extend`, { method: "POST" });
+      say(`${next.name} is open`);
+      this.#look();
+    });
   }
 
   async #tokens() {
@@ -146,23 +156,50 @@ class Operator {
         made.replaceChildren(alarm(problem.message));
       }
     } }, h("label", { for: "role" }, "Role"), role, h("label", { for: "label" }, "Label"), label, h("button", { type: "submit" }, "Create token"));
+    const own = api.token.get()?.split("_")[1];
+    const isLast = tokens.filter(({ role }) => role === "operate").length === 1;
     const rows = tokens.map((token) => [h("code", {}, token.id), token.role, token.label, time(token.made),
-      asked("Revoke", `Revoke ${token.id} (${token.role})?`, async () => {
-        await api.text(`/v1/tokens/${token.id}`, { method: "DELETE" });
-        await this.#tokens();
-        say("The token is revoked");
-      })]);
+      isLast && token.role === "operate" ? h("span", { class: "note" }, "the last operator’s, which stays") : asked(
+        "Revoke", `Revoke token ${token.id}?`, () => [
+          `It allows ${token.role}${token.label ? `, and is labelled “${token.label}”` : ""}. It is refused from the next request on, permanently.`,
+          token.id === own ? "This is the token of this tab: you will be signed out." : null,
+        ], "Revoke", async () => {
+          await api.text(`/v1/tokens/${token.id}`, { method: "DELETE" });
+          if (token.id === own) {
+            api.token.forget();
+            document.dispatchEvent(new Event("signed"));
+            location.hash = "#/";
+            return;
+          }
+          await this.#tokens();
+          say("The token is revoked");
+        })]);
     this.tokens.replaceChildren(table("Tokens", ["Token", "Role", "Label", "Created", "Action"], rows), form, made);
   }
 }
 
-/** A button that asks for confirmation. */
-function asked(word, question, then) {
-  return h("button", { type: "button", class: "quiet", onclick: async (event) => {
-    if (!confirm(question)) return;
-    event.target.disabled = true;
-    await then().catch((problem) => event.target.replaceWith(alarm(problem.message)));
+/** A button that asks for confirmation, with what it costs. */
+function asked(word, question, paragraphs, yes, then) {
+  return h("button", { type: "button", class: "quiet", onclick: async ({ target }) => {
+    try {
+      if (!(await confirmed(question, await paragraphs(), yes))) return;
+      target.disabled = true;
+      await then();
+    } catch (problem) {
+      target.replaceWith(alarm(problem.message));
+    }
   } }, word);
+}
+
+/** What it costs to extend a stream, in paragraphs. */
+async function costOfExtension(name) {
+  const [stream, { sources }] = await Promise.all([api.json(api.stream(name)), api.json("/v1/sources")]);
+  const source = sources.find(({ name }) => name === stream.source);
+  return [
+    `A new stream covers ${stream.steps === null ? "as many" : number(stream.steps)} more steps of ${stream.every}, and continues from the last values.`,
+    `It spends its budget again, for anyone with events in both: ${stream.guarantee.words}`,
+    source ? `It spends from source ${source.name}, for good: ${source.spent} of ${source.total} is spent, and ${source.left} is left now.` : null,
+  ];
 }
 
 const EXAMPLE = `{
@@ -176,20 +213,17 @@ const EXAMPLE = `{
 
 /** The form that opens a stream, after a preview. */
 function opener(opened) {
+  const source = h("select", { id: "source" }, h("option", { value: "" }, "none"));
+  api.json("/v1/sources").then(({ sources }) =>
+    source.append(...sources.map(({ name, left }) => h("option", { value: name }, `${name} (left: ${left})`))), () => {});
   const declaration = h("textarea", { id: "declaration", rows: 10, spellcheck: false });
   declaration.value = EXAMPLE;
   const isPublic = h("input", { type: "checkbox", id: "public" });
   const said = h("div", { "aria-live": "polite" });
-  const ask = async (isDry) => {
+  const ask = async (isDry, previewed) => {
     said.replaceChildren(h("p", { class: "note" }, "Planning…"));
     try {
-      let declared;
-      try {
-        declared = JSON.parse(declaration.value);
-      } catch (error) {
-        throw new Error(`The declaration is not JSON: ${error.message}`);
-      }
-      const body = { declaration: declared, public: isPublic.checked };
+      const body = previewed ?? { declaration: parsed(declaration.value), public: isPublic.checked, source: source.value || null };
       const found = await api.json(`/v1/streams?dry-run=${isDry}`, { method: "POST", body });
       if (!isDry) {
         said.replaceChildren(h("p", { class: "well" }, `Stream ${found.name} is open.`));
@@ -200,10 +234,12 @@ function opener(opened) {
         ? h("img", { src: `data:image/svg+xml,${encodeURIComponent(found.picture)}`, alt: "The error over time", class: "picture" }) : null;
       said.replaceChildren(
         h("p", {}, `${found.mechanism}: standard error at most ${number(found.max_std_error)}, ${number(found.mean_std_error)} on average, under ${found.budget} for ${found.unit}.`,
-          found.left ? ` ${found.left}` : ""),
+          body.source ? ` Source ${body.source} has ${found.left} left after it.` : ""),
         ...[picture].filter(Boolean),
         h("details", {}, h("summary", {}, "The plan"), h("pre", {}, found.plan)),
-        h("button", { type: "button", onclick: () => ask(false) }, "Open the stream: this spends its budget"),
+        h("button", { type: "button", onclick: async () => {
+          if (await confirmed(`Open ${found.name}?`, costOf(found, body), "Open and spend")) ask(false, body);
+        } }, "Open the stream: this spends its budget"),
       );
     } catch (problem) {
       said.replaceChildren(alarm(problem.message));
@@ -214,6 +250,25 @@ function opener(opened) {
     ask(true);
   } },
   h("label", { for: "declaration" }, "Declaration, as JSON"), declaration,
+  h("label", {}, "Source of the data, whose budget it spends ", source),
   h("label", {}, isPublic, " public: anybody may read it"),
   h("button", { type: "submit" }, "Preview"), said);
+}
+
+function parsed(declaration) {
+  try {
+    return JSON.parse(declaration);
+  } catch (error) {
+    throw new Error(`The declaration is not JSON: ${error.message}`);
+  }
+}
+
+/** What it costs to open a previewed stream, in paragraphs. */
+function costOf(found, { source, public: isPublic }) {
+  return [
+    `It spends ${found.budget} for ${found.unit}, for good: nothing that happens to the stream later gives it back.`,
+    source ? `Source ${source} has ${found.left} left after it.` : "It has no source, so no total limits what all streams of these data spend together.",
+    isPublic ? "Anybody may read it." : "Only tokens may read it.",
+    "Its plan and its budget cannot be changed once it is open.",
+  ];
 }

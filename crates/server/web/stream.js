@@ -141,7 +141,7 @@ class StreamView {
     this.steps = steps;
     const shown = this.chosen.map((group) => ({ name: this.#word(group), place: this.places.get(group) }));
     const words = steps.length === 0 ? "Nothing is published yet."
-      : `${this.stream.title}: ${shown.map(({ name }) => name).join(", ")}, through ${this.time(this.stream.published_until)}. `
+      : `${this.stream.title}: ${shown.map(({ name }) => name).join(", ")}, until ${this.time(this.stream.published_until)}. `
         + "Arrow keys read the points.";
     this.chart.draw(shown, data, words);
     this.#tell();
@@ -156,8 +156,8 @@ class StreamView {
     const { stream } = this;
     const next = stream.next_publication ? ` · next at ${this.time(stream.next_publication)}` : "";
     const until = stream.published > 0
-      ? `published through ${this.time(stream.published_until)} (${stream.zone})` : "nothing is published yet";
-    this.state.replaceChildren(pill(stream.state), ` ${until}${next} · every ${stream.every} · ${stream.mechanism}`);
+      ? `published until ${this.time(stream.published_until)}` : "nothing is published yet";
+    this.state.replaceChildren(pill(stream.state), ` ${until}${next} · every ${stream.every} · time zone ${stream.zone} · ${stream.mechanism}`);
     const per = Math.round(100 * stream.confidence);
     const column = stream.group_columns.join(", ") || "Line";
     const rows = this.chosen.slice(0, MOST_IN_TABLE).map((group) => {
@@ -209,7 +209,7 @@ class StreamView {
       this.#soon();
       if (Date.now() - said > SAY_AGAIN) {
         said = Date.now();
-        say(`Published through ${this.time(data.end)}`);
+        say(`Published until ${this.time(data.end)}`);
       }
     }
   }

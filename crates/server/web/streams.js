@@ -11,15 +11,17 @@ export async function streamsView(root, signal) {
   ]);
   root.append(h("h1", {}, "Streams"));
   if (streams.length === 0) {
-    const words = api.token.get() ? "No stream is open." : "No stream is public here. A token may give access to more.";
-    root.append(h("p", { class: "note" }, words));
+    root.append(h("p", { class: "note" }, api.token.get() ? "This token reads no stream." : "No stream is public here."));
+  }
+  if (!api.token.get()) {
+    root.append(h("p", { class: "note" }, h("a", { href: "#/sign-in" }, "Sign in"), " with a token to read streams that are not public."));
   }
   root.append(h("ul", { class: "cards" }, streams.map(card)));
   if (sources.length > 0) root.append(h("h2", {}, "Budgets of the sources"), ...sources.map(budget));
 }
 
 function card(stream) {
-  const until = stream.published_until ? `until ${time(stream.published_until, isOfDays(stream))}` : "nothing published yet";
+  const until = stream.published_until ? `published until ${time(stream.published_until, isOfDays(stream))}` : "nothing published yet";
   const groups = stream.group_count > 1 ? ` · ${number(stream.group_count)} lines` : "";
   return h("li", { class: "card" },
     h("h2", {}, h("a", { href: `#/stream/${encodeURIComponent(stream.name)}` }, stream.title || stream.name)),

@@ -45,6 +45,9 @@ enum TokenCommand {
         config: PathBuf,
         /// The id of the token.
         id: String,
+        /// Revoke it even if no token that operates the service is left.
+        #[arg(long)]
+        last_operator: bool,
     },
 }
 
@@ -79,9 +82,14 @@ impl TokenArgs {
                 }
                 println!("{table}");
             }
-            TokenCommand::Revoke { config, id } => {
+            TokenCommand::Revoke { config, id, last_operator } => {
                 let config = Config::read(&config)?;
-                Tokens::from_folder(&config.folder)?.revoke(&id)?;
+                let tokens = Tokens::from_folder(&config.folder)?;
+                if last_operator {
+                    tokens.revoke_even_last(&id)?;
+                } else {
+                    tokens.revoke(&id)?;
+                }
                 audit(&config, "revoke-token", &id);
                 eprintln!("token {id} is revoked");
             }

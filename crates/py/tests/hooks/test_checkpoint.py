@@ -111,10 +111,10 @@ def test_one_process_goes_on_as_one_and_as_two(tmp_path: Path) -> None:
             assert torch.equal(torch.load(tmp_path / f"{kind} {rank}"), straight[kind])
 
 
-def test_a_folder_is_not_an_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_is_not_a_url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     run = private_run("adam")
-    with pytest.raises(et.InvalidError, match="folder is the address 's3://bucket/one'.* give a storage_writer"):
+    with pytest.raises(et.InvalidError, match="folder is the URL 's3://bucket/one'.* give a storage_writer"):
         save_checkpoint("s3://bucket/one", run)
     assert not list(tmp_path.iterdir())
     save_checkpoint((tmp_path / "one").as_uri(), run)

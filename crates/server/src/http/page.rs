@@ -28,6 +28,7 @@ const ASSETS: &[Asset] = assets! {
     "markdown.js" => "text/javascript; charset=utf-8",
     "operator.js" => "text/javascript; charset=utf-8",
     "rows.js" => "text/javascript; charset=utf-8",
+    "sign-in.js" => "text/javascript; charset=utf-8",
     "stream.js" => "text/javascript; charset=utf-8",
     "streams.js" => "text/javascript; charset=utf-8",
     "uPlot.esm.js" => "text/javascript; charset=utf-8",

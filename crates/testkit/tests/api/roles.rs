@@ -154,6 +154,22 @@ fn every_token_opens_what_it_should_and_nothing_else() {
 }
 
 #[test]
+fn the_last_token_of_an_operator_is_not_revoked() {
+    let server = Server::new();
+    let own = server.operate.split('_').nth(1).unwrap();
+    let revoke =
+        |id: &str| server.private.ask("DELETE", &format!("/v1/tokens/{id}"), &server.operate, &[], b"").unwrap();
+    let refused = revoke(own);
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("is the last one that operates the service"), "{}", refused.text);
+    assert_eq!(server.get("/v1/operator").status, 200);
+    let other = server.token("operate");
+    assert_eq!(revoke(own).status, 204);
+    assert_eq!(server.get("/v1/operator").status, 401);
+    assert_eq!(server.private.get("/v1/operator", &other).unwrap().status, 200);
+}
+
+#[test]
 fn what_nobody_may_read_is_like_what_there_is_not() {
     let server = Server::new();
     server.publish("closed", 2);

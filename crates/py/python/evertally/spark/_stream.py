@@ -30,9 +30,8 @@ from ._sinks import folder_of_steps
 STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 LEDGER_ADVICE = (
-    "several steps could be recorded twice in a store without conditional writes. Give a folder on a file system that "
-    "all drivers mount, or an object with create, read, replace and forget, whose create writes only a name that has no "
-    "object yet (If-None-Match: *)"
+    "a store without conditional writes could record a step twice. Give a folder on a file system that all drivers "
+    "mount, or an object with create, read, replace and forget, whose create replaces nothing (If-None-Match: *)"
 )
 SINK_ADVICE = "give a folder on this machine, or a function of a step and its table, which writes it there"
 
@@ -73,15 +72,15 @@ def stream(
 
     ``ledger``: A folder that all drivers mount, or an object store: an object with the methods ``create(name, data)``
         (stores the bytes under a name unless it has some, and returns the stored ones), ``read(name)``,
-        ``replace(name, data)`` and ``forget(name)``. It holds exact sums: protect it like the events. An address such
-        as ``s3a://…`` is refused: Hadoop's object stores have no atomic writes.
+        ``replace(name, data)`` and ``forget(name)``. It holds exact sums: protect it like the events. A URL such as
+        ``s3a://…`` is refused: Hadoop's object stores have no atomic writes.
     ``checkpoint``: The checkpoint folder of the query, in any file system of Spark.
     ``sink``: The destination of releases: a folder of this machine, which gets a Parquet file for every step; a
-        function of the step and its table, which may be called again with the same arguments; or ``https://HOST:PORT`` of a service, which
-        draws the noise with its own key, keeps the ledger and publishes. For a service give the `name` of its stream
-        there (with ``closing = "sums"``), `token` and `authority` as for :func:`evertally.connect`, a `key` that
-        pseudonymises persons, and otherwise only `df`, `checkpoint`, `delay`, `closing`, `shards`, `trigger` and
-        `worker_key`: the service already defines the release.
+        function of the step and its table, which may be called again with the same arguments; or ``https://HOST:PORT``
+        of a service, which draws the noise with its own key, keeps the ledger and publishes. For a service give the
+        `name` of its stream there (with ``closing = "sums"``), `token` and `authority` as for
+        :func:`evertally.connect`, a `key` that pseudonymises persons, and otherwise only `df`, `checkpoint`, `delay`,
+        `closing`, `shards`, `trigger` and `worker_key`: the service already defines the release.
     ``delay``: How far the watermark lags the latest event, or the clock if an event lies in the future. An event that
         arrives after its step has ended is dropped.
     ``closing``: Whether steps end by the watermark, which follows events, or by the clock, `delay` after their end,

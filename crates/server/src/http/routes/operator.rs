@@ -341,7 +341,7 @@ pub(in super::super) async fn make_token(
     .await
 }
 
-/// Revokes a token immediately.
+/// Revokes a token immediately; the last token that operates the service is refused.
 #[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "operating", params(("id" = String, Path)), responses(
     (status = 204, description = "The token is revoked."),
     (status = 401, body = Document, content_type = "application/problem+json"),
