@@ -116,6 +116,9 @@ test("plan and report are there, and tables can be kept", async () => {
   await shown(page);
   await page.getByText("The privacy guarantee, and what a reader may conclude").click();
   await page.getByRole("heading", { name: "What you may not conclude" }).waitFor();
+  assert.equal(await page.locator(".prose tbody td").first().textContent(), "released", "a table without heads");
+  await page.setViewportSize({ width: 360, height: 740 });
+  assert.ok(await fits(page), "the report fits a phone");
   await page.getByText("The plan: everything that was decided before the first event").click();
   await page.getByText("mechanism = ").waitFor();
   await page.waitForFunction(() => /published until/.test(document.querySelector(".note").textContent));
@@ -233,9 +236,9 @@ test("extending asks, with the cost for the source", async () => {
   const folder = mkdtempSync(join(tmpdir(), "evertally-page-"));
   const config = join(folder, "serve.toml");
   const run = (...words) => execFileSync(process.env.EVERTALLY_BIN, words, { cwd: folder, stdio: ["ignore", "pipe", "ignore"] }).toString();
-  run("budget", "new", "--name", "shop", "--unit", "event", "--rho", "2", "shop.budget");
+  run("budget", "new", "--name", "shop", "--unit", "person", "--rho", "2", "shop.budget");
   writeFileSync(config, `folder = "data"\nkey = "k.key"\n[private]\nlisten = "127.0.0.1:0"\n[sources]\nshop = "shop.budget"\n`
-    + `[[stream]]\nstream = "visits"\nstart = "2024-01-01"\nend = "2024-01-04"\nevery = "1d"\nrho = 0.5\nsource = "shop"\nclosing = "operator"\n`);
+    + `[[stream]]\nstream = "visits"\nstart = "2024-01-01"\nend = "2024-01-04"\nevery = "1d"\nperson = "customer"\nmax-events = 3\nrho = 0.5\nsource = "shop"\nclosing = "operator"\n`);
   const secret = run("token", "make", "--config", config, "--role", "operate").trim();
   const own = spawn(process.env.EVERTALLY_BIN, ["serve", "--config", config], { stdio: ["ignore", "ignore", "pipe"] });
   try {

@@ -69,15 +69,15 @@ theme.addEventListener("click", () => {
 prefersDark.addEventListener("change", () => dress(localStorage.getItem("evertally-theme")));
 dress(localStorage.getItem("evertally-theme"));
 
-/** The link of the header says whether this tab has a token. */
+/** The links of the header: whether this tab has a token, and whether this listener answers operators. */
 function dressNav() {
   document.querySelector('[data-view="sign-in"]').textContent = token.get() ? "Signed in" : "Sign in";
+  isOperators().then((is) => {
+    document.querySelector('[data-view="operator"]').hidden = !is;
+  }, () => {}); // the view shows what is wrong
 }
 document.addEventListener("signed", dressNav);
 dressNav();
 
 addEventListener("hashchange", () => show(false));
 show(true);
-isOperators().then((is) => {
-  document.querySelector('[data-view="operator"]').hidden = !is;
-});

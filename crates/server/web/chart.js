@@ -75,7 +75,7 @@ export class Chart {
     this.lines.forEach(({ name, place }, at) => {
       const stroke = colour(place);
       series.push(
-        { label: name, stroke, width: 1.75, points: { show: this.data[0].length < 60, size: 5, fill: stroke } },
+        { label: name, stroke, width: 1.75, points: { show: (plot) => plot.data[0].length < 60, size: 5, fill: stroke } },
         { label: `${name}, lower`, stroke: "transparent", points: { show: false } },
         { label: `${name}, upper`, stroke: "transparent", points: { show: false } },
       );

@@ -48,7 +48,8 @@ function block({ kind, lines }) {
 
 function rows(lines) {
   const cells = (line) => line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => cell.trim());
-  const [head, ...rest] = lines.filter((line) => !/^\|[\s:|-]+\|\s*$/.test(line)).map(cells);
+  // The line below the heads has a dash; heads may be empty.
+  const [head, ...rest] = lines.filter((line) => !/^\|[\s:|-]*-[\s:|-]*\|\s*$/.test(line)).map(cells);
   const row = (tag) => (texts) => h("tr", {}, texts.map((text) => h(tag, {}, inline(text))));
   const body = h("tbody", {}, rest.map(row("td")));
   const isEmpty = head.every((text) => !text);

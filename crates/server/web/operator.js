@@ -197,8 +197,10 @@ async function costOfExtension(name) {
   const source = sources.find(({ name }) => name === stream.source);
   return [
     `A new stream covers ${stream.steps === null ? "as many" : number(stream.steps)} more steps of ${stream.every}, and continues from the last values.`,
-    `It spends its budget again, for anyone with events in both: ${stream.guarantee.words}`,
-    source ? `It spends from source ${source.name}, for good: ${source.spent} of ${source.total} is spent, and ${source.left} is left now.` : null,
+    stream.person_column
+      ? `It spends its budget again, for anyone with events in both: ${stream.guarantee.words}`
+      : `Each event is in one of the two streams, and keeps its guarantee: ${stream.guarantee.words} People with events in both are protected less.`,
+    source ? `What it needs is taken from source ${source.name} for good: ${source.spent} of ${source.total} is spent, and ${source.left} is left now.` : null,
   ];
 }
 
