@@ -117,7 +117,7 @@ fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBoo
         (at, number) = (to, number + 1);
         for info in &streams {
             let batch = (Format::JsonLines, Box::new(Cursor::new(text.clone().into_bytes())) as _);
-            let taken = service.accept(info, &format!("hour {number}"), batch);
+            let taken = service.accept(info, format!("hour {number}").as_str(), batch);
             if let Some(refusal) = taken.err().filter(|_| !is_over.load(Ordering::Relaxed)) {
                 tracing::warn!(stream = info.name(), refusal = %refusal, "flights were not accepted");
             }

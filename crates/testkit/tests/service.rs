@@ -267,7 +267,8 @@ impl History {
                 let again = self.dice.roll(self.sent.len() as u64) as usize;
                 let mut again = self.sent[again].clone();
                 if self.dice.one_in(10) && again.is_acknowledged {
-                    again.text += "\n";
+                    let first = again.text.split_inclusive('\n').next().unwrap_or_default().to_owned();
+                    again.text += &first;
                 }
                 batches.push(again);
             } else {
@@ -284,7 +285,7 @@ impl History {
         batches.retain(|sent| {
             let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
             let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
-            match core.prepare(&info, &sent.id, (Format::JsonLines, bytes)) {
+            match core.prepare(&info, sent.id.as_str(), (Format::JsonLines, bytes)) {
                 Ok(batch) => {
                     prepared.push((info, batch));
                     true
@@ -317,7 +318,7 @@ impl History {
     fn took(&mut self, sent: Sent, repeated: bool) {
         let known = self.sent.iter_mut().find(|known| known.id == sent.id).unwrap();
         assert!(repeated || !known.is_acknowledged, "{} was acknowledged, and lost", sent.id);
-        assert_eq!(known.text, sent.text, "other bytes were accepted under the same id");
+        assert_eq!(known.text, sent.text, "other rows were accepted under the same id");
         if !repeated {
             self.accepted.entry(sent.stream).or_default().push(sent.text);
         } else if !known.is_acknowledged {
@@ -337,7 +338,7 @@ impl History {
                 let core = self.core.as_mut().unwrap();
                 let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
                 let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
-                let Ok(batch) = core.prepare(&info, &sent.id, (Format::JsonLines, bytes)) else { break };
+                let Ok(batch) = core.prepare(&info, sent.id.as_str(), (Format::JsonLines, bytes)) else { break };
                 match core.accept(vec![(info, batch)]).pop().unwrap() {
                     Ok(receipt) => {
                         self.took(sent.clone(), receipt.repeated);

@@ -19,11 +19,11 @@ use std::sync::Arc;
 /// The receipt of an accepted batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The id chosen by the client.
+    /// Its id: chosen by the client, or the digest of its bytes.
     pub batch: String,
     /// The number of its rows.
     pub rows: u64,
-    /// The keyed digest of its bytes.
+    /// The keyed digest of the declared columns of its rows.
     pub digest: [u8; 32],
     /// Whether it had been accepted before.
     pub repeated: bool,

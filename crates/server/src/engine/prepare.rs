@@ -1,6 +1,7 @@
 //! From the bytes of a batch to anonymous events: in any thread, before the batch takes its turn.
 
 use super::decoding::{Decoding, Share};
+use super::identity::{BatchBytes, BatchId, RowsDigest};
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use evertally::privacy::Unit;
@@ -14,10 +15,9 @@ use evertally_declare::stream::{Late, Stream};
 use evertally_publish::session::LateEvent;
 use evertally_tables::input::{Events, ReadOptions, spool};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::Read;
 use std::num::NonZero;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most rows that are named when a batch is refused.
 pub(super) const MAX_NAMED_ROWS: usize = 100;
@@ -52,12 +52,13 @@ pub(super) struct Chunk {
 /// Reads a batch. `latest` is the last step that can have events: later ones are in the future.
 pub(super) fn prepare(
     info: &StreamInfo,
-    id: &str,
+    id: BatchId,
     (format, bytes): (Format, Box<dyn Read + Send>),
     latest: u64,
     decoding: &Decoding,
 ) -> Result<PreparedBatch, Refusal> {
-    let bytes = Digested::new(bytes, &info.digest_key);
+    let bytes = BatchBytes::with_id(bytes, &id, &info.digest_key);
+    let mut digest = RowsDigest::new(&info.stream.columns, &info.digest_key);
     let groups = info.groups();
     let mut reading =
         BatchReading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
@@ -75,6 +76,7 @@ pub(super) fn prepare(
             if reading.more > MAX_REFUSED_ROWS {
                 return Err(usage(reading.too_many()));
             }
+            digest.add(event);
             match placer.place(event) {
                 Ok(None) => {}
                 Ok(Some(placed)) => {
@@ -109,8 +111,8 @@ pub(super) fn prepare(
     if !reading.problems.is_empty() {
         return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
     }
-    let digest = bytes.finish().map_err(PipelineError::from)?;
-    Ok(PreparedBatch { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
+    let id = id.into_text(bytes.finish().map_err(PipelineError::from)?);
+    Ok(PreparedBatch { id, digest: digest.finish(), rows: reading.rows, chunks: reading.chunks, memory })
 }
 
 /// About the memory that a reader of rows takes for its blocks of text.
@@ -123,7 +125,7 @@ pub(super) const STEP_BYTES: u64 = 256;
 const TEXT_BYTES: u64 = 40;
 
 /// Reads a body without memory for it to its end: many clients read the answer only after they have sent everything.
-pub(super) fn drained(bytes: Digested) -> Refusal {
+pub(super) fn drained(bytes: BatchBytes) -> Refusal {
     match bytes.finish() {
         Ok(_) => Refusal::Busy,
         Err(error) => Refusal::Other(PipelineError::from(error)),
@@ -218,7 +220,7 @@ impl BatchReading<'_> {
 pub(super) fn each_event(
     info: &StreamInfo,
     columns: &Columns,
-    (format, bytes): (Format, Digested),
+    (format, bytes): (Format, BatchBytes),
     decoding: &Decoding,
     visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -289,31 +291,5 @@ pub(super) fn latest_step(stream: &Stream, now: Option<Instant>, ahead: i64) -> 
         Some(step) => step,
         None if latest < calendar.start() => 0,
         None => calendar.steps(),
-    }
-}
-
-/// Bytes that are digested while they are read, shared by all clones.
-#[derive(Clone)]
-pub(super) struct Digested(Arc<Mutex<(Box<dyn Read + Send>, blake3::Hasher)>>);
-
-impl Digested {
-    pub(super) fn new(bytes: Box<dyn Read + Send>, key: &[u8; 32]) -> Self {
-        Self(Arc::new(Mutex::new((bytes, blake3::Hasher::new_keyed(key)))))
-    }
-
-    /// Reads the rest, and returns the digest.
-    fn finish(mut self) -> io::Result<[u8; 32]> {
-        io::copy(&mut self, &mut io::sink())?;
-        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(*inner.1.finalize().as_bytes())
-    }
-}
-
-impl Read for Digested {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = inner.0.read(buffer)?;
-        inner.1.update(&buffer[..count]);
-        Ok(count)
     }
 }

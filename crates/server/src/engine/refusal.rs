@@ -28,7 +28,7 @@ pub enum Refusal {
         /// How many others there are.
         more: u64,
     },
-    /// A batch with this id was accepted with other bytes, and with this number of rows.
+    /// A batch with this id was accepted with other rows, and with this number of rows.
     Differs(u64),
     /// The sums differ from the accepted ones, or are not those of the next step.
     Conflict(String),
@@ -93,7 +93,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{rows} cannot be accepted, so nothing was: {first}")
             }
             Self::Differs(_) => {
-                f.write_str("a batch with this id was accepted with other bytes; use a new id for another batch")
+                f.write_str("a batch with this id was accepted with other rows; use a new id for another batch")
             }
             Self::NoStream => f.write_str("there is no such stream"),
             Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),

@@ -3,6 +3,7 @@
 use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
 use super::decoding::Decoding;
+use super::identity::BatchId;
 use super::info::{Counts, StreamInfo};
 use super::opening::{self, Opening, Preview};
 use super::prepare::{PreparedBatch, latest_step, prepare};
@@ -176,11 +177,11 @@ impl Service {
     pub fn accept(
         &self,
         info: &Arc<StreamInfo>,
-        id: &str,
+        id: impl Into<BatchId>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
         let intake = self.intake();
-        let prepared = prepare(info, id, batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
+        let prepared = prepare(info, id.into(), batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
@@ -395,10 +396,10 @@ impl Core {
     pub fn prepare(
         &self,
         info: &StreamInfo,
-        id: &str,
+        id: impl Into<BatchId>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<PreparedBatch, Refusal> {
-        prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
+        prepare(info, id.into(), batch, latest(info, &*self.clock, self.ahead), &self.decoding)
     }
 
     /// Plans a declaration.

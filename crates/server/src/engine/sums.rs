@@ -9,10 +9,11 @@ use super::accepting::check_open;
 use super::closing::{MAX_ROWS_PER_COMMIT, MAX_STEPS_PER_REQUEST, compute};
 use super::core::Core;
 use super::decoding::{Decoding, Share};
+use super::identity::BatchBytes;
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::LAST_BATCH;
 use super::prepare::{
-    Digested, MAX_BATCH_ROWS, MAX_NAMED_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded, use_memory,
+    MAX_BATCH_ROWS, MAX_NAMED_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded, use_memory,
 };
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
@@ -106,7 +107,7 @@ pub(super) fn prepare(
         value: Some(SUM.to_owned()),
         filter: Vec::new(),
     };
-    let bytes = Digested::new(bytes, &info.digest_key);
+    let bytes = BatchBytes::new(bytes);
     let (groups, mut placer) = (info.groups(), info.placer());
     let (mut rows, mut problems, mut more) = (0, Vec::new(), 0);
     let mut sums: BTreeMap<u64, HashMap<GroupRef, i64>> = BTreeMap::new();

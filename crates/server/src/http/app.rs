@@ -14,6 +14,8 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -224,10 +226,19 @@ impl Caller {
     }
 }
 
-/// The token of an `Authorization` header, whose scheme may be in upper or lower case (RFC 9110, section 11.1).
-fn bearer_token(header: &str) -> Option<&str> {
-    let (scheme, token) = header.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_start())
+/// The token of an `Authorization` header, and whether it is the password of a user with any name. Schemes may be in
+/// upper or lower case (RFC 9110, section 11.1).
+fn token_of(header: &str) -> Option<(Zeroizing<String>, bool)> {
+    let (scheme, rest) = header.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("Bearer") {
+        return Some((Zeroizing::new(rest.trim_start().to_owned()), false));
+    }
+    if !scheme.eq_ignore_ascii_case("Basic") {
+        return None;
+    }
+    let decoded = Zeroizing::new(STANDARD.decode(rest.trim()).ok()?);
+    let (_, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
+    Some((Zeroizing::new(password.to_owned()), true))
 }
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -237,11 +248,14 @@ impl FromRequestParts<Arc<App>> for Caller {
         let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { token: None, peer }) };
-        let token = header.to_str().ok().and_then(bearer_token).unwrap_or("");
-        let token = Zeroizing::new(token.to_owned());
+        let (token, is_basic) = header.to_str().ok().and_then(token_of).unwrap_or_default();
         // In a thread, because it reads the token file.
         let shared = Arc::clone(&app);
         match app.threads.run(Work::Quick, move || Ok(shared.tokens.find(&token))).await? {
+            // Browsers repeat a user's password by themselves, also in requests that other sites have started.
+            Some(token) if is_basic && matches!(token.role, Role::Operate | Role::OperateStream(_)) => {
+                Err(ProblemAnswer::unauthorized().because("send an operator's token as `Authorization: Bearer TOKEN`"))
+            }
             Some(token) => Ok(Self { token: Some(token), peer }),
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {

@@ -65,7 +65,7 @@ pub enum Phase {
 /// An accepted batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchRecord {
-    /// The keyed digest of its bytes.
+    /// The keyed digest of the declared columns of its rows.
     pub digest: [u8; 32],
     /// The number of its rows.
     pub rows: u64,

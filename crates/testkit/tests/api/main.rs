@@ -7,6 +7,7 @@ mod copies;
 mod feeding;
 mod hidden;
 mod identities;
+mod ids;
 mod lasting;
 mod neighbours;
 mod reading;

@@ -6,38 +6,61 @@ use super::super::body_fault::Coding;
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
+use crate::engine::BatchId;
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use evertally_declare::format::Format;
 use evertally_declare::header_text::is_batch_id;
 use evertally_declare::words::any_of;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct ReceiptAnswer {
-    /// The id chosen by the client.
+    /// Its id: the client's, or `content:` and a digest of its bytes.
     batch: String,
     /// The number of its rows.
     rows: u64,
     /// Whether it had been accepted before.
     repeated: bool,
-    /// The keyed digest of its bytes, in hexadecimal.
+    /// The keyed digest of the declared columns of its rows, in hexadecimal. It does not depend on the format.
     digest: String,
 }
 
-/// Accepts a batch of events completely or not at all. Repeating the same id with the same bytes gives the same answer.
+/// The options of a batch.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[into_params(parameter_in = Query)]
+pub(in super::super) struct BatchOptions {
+    /// `content`: the id of the batch is the digest of its bytes after decompression, so that clients that cannot set a
+    /// header deliver it once. Two batches with equal bytes are one batch.
+    #[serde(default)]
+    #[param(inline)]
+    batch_id: Option<BatchIdSource>,
+}
+
+/// The source of the id of a batch.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum BatchIdSource {
+    /// The bytes of the batch.
+    Content,
+}
+
+/// Accepts a batch of events completely or not at all. Repeating the same id with the same rows gives the same answer.
 #[utoipa::path(post, path = "/v1/streams/{stream}/events", tag = "writing",
     params(
         ("stream" = String, Path),
-        ("Idempotency-Key" = String, Header, description = "An id of your choice, of 1 to 200 visible ASCII \
-            characters."),
+        BatchOptions,
+        ("Idempotency-Key" = Option<String>, Header, description = "An id of your choice, of 1 to 200 visible ASCII \
+            characters. It is required unless `batch-id` is set."),
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
     request_body(
@@ -60,17 +83,19 @@ pub(in super::super) async fn take(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    options: Result<Query<BatchOptions>, QueryRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemAnswer> {
     caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
-    let id = id_of(&headers)?;
+    let Query(options) = options.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+    let id = id_of(options, &headers)?;
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
         let reader = incoming.open(&app.service.decoding())?;
-        let receipt = app.service.accept(&info, &id, (format, reader))?;
+        let receipt = app.service.accept(&info, id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         Ok(Json(ReceiptAnswer { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
     })
@@ -88,25 +113,49 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format
     Ok((format, Incoming::new(body, expected)))
 }
 
-fn id_of(headers: &HeaderMap) -> Result<String, ProblemAnswer> {
-    let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
+fn id_of(options: BatchOptions, headers: &HeaderMap) -> Result<BatchId, ProblemAnswer> {
+    let id = headers.get("idempotency-key");
+    match (options.batch_id, id) {
+        (Some(BatchIdSource::Content), None) => return Ok(BatchId::Content),
+        (Some(BatchIdSource::Content), Some(_)) => {
+            return Err(ProblemAnswer::bad("a batch has one id: send either `Idempotency-Key` or `batch-id=content`"));
+        }
+        (None, _) => {}
+    }
+    let id = id.and_then(|id| id.to_str().ok()).unwrap_or("");
     if is_batch_id(id) {
-        return Ok(id.to_owned());
+        return Ok(BatchId::from(id));
     }
     Err(ProblemAnswer::bad(
         "every batch needs its own id: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same \
-         one when you send the batch again",
+         one when you send the batch again. Clients that cannot do so may write `?batch-id=content` after the address",
     ))
 }
 
-/// Media types have no case (RFC 9110, section 8.3.1).
+/// Further media types of JSON: clients use them for lines, for arrays and for single objects alike, and the reader
+/// finds out which it is.
+const JSON_TYPES: [&str; 4] =
+    ["application/json", "application/ndjson", "application/x-jsonlines", "application/json-lines"];
+
+/// Media types and the names of their parameters have no case (RFC 9110, section 8.3.1).
 fn format_of(headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("").to_ascii_lowercase();
-    Format::from_request_type(kind.split(';').next().unwrap_or("").trim()).ok_or_else(|| {
+    let (kind, parameters) = kind.split_once(';').unwrap_or((&kind, ""));
+    let unsupported = || ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format");
+    let format = match kind.trim() {
+        kind if JSON_TYPES.contains(&kind) => Some(Format::JsonLines),
+        kind => Format::from_request_type(kind),
+    };
+    let Some(format) = format else {
         let types = Format::ALL.into_iter().filter(|format| format.is_for_requests()).map(Format::media_type);
-        ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format")
-            .because(format!("send Content-Type: {}", any_of(types)))
-    })
+        let types = any_of(["application/json"].into_iter().chain(types));
+        return Err(unsupported().because(format!("send Content-Type: {types}")));
+    };
+    // RFC 4180, section 3.
+    if format == Format::Csv && parameters.split(';').any(|parameter| parameter.trim() == "header=absent") {
+        return Err(unsupported().because("CSV without a header is not read: send the names of the columns first"));
+    }
+    Ok(format)
 }
 
 /// Codings have no case, and `x-gzip` is gzip (RFC 9110, section 8.4.1).
