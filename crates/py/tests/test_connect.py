@@ -6,7 +6,9 @@ import json
 import socket
 import threading
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -36,7 +38,7 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
     assert writing.push(EVENTS, "first") == et.Receipt("first", 3, True)
     # Rows are the same whatever the format of the table.
     assert writing.push(pd.concat([EVENTS[:1], EVENTS[1:]]), "first").repeated
-    with pytest.raises(et.ServiceError, match="other bytes") as refused:
+    with pytest.raises(et.ServiceError, match="other rows") as refused:
         writing.push(EVENTS[:2], "first")
     assert (refused.value.status, refused.value.kind) == (409, "batch-differs")
     assert writing.push(pl.DataFrame({"time": ["2026-01-01T01:20:00Z"] * 40, "gate": ["b"] * 40})).rows == 40
@@ -58,6 +60,39 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
     assert "mechanism" in visits.plan().lower()
     assert visits.report().startswith("#")
     assert {stream["name"] for stream in et.connect(running.public).streams()} == {"visits"}
+
+
+def test_missing_values_are_null(running: Running) -> None:
+    operator = et.connect(running.url, running.operate)
+    declared = {"stream": "counted", "start": "2026-01-01", "every": "1d", "steps": 9, "group-by": ["gate"], "rho": 10}
+    operator.open({**declared, "groups": ["a"], "value": "size", "bounds": [0, 9], "missing": "skip"}, closing="operator")
+    counted = et.connect(running.url, running.count).stream("counted")
+    nan, infinite = float("nan"), float("inf")
+    # Also in columns that the stream does not declare, and inside of them.
+    row: dict[str, Any] = {"time": "2026-01-01", "gate": "a", "size": 1}
+    for more in (
+        {"note": nan},
+        {"note": [1, {"x": (nan, -infinite)}], "at": pd.Timestamp("2026-01-01"), "n": np.int64(1)},
+        {"note": np.float32("nan"), "at": pd.NaT},
+        {"note": pd.NA, "size": nan},
+    ):
+        assert counted.push([{**row, **more}]) == et.Receipt(mock.ANY, 1, False)
+    # An infinite value is not a missing one.
+    with pytest.raises(et.ServiceError) as refused:
+        counted.push([{**row, "size": infinite}])
+    assert refused.value.rows[0]["field"] == "size"
+    frame = pd.DataFrame([row, {**row, "size": nan, "note": 1.5}])
+    assert counted.push(frame).rows == counted.push(frame.to_dict("records")).rows == 2
+
+
+def test_rows_with_ids_are_counted_once(running: Running) -> None:
+    declared = et.Stream(name="counted", steps=et.Steps("2026-01-01", "1d", count=9), budget=et.Budget(rho=10))
+    declared.open(et.connect(running.url, running.operate), closing="operator", id="event")
+    counted = et.connect(running.url, running.count).stream("counted")
+    assert counted.declaration()["id"] == "event"
+    rows = [{"time": "2026-01-01", "event": "a"}, {"time": "2026-01-01", "event": "b"}]
+    assert counted.push(rows, "1") == et.Receipt("1", 2, False)
+    assert counted.push(pd.DataFrame(rows[1:] * 2), "2") == et.Receipt("2", 2, False, duplicates=2)
 
 
 def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:

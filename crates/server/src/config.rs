@@ -172,6 +172,8 @@ pub struct LimitsConfig {
     pub decoding_bytes: u64,
     /// Bytes of memory for all batches together while they are read, approximately.
     pub all_decoding_bytes: u64,
+    /// Ids of rows in the open steps of all streams.
+    pub ids: u64,
     /// Batches of Parquet and Arrow that are decoded at the same time.
     pub decoders: usize,
     /// Open connections per listener, as far as the limit of open files allows.
@@ -198,6 +200,7 @@ impl Default for LimitsConfig {
             decoded_bytes: 256 << 20,
             decoding_bytes: 64 << 20,
             all_decoding_bytes: 512 << 20,
+            ids: 4_000_000,
             decoders: 4,
             connections: 20_000,
             connections_per_address: 2000,
@@ -247,6 +250,8 @@ pub struct StreamConfig {
     pub source: Option<String>,
     /// Who closes its steps.
     pub closer: Closer,
+    /// The column with the ids of its rows, if rows are counted once by their id.
+    pub id: Option<String>,
     /// Overrides the `grace` of the service.
     pub grace: Option<TimeSpan>,
     /// Overrides the `delay` of the service.
@@ -264,6 +269,7 @@ impl<'de> Deserialize<'de> for StreamConfig {
         let (public, source) = (own(&mut table, "public")?, own(&mut table, "source")?);
         let closing: Option<Closer> = own(&mut table, "closing")?;
         let (grace, delay) = (own(&mut table, "grace")?, own(&mut table, "delay")?);
+        let id = own(&mut table, "id")?;
         let Some(Value::String(name)) = table.get("stream").cloned() else {
             return Err(D::Error::custom("a stream needs a name, as in stream = \"visits\""));
         };
@@ -274,6 +280,7 @@ impl<'de> Deserialize<'de> for StreamConfig {
             public: public.unwrap_or(false),
             source,
             closer: closing.unwrap_or_default(),
+            id,
             grace,
             delay,
         })

@@ -28,6 +28,7 @@ mod recovery;
 mod refusal;
 mod reporting;
 mod resolved;
+mod row_ids;
 mod rows;
 mod service;
 mod settings;

@@ -7,6 +7,7 @@
 //! | `streams` | number | [stream records](StreamRecord) |
 //! | `batches` | stream, id | [accepted batches](BatchRecord) |
 //! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes] |
+//! | `ids` | stream, step, number of the batch | keyed hashes of the ids of rows in open steps |
 //! | `late` | stream, number of the batch | late events that were set aside |
 //! | `states` | stream | [the state of its session](StateRecord) |
 //! | `closed` | stream, step | [closed steps](ClosedRecord), a hash chain |
@@ -27,8 +28,8 @@
 /// copied.
 macro_rules! with_tables {
     ($each:ident) => {
-        $each!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED DEAD_LETTERS
-            SHOWN)
+        $each!(STREAMS BATCHES EVENTS IDS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED
+            DEAD_LETTERS SHOWN)
     };
 }
 
@@ -61,6 +62,7 @@ pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta
 pub(crate) const STREAMS: TableDefinition<u32, &[u8]> = TableDefinition::new("streams");
 pub(crate) const BATCHES: TableDefinition<(u32, &str), &[u8]> = TableDefinition::new("batches");
 pub(crate) const EVENTS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("events");
+pub(crate) const IDS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("ids");
 pub(crate) const LATE: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("late");
 pub(crate) const STATES: TableDefinition<u32, &[u8]> = TableDefinition::new("states");
 pub(crate) const CLOSED: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("closed");

@@ -19,7 +19,7 @@ use evertally_server::store::{ClosedBy, Store};
 use evertally_server::witness::{Witness, WitnessRecord};
 use evertally_tables::input::{Events, ReadOptions};
 use evertally_testkit::torn_disk::TornDisk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,6 +64,9 @@ const DECLARATIONS: [(&str, &str); 5] = [
     ),
     ("daily", r#""publish":"2h","epsilon":1"#),
 ];
+
+/// Streams whose rows are counted once by their ids.
+const WITH_IDS: [usize; 2] = [1, 2];
 
 fn declaration(which: usize) -> String {
     let (name, own) = DECLARATIONS[which];
@@ -147,6 +150,8 @@ struct History {
     accepted: BTreeMap<usize, Vec<String>>,
     unknown: Vec<Sent>,
     sent: Vec<Sent>,
+    /// The rows of each stream that were ever written.
+    rows: Vec<(usize, String)>,
     /// Everything that was ever published.
     seen: BTreeMap<(usize, u64), Vec<String>>,
 }
@@ -164,6 +169,7 @@ impl History {
             accepted: BTreeMap::new(),
             unknown: Vec::new(),
             sent: Vec::new(),
+            rows: Vec::new(),
             seen: BTreeMap::new(),
         }
     }
@@ -224,7 +230,8 @@ impl History {
                     break;
                 }
                 let closing = ClosedBy::Schedule { grace: 60_000_000, delay: 5_000_000 };
-                let opening = Opening { declaration: declaration(which), public: true, source: None, closing };
+                let id = WITH_IDS.contains(&which).then(|| "id".to_owned());
+                let opening = Opening { declaration: declaration(which), public: true, source: None, closing, id };
                 if self.dice.one_in(5) {
                     self.disk.fail_after(self.dice.roll(40));
                 }
@@ -250,10 +257,19 @@ impl History {
             let (minute, group) =
                 (self.dice.roll(60), ["a", "b", "c"][self.dice.roll(2 + u64::from(stream == 2)) as usize]);
             let (person, value) = (self.dice.roll(4), self.dice.roll(11) as i64 - 5);
-            text += &format!(
+            // Some rows arrive again, in another batch or in the same one.
+            let earlier = self.dice.roll(1 + self.rows.len() as u64) as usize;
+            if let Some((_, row)) = self.rows.get(earlier).filter(|(of, _)| *of == stream && self.dice.one_in(2)) {
+                text += row;
+                continue;
+            }
+            let id = self.rows.len();
+            let row = format!(
                 "{{\"time\":\"2026-01-01T{step:02}:{minute:02}:00Z\",\"group\":\"{group}\",\
-                 \"person\":\"p{person}\",\"value\":{value}}}\n"
+                 \"person\":\"p{person}\",\"value\":{value},\"id\":{id}}}\n"
             );
+            text += &row;
+            self.rows.push((stream, row));
         }
         Sent { stream, id: format!("b{}", self.sent.len()), text, is_acknowledged: false }
     }
@@ -416,7 +432,11 @@ impl History {
         let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
         let (ledger, key) = (Ledger::in_memory(&key()), key());
         let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();
-        let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
+        let mut text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
+        if WITH_IDS.contains(&which) {
+            let mut ids = BTreeSet::new();
+            text = text.split_inclusive('\n').filter(|row| ids.insert(*row)).collect();
+        }
         let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         let mut due = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {

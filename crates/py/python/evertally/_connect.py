@@ -6,6 +6,7 @@ import http.client
 import importlib.util
 import ipaddress
 import json
+import math
 import os
 import random
 import ssl
@@ -40,7 +41,7 @@ class Receipt:
 
     >>> import evertally as et
     >>> et.Receipt("2026-11-23.csv", rows=1200, repeated=False)
-    Receipt(batch='2026-11-23.csv', rows=1200, repeated=False)
+    Receipt(batch='2026-11-23.csv', rows=1200, repeated=False, duplicates=0)
     """
 
     #: The id of the batch; of the first one, if there are several.
@@ -49,6 +50,8 @@ class Receipt:
     rows: int
     #: Whether the service had already stored all of it.
     repeated: bool
+    #: The number of rows that were not counted, because the stream counts rows once by their ids, and had counted these.
+    duplicates: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,8 @@ class Service:
         """Opens a stream; ``declaration`` uses the names of configuration files, including ``stream``.
 
         Further arguments: ``public`` (whether anyone may read it), ``source`` (the budget that it spends from),
-        ``closing`` (``"schedule"`` or ``"operator"``), ``grace`` and ``delay`` (such as ``"90s"``).
+        ``closing`` (``"schedule"`` or ``"operator"``), ``id`` (the column of ids by which rows are counted once), ``grace``
+        and ``delay`` (such as ``"90s"``).
         """
         opened = self._json("POST", "/v1/streams", _wanted(declaration, more))
         return ServiceStream(self, opened["name"])
@@ -257,7 +261,7 @@ class ServiceStream:
             kind = _media_type("jsonl")
         else:
             parts, kind = _to_ipc(_plain(events), ROWS), _media_type("arrow")
-        rows, repeated = 0, True
+        rows, duplicates, repeated = 0, 0, True
         for place, part in enumerate(parts):
             own = name if place == 0 else f"{name}+{place}"
             headers = {"content-type": kind, "idempotency-key": own}
@@ -269,8 +273,9 @@ class ServiceStream:
                         row["row"] = number + place * ROWS
                 raise
             rows += taken["rows"]
+            duplicates += taken["duplicates"]
             repeated = repeated and taken["repeated"]
-        return Receipt(name, rows, repeated)
+        return Receipt(name, rows, repeated, duplicates)
 
     def releases(
         self,
@@ -416,7 +421,7 @@ def _problem(url: str, status: int, content: bytes) -> ServiceError:
 
 
 def _wanted(declaration: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    known = ("public", "source", "closing", "grace", "delay")
+    known = ("public", "source", "closing", "id", "grace", "delay")
     for name in more:
         if name not in known:
             raise TypeError(f"there is no argument `{name}`; the arguments are {', '.join(known)}")
@@ -454,11 +459,35 @@ def _plain(events: Any) -> Any:
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Rows as lines of JSON."""
-    return "".join(f"{json.dumps(dict(row), default=_text, ensure_ascii=False)}\n" for row in rows).encode()
+    return "".join(f"{_line(row)}\n" for row in rows).encode()
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(row), default=_text, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(dict(row)), default=_text, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """A value without numbers that JSON does not have: missing ones are null, and infinity is a text."""
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(value) if math.isinf(value) else value
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return _finite(_text(value))
 
 
 def _text(value: Any) -> Any:
-    """Times and numbers of other packages, as JSON values."""
+    """Times and numbers of other packages, as JSON values; the missing values of pandas are null."""
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if hasattr(value, "item"):

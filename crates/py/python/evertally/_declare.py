@@ -229,6 +229,7 @@ class Stream(Frozen):
         public: bool = False,
         source: str | None = None,
         closing: Literal["schedule", "operator", "sums"] = "schedule",
+        id: str | None = None,
         grace: str | None = None,
         delay: str | None = None,
     ) -> ServiceStream:
@@ -236,11 +237,12 @@ class Stream(Frozen):
         service; its token needs the role to operate.
 
         `public` is whether anyone may read it, `source` the budget that it spends from, `closing` who closes its steps,
-        and `grace` and `delay` are times such as ``"90s"``.
+        `id` a column whose texts identify rows, each of which is counted once, and `grace` and `delay` are times such as
+        ``"90s"``.
 
         Raises :class:`ServiceError` if the service refuses the declaration.
         """
-        more = {"public": public, "source": source, "closing": closing, "grace": grace, "delay": delay}
+        more = {"public": public, "source": source, "closing": closing, "id": id, "grace": grace, "delay": delay}
         return service.open(self._declared(), **{name: value for name, value in more.items() if value is not None})
 
     def _through(self, through: Time | None) -> Stream:

@@ -6,7 +6,8 @@ use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
 use super::prepare::{Chunk, MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
-use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, LATE, from_bytes, stored, to_bytes};
+use super::row_ids::{NewIds, to_stored};
+use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, IDS, LATE, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, failure};
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Late;
@@ -23,6 +24,8 @@ pub struct Receipt {
     pub batch: String,
     /// The number of its rows.
     pub rows: u64,
+    /// How many of them were not counted, because rows with their ids had been counted in the same step.
+    pub duplicates: u64,
     /// The keyed digest of the declared columns of its rows.
     pub digest: [u8; 32],
     /// Whether it had been accepted before.
@@ -39,6 +42,13 @@ struct Accepted {
     _memory: Share,
 }
 
+/// What the batches of one commit add to their streams.
+struct NewInCommit {
+    /// The number of the last batch of each stream.
+    batches: BTreeMap<u32, u64>,
+    ids: NewIds,
+}
+
 impl Core {
     /// Accepts batches in this order, with one commit for all of them. Each gets its own answer.
     pub fn accept(&mut self, batches: Vec<(Arc<StreamInfo>, PreparedBatch)>) -> Vec<Result<Receipt, Refusal>> {
@@ -46,10 +56,10 @@ impl Core {
         let now = self.clock.now().micros();
         let (store, count) = (self.store.clone(), batches.len());
         let written = store.change(|writing| {
-            let mut next = BTreeMap::new();
+            let mut new = NewInCommit { batches: BTreeMap::new(), ids: NewIds::new(self.free_ids()) };
             for (info, prepared) in batches {
                 let counts = Arc::clone(&info);
-                answers.push(match self.admit(writing, &info, prepared, now, &mut next) {
+                answers.push(match self.admit(writing, &info, prepared, now, &mut new) {
                     Ok((receipt, Some(batch))) => {
                         accepted.push(batch);
                         Ok(receipt)
@@ -79,14 +89,19 @@ impl Core {
         answers
     }
 
-    /// Writes a batch, if it can be accepted. `next` holds the numbers of the last batches in this commit.
+    /// How many more ids of rows there is memory for.
+    fn free_ids(&self) -> u64 {
+        self.decoding.ids.saturating_sub(self.live.values().map(|live| live.ids.count()).sum())
+    }
+
+    /// Writes a batch, if it can be accepted.
     fn admit(
         &self,
         writing: &WriteTransaction,
         info: &StreamInfo,
         prepared: PreparedBatch,
         now: i64,
-        next: &mut BTreeMap<u32, u64>,
+        new: &mut NewInCommit,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
         let PreparedBatch { id, digest, rows, chunks, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
@@ -97,7 +112,8 @@ impl Core {
             if before.digest != digest {
                 return Err(Refusal::Differs(before.rows));
             }
-            return Ok((Receipt { batch: id, rows, digest, repeated: true }, None));
+            let duplicates = before.duplicates;
+            return Ok((Receipt { batch: id, rows, duplicates, digest, repeated: true }, None));
         }
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
@@ -111,23 +127,36 @@ impl Core {
             return Err(Refusal::ReadOnly(format!("stream `{}` accepts no events: {why}", info.name())));
         }
         let closed = live.closed();
-        let Divided { chunks, aside, late } = divide(info, chunks, closed)?;
-        let batch = next.get(&number).copied().unwrap_or(live.batches) + 1;
-        let record = to_bytes(&BatchRecord { digest, rows, at: now })?;
+        let Divided { mut chunks, aside, late } = divide(info, chunks, closed)?;
+        if !new.ids.have_room(&chunks) {
+            return Err(Refusal::TooManyIds(self.decoding.ids));
+        }
+        let mut duplicates = 0;
+        for (step, chunk) in &mut chunks {
+            duplicates += new.ids.remove_counted(number, *step, &live.ids, chunk);
+        }
+        let batch = new.batches.get(&number).copied().unwrap_or(live.batches) + 1;
+        let record = to_bytes(&BatchRecord { digest, rows, duplicates, at: now })?;
         table.insert((number, id.as_str()), record.as_slice()).map_err(stored)?;
         table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;
         let mut events = writing.open_table(EVENTS).map_err(stored)?;
         for (step, chunk) in &chunks {
             events.insert((number, *step, batch), chunk.bytes.as_slice()).map_err(stored)?;
         }
+        if info.has_ids {
+            let mut ids = writing.open_table(IDS).map_err(stored)?;
+            for (step, chunk) in &chunks {
+                ids.insert((number, *step, batch), to_stored(chunk).as_slice()).map_err(stored)?;
+            }
+        }
         if !aside.is_empty() {
             let mut table = writing.open_table(LATE).map_err(stored)?;
             let texts: Vec<&Vec<String>> = aside.iter().map(|event| &event.texts).collect();
             table.insert((number, batch), to_bytes(&texts)?.as_slice()).map_err(stored)?;
         }
-        next.insert(number, batch);
+        new.batches.insert(number, batch);
         Ok((
-            Receipt { batch: id, rows, digest, repeated: false },
+            Receipt { batch: id, rows, duplicates, digest, repeated: false },
             Some(Accepted { number, batch, chunks, late, _memory: memory }),
         ))
     }
@@ -143,6 +172,7 @@ impl Core {
         Counts::add(&counts.events, chunks.values().map(|chunk| chunk.events).sum());
         let open = live.session.open_step();
         for (step, chunk) in chunks {
+            live.ids.add(step, &chunk);
             if step > open {
                 waits(&live.info, chunk.events);
             } else if let Err(error) = live.count(&chunk.bytes) {
@@ -205,10 +235,12 @@ fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> R
             for chunk in past.into_values() {
                 first.events += chunk.events;
                 first.bytes.extend(chunk.bytes);
+                first.ids.extend(chunk.ids);
             }
             let open = chunks.entry(closed + 1).or_default();
             first.events += open.events;
             first.bytes.extend_from_slice(&open.bytes);
+            first.ids.extend_from_slice(&open.ids);
             *open = first;
         }
     }

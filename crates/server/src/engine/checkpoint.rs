@@ -2,14 +2,14 @@
 
 use super::core::Core;
 use super::live::RunningStream;
-use crate::store::{EVENTS, STATES, StateRecord, stored, to_bytes};
+use crate::store::{EVENTS, IDS, STATES, StateRecord, stored, to_bytes};
 use evertally_declare::error::Result;
 
 /// The most events, or closed sums, that are counted again when the service starts.
 const MOST_AGAIN: u64 = 1_000_000;
 
 impl Core {
-    /// Checkpoints a session, and deletes the events that it includes.
+    /// Checkpoints a session, and deletes the events that it includes and the ids of closed steps.
     pub(super) fn put_by(&mut self, number: u32) -> Result<()> {
         let Some(live) = self.live.get_mut(&number).filter(|live| live.failed.is_none() && live.unsaved > 0) else {
             return Ok(());
@@ -22,6 +22,8 @@ impl Core {
             let mut events = writing.open_table(EVENTS).map_err(stored)?;
             let through = (number, closed + 1, counted);
             events.retain_in((number, 0, 0)..=through, |_, _| false).map_err(stored)?;
+            let mut ids = writing.open_table(IDS).map_err(stored)?;
+            ids.retain_in((number, 0, 0)..=(number, closed, u64::MAX), |_, _| false).map_err(stored)?;
             Ok(())
         })?;
         live.unsaved = 0;

@@ -290,6 +290,7 @@ impl Core {
             }
             live.last = record.clone();
             live.unseen.push_back((step, record));
+            live.ids.forget(step);
             live.update_progress(None);
         }
         Ok(())

@@ -14,6 +14,8 @@ pub struct Decoding {
     pub memory: u64,
     /// The most bytes of a binary batch's cells, written out as text.
     pub cells: u64,
+    /// The most ids of rows in open steps of all streams.
+    pub ids: u64,
     /// How many more binary batches may be decoded now.
     free: Mutex<usize>,
     freed: Condvar,
@@ -35,7 +37,13 @@ impl Decoding {
         let decoded = memory.saturating_mul(at_once.max(1) as u64);
         let two = memory.saturating_add(16 * PIECE).saturating_mul(2);
         let pool = Arc::new(AtomicU64::new(together.saturating_sub(decoded).max(two).max(64 * PIECE)));
-        Self { memory, cells, free: Mutex::new(at_once.max(1)), freed: Condvar::new(), pool }
+        Self { memory, cells, ids: 4_000_000, free: Mutex::new(at_once.max(1)), freed: Condvar::new(), pool }
+    }
+
+    /// The same, with at most `ids` ids of rows in open steps.
+    #[must_use]
+    pub fn with_ids(self, ids: u64) -> Self {
+        Self { ids, ..self }
     }
 
     /// Waits until there is memory for one more batch, which is already complete in a file.

@@ -1,7 +1,9 @@
 //! Shared facts about an open stream, for readers and writers in any thread.
 
 use super::reporting::{GuaranteeStatement, Reporting};
+use super::row_ids;
 use crate::store::StreamRecord;
+use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
@@ -30,6 +32,10 @@ pub struct StreamInfo {
     placers: Mutex<Vec<Placer<GroupAssigner>>>,
     /// Key of the digests of batches.
     pub(super) digest_key: [u8; 32],
+    /// The columns of a batch: those that the stream declares and, in the end, that of the ids of rows.
+    pub(super) columns: Columns,
+    /// Whether rows have ids.
+    pub(super) has_ids: bool,
     /// Counts for the operator.
     pub counts: Counts,
 }
@@ -139,7 +145,10 @@ pub(super) struct Parts {
 impl StreamInfo {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { number, stream, table, plan, record, groups, reporting, placer, digest_key, progress } = parts;
+        let columns = row_ids::with_id(stream.columns.clone(), record.id.as_ref());
         Self {
+            has_ids: record.id.is_some(),
+            columns,
             number,
             stream,
             table,

@@ -1,6 +1,7 @@
 //! One stream in the counting thread.
 
 use super::info::{Counts, StreamInfo, StreamState};
+use super::row_ids::OpenIds;
 use crate::store::{ClosedBy, ClosedRecord, EVENTS, Store, stored};
 use evertally::privacy::Unit;
 use evertally_declare::error::{Result, failure};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub(super) struct RunningStream {
     pub(super) info: Arc<StreamInfo>,
     pub(super) session: Session<RunningSums>,
+    /// The ids of the rows that were counted in open steps.
+    pub(super) ids: OpenIds,
     /// The number of the last accepted batch.
     pub(super) batches: u64,
     /// The record of the last closed step.

@@ -29,6 +29,8 @@ pub struct Opening {
     pub source: Option<String>,
     /// Who closes its steps.
     pub closing: ClosedBy,
+    /// The column with the ids of its rows, if rows are counted once by their id.
+    pub id: Option<String>,
 }
 
 /// A planned stream that is not opened yet.
@@ -114,6 +116,9 @@ impl Core {
         {
             return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
         }
+        if opening.closing == ClosedBy::Sums && opening.id.is_some() {
+            return Err(usage("a stream that accepts sums has no rows with ids: omit `id`"));
+        }
         if opening.closing == ClosedBy::Sums && stream.measures.is_some() {
             return Err(usage(
                 "a stream that accepts sums cannot have several measures or workloads: open one stream for each, \
@@ -164,7 +169,7 @@ impl Core {
         self.ledger.spend_from(None);
         let session = begun?;
         let number = self.live.keys().next_back().map_or(1, |last| last + 1);
-        let Opening { declaration, public, source, closing } = opening;
+        let Opening { declaration, public, source, closing, id } = opening;
         let opened_at = self.clock.now().micros();
         let record = StreamRecord {
             name: name.to_string(),
@@ -172,6 +177,7 @@ impl Core {
             public,
             source,
             closing,
+            id,
             opened_at,
             phase: Phase::Open,
         };
@@ -233,8 +239,8 @@ impl Core {
         let declared = declared.next_stream(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;
         let follows = live.session.followed()?;
-        let StreamRecord { public, source, closing, .. } = record;
-        Ok(Next { opening: Opening { declaration, public, source, closing }, follows })
+        let StreamRecord { public, source, closing, id, .. } = record;
+        Ok(Next { opening: Opening { declaration, public, source, closing, id }, follows })
     }
 
     fn begin(&mut self, resolved: &Resolved) -> Result<Session<evertally_publish::session::RunningSums>> {

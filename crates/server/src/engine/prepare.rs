@@ -4,6 +4,7 @@ use super::decoding::{Decoding, Share};
 use super::identity::{BatchBytes, BatchId, RowsDigest};
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
+use super::row_ids::{IdReader, IdentifiedRow, ROW_BYTES};
 use evertally::privacy::Unit;
 use evertally_declare::declaration::Parameter::Late as LatePolicy;
 use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable, usage};
@@ -45,6 +46,8 @@ pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
     /// The line or row numbers of the first of them.
     pub(super) rows: Vec<u64>,
+    /// Their ids, if rows have ids: of each event in `bytes`, in the same order.
+    pub(super) ids: Vec<IdentifiedRow>,
     /// Their original texts, if late events are set aside.
     pub(super) texts: Vec<LateEvent>,
 }
@@ -58,7 +61,8 @@ pub(super) fn prepare(
     decoding: &Decoding,
 ) -> Result<PreparedBatch, Refusal> {
     let bytes = BatchBytes::with_id(bytes, &id, &info.digest_key);
-    let mut digest = RowsDigest::new(&info.stream.columns, &info.digest_key);
+    let mut ids = info.has_ids.then(|| IdReader::new(&info.columns, &info.digest_key));
+    let mut digest = RowsDigest::new(&info.columns, &info.digest_key);
     let groups = info.groups();
     let mut reading =
         BatchReading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
@@ -68,7 +72,7 @@ pub(super) fn prepare(
     let Ok(mut memory) = decoding.share(READER_BYTES) else { return Err(drained(bytes)) };
     let mut busy = false;
     let read = guarded(|| {
-        each_event(info, &info.stream.columns, (format, bytes.clone()), decoding, &mut |event| {
+        each_event(info, &info.columns, (format, bytes.clone()), decoding, &mut |event| {
             reading.rows += 1;
             if reading.rows > MAX_BATCH_ROWS {
                 return Err(usage(format!("a batch has at most {MAX_BATCH_ROWS} rows; send it in parts")));
@@ -81,10 +85,18 @@ pub(super) fn prepare(
                 Ok(None) => {}
                 Ok(Some(placed)) => {
                     let steps = reading.chunks.len();
+                    let id = match ids.as_mut().map(|ids| ids.read(event)).transpose() {
+                        Ok(id) => id,
+                        Err(error) => return reading.add(error),
+                    };
                     if let Some(chunk) = reading.chunk(placed.step(), event) {
                         let before = chunk.bytes.len();
                         placed.write(with_person, &mut chunk.bytes);
                         let mut bytes = (chunk.bytes.len() - before) as u64;
+                        if let Some(id) = id {
+                            chunk.ids.push(IdentifiedRow::new(id, chunk.bytes.len() - before));
+                            bytes += ROW_BYTES;
+                        }
                         if keeps_texts {
                             let late = LateEvent::new(event);
                             bytes +=

@@ -5,6 +5,7 @@ use super::info::{Parts, StreamInfo, StreamProgress, StreamState};
 use super::live::{LAST_BATCH, RunningStream, first_head};
 use super::reporting::Reporting;
 use super::resolved::{Resolved, table_of};
+use super::row_ids::OpenIds;
 use crate::store::{
     BATCHES, CLOSED, ClosedRecord, FOLLOWS, NAMES, Phase, ROWS, RowBlock, STATES, STREAMS, StateRecord, StreamRecord,
     from_bytes, stored,
@@ -85,6 +86,7 @@ impl Core {
             Err(error) if error.is_usage() => live.failed = Some(error.to_string()),
             counted => counted?,
         }
+        live.ids = OpenIds::load(&self.store, number, live.closed())?;
         live.acknowledged = live.last.acknowledged;
         live.ahead = self.recovering(&live)?;
         Ok(live)
@@ -136,6 +138,7 @@ impl Core {
         Ok(RunningStream {
             info: Arc::new(info),
             session,
+            ids: OpenIds::default(),
             batches: 0,
             last,
             unseen: VecDeque::new(),

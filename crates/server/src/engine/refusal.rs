@@ -42,6 +42,8 @@ pub enum Refusal {
     Busy,
     /// The service shuts down; the request can be repeated once it is up again.
     Stopping,
+    /// The open steps of all streams have this number of ids of rows, which is the most.
+    TooManyIds(u64),
     /// The disk is full.
     DiskFull(String),
     /// Any other error; a usage error is for the caller to correct.
@@ -99,6 +101,11 @@ impl fmt::Display for Refusal {
             Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
             Self::Busy => f.write_str("the service is overloaded; try again soon, with the same id"),
             Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
+            Self::TooManyIds(most) => write!(
+                f,
+                "the open steps of all streams have at most {most} ids of rows (`ids` in [limits]); send the batch again \
+                 after a step has closed, with the same id"
+            ),
             Self::DiskFull(what) => f.write_str(what),
             Self::Other(error) => f.write_str(&error.worded(Wording::Json)),
         }

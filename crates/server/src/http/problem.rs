@@ -60,6 +60,8 @@ pub(super) struct ProblemAnswer {
     status: StatusCode,
     document: Box<Document>,
     retry_after: Option<u32>,
+    /// Whether a missing token may also be sent as a password.
+    accepts_password: bool,
 }
 
 impl ProblemAnswer {
@@ -74,7 +76,7 @@ impl ProblemAnswer {
             taken_rows: None,
             more: 0,
         };
-        Self { status, document: Box::new(document), retry_after: None }
+        Self { status, document: Box::new(document), retry_after: None, accepts_password: false }
     }
 
     /// The kind of problem in one word.
@@ -90,6 +92,12 @@ impl ProblemAnswer {
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
+    }
+
+    /// The same for a path to which no browser sends anything by itself: clients that send a password only if they are
+    /// asked for one are asked.
+    pub(super) fn or_password(self) -> Self {
+        Self { accepts_password: true, ..self }
     }
 
     pub(super) fn no_stream() -> Self {
@@ -192,6 +200,11 @@ impl From<Refusal> for ProblemAnswer {
             Refusal::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The service shuts down")
                 .because(detail)
                 .retry_after(5),
+            Refusal::TooManyIds(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-ids", "Too many ids of rows")
+                    .because(detail)
+                    .retry_after(60)
+            }
             Refusal::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
                 .because(detail)
                 .retry_after(60),
@@ -215,6 +228,9 @@ impl IntoResponse for ProblemAnswer {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            if self.accepts_password {
+                headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"evertally\""));
+            }
         }
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());

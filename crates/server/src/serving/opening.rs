@@ -117,6 +117,7 @@ pub(crate) fn secret_of(path: &Path) -> Result<String> {
 
 pub(super) fn decoding_of(limits: &LimitsConfig) -> Decoding {
     Decoding::new(limits.decoding_bytes, limits.decoded_bytes, limits.decoders, limits.all_decoding_bytes)
+        .with_ids(limits.ids)
 }
 
 /// Checks a folder that no service has open, and returns the findings.

@@ -26,6 +26,7 @@ pub(super) fn opening_of(config: &Config, stream: &StreamConfig) -> Opening {
         public: stream.public,
         source: stream.source.clone(),
         closing: stream.closing(&config.steps),
+        id: stream.id.clone(),
     }
 }
 
@@ -42,6 +43,9 @@ pub(super) fn named(stream: &StreamConfig, error: &PipelineError) -> PipelineErr
 /// The names of the settings that cannot change, or that are invalid.
 pub(super) fn check_change(config: &Config, stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
     let record = info.record();
+    if record.id != stream.id {
+        return Err(fixed("`id`"));
+    }
     settings_of(config, stream).check(&record)?;
     let same_source = record.source == stream.source;
     let is_joined = added_groups(&record.declaration, &stream.declaration).is_some();
@@ -52,10 +56,14 @@ pub(super) fn check_change(config: &Config, stream: &StreamConfig, info: &Stream
     let Some(differing) = fixed_differences(&record.declaration, &stream.declaration, !same_source) else {
         return Ok(());
     };
-    Err(usage(format!(
+    Err(fixed(&differing))
+}
+
+fn fixed(differing: &str) -> PipelineError {
+    usage(format!(
         "the configuration differs from the open stream in {differing}, which cannot change: restore the previous \
          settings, or retire the stream and choose another name for the new one"
-    )))
+    ))
 }
 
 fn settings_of(config: &Config, stream: &StreamConfig) -> StreamSettings {

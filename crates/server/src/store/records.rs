@@ -18,6 +18,8 @@ pub struct StreamRecord {
     pub source: Option<String>,
     /// Who closes its steps.
     pub closing: ClosedBy,
+    /// The column with the ids of its rows, if rows are counted once by their id.
+    pub id: Option<String>,
     /// When it was opened, in microseconds since 1970.
     pub opened_at: i64,
     /// Whether it is open or retired.
@@ -69,6 +71,8 @@ pub struct BatchRecord {
     pub digest: [u8; 32],
     /// The number of its rows.
     pub rows: u64,
+    /// How many of them were not counted, because rows with their ids had been.
+    pub duplicates: u64,
     /// When it was accepted, in microseconds since 1970.
     pub at: i64,
 }

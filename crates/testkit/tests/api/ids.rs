@@ -73,6 +73,16 @@ fn tokens_may_be_passwords() {
         // No browser asks for a name and a password.
         assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
     }
+    // Clients that send no password without a challenge get one, but only where events are sent.
+    let challenges = |path: &str| {
+        let refused = server.private.post(path, "", &[("content-type", "text/csv")], b"").unwrap();
+        assert_eq!(refused.status, 401, "{path}: {}", refused.text);
+        let found =
+            refused.headers.iter().filter(|(name, _)| name == "www-authenticate").map(|(_, value)| value.clone());
+        found.collect::<Vec<String>>()
+    };
+    assert_eq!(challenges("/v1/streams/open/events"), ["Bearer", "Basic realm=\"evertally\""]);
+    assert_eq!(challenges("/v1/streams/open/retire"), ["Bearer"]);
     assert_eq!(send("3", &format!("x:{}", server.token("read:open")), "Basic").status, 403);
     let operator = send("3", &format!("x:{}", server.operate), "Basic");
     assert_eq!(operator.status, 401, "{}", operator.text);

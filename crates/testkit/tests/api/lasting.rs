@@ -181,7 +181,7 @@ fn a_folder_continues_elsewhere() {
         let table: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
         let database = redb::Database::open(server.path("data/store.redb")).unwrap();
         let writing = database.begin_write().unwrap();
-        writing.open_table(table).unwrap().insert("format", 3u32.to_le_bytes().as_slice()).unwrap();
+        writing.open_table(table).unwrap().insert("format", 1000u32.to_le_bytes().as_slice()).unwrap();
         writing.commit().unwrap();
     }
     let refused = server.start().unwrap_err();

@@ -12,6 +12,7 @@ mod lasting;
 mod neighbours;
 mod reading;
 mod roles;
+mod row_ids;
 mod server;
 mod sums;
 mod webhooks;

@@ -38,7 +38,7 @@ impl Counting {
                 return;
             }
             let declaration = DECLARATION.to_owned();
-            let opening = Opening { declaration, public: true, source: None, closing: ClosedBy::Sums };
+            let opening = Opening { declaration, public: true, source: None, closing: ClosedBy::Sums, id: None };
             if let Err(error) = self.history.core.as_mut().unwrap().open_stream(Core::plan(opening).unwrap()) {
                 assert!(is_of_the_disk(&error.to_string()), "{error}");
                 self.history.crash();

@@ -6,7 +6,7 @@ use super::super::body_fault::Coding;
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use crate::engine::BatchId;
+use crate::engine::{BatchId, Receipt};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -28,6 +28,8 @@ pub(in super::super) struct ReceiptAnswer {
     batch: String,
     /// The number of its rows.
     rows: u64,
+    /// How many of them were not counted, because rows with their ids had been counted in the same step.
+    duplicates: u64,
     /// Whether it had been accepted before.
     repeated: bool,
     /// The keyed digest of the declared columns of its rows, in hexadecimal. It does not depend on the format.
@@ -87,7 +89,7 @@ pub(in super::super) async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemAnswer> {
-    caller.writes(&name)?;
+    caller.writes(&name).map_err(ProblemAnswer::or_password)?;
     let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
     let Query(options) = options.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     let id = id_of(options, &headers)?;
@@ -97,7 +99,8 @@ pub(in super::super) async fn take(
         let reader = incoming.open(&app.service.decoding())?;
         let receipt = app.service.accept(&info, id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
-        Ok(Json(ReceiptAnswer { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
+        let Receipt { batch, rows, duplicates, repeated, .. } = receipt;
+        Ok(Json(ReceiptAnswer { batch, rows, duplicates, repeated, digest }))
     })
     .await
 }

@@ -71,6 +71,9 @@ pub(in super::super) struct OpenRequest {
     /// complete steps).
     #[serde(default)]
     closing: Closer,
+    /// The column with the ids of its rows, if rows are counted once by their id while their step is open.
+    #[serde(default)]
+    id: Option<String>,
     /// How long a step stays open after its end, such as `90s`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
@@ -89,7 +92,7 @@ impl OpenRequest {
         }
         let closing = self.closing.with(steps, self.grace, self.delay);
         let declaration = serde_json::to_string(&self.declaration).expect("it was JSON");
-        Ok(Opening { declaration, public: self.public, source: self.source, closing })
+        Ok(Opening { declaration, public: self.public, source: self.source, closing, id: self.id })
     }
 }
 

@@ -98,6 +98,8 @@ pub(in super::super) struct SumsDeclaration {
     digest: String,
     /// Who closes its steps.
     closing: String,
+    /// The column with the ids of its rows, if rows are counted once by their id.
+    id: Option<String>,
 }
 
 /// The declaration and plan of a stream, for its writers.
@@ -118,7 +120,7 @@ pub(in super::super) async fn declaration(
         let digest = blake3::Hash::from_bytes(info.stream.plan_digest()).to_hex().to_string();
         let declaration = serde_json::from_str(&record.declaration).expect("it was read as JSON");
         let (plan, closing) = (info.stream.plan.clone(), record.closing.word().to_owned());
-        Ok(Json(SumsDeclaration { declaration, plan, digest, closing }))
+        Ok(Json(SumsDeclaration { declaration, plan, digest, closing, id: record.id }))
     })
     .await
 }

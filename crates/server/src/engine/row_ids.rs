@@ -1,0 +1,229 @@
+//! Ids of rows: a row is counted once, in however many batches it arrives while its step is open.
+//!
+//! A stream may name a column with an id of each row. The engine keeps keyed hashes of the ids of all rows that it has
+//! counted in open steps: in memory, and in the store, where they are written in the same commit as the rows. Once a
+//! step is closed, its ids are forgotten.
+
+use super::prepare::Chunk;
+use crate::store::{IDS, Store, stored};
+use evertally_declare::error::{Result, failure};
+use evertally_declare::event::{ColumnRole, Columns, Event};
+use evertally_declare::field::Field;
+use evertally_declare::identity::Identities;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// The keyed hash of an id: 128 bits, so that no two ids of a step share one.
+pub(super) type HashedId = u128;
+
+/// The size of a hashed id in the store.
+const ID_BYTES: usize = size_of::<HashedId>();
+
+/// A counted row of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdentifiedRow {
+    id: HashedId,
+    /// The bytes of its event in the chunk.
+    bytes: u32,
+}
+
+impl IdentifiedRow {
+    /// A row whose event has this number of bytes.
+    pub(super) fn new(id: HashedId, bytes: usize) -> Self {
+        Self { id, bytes: bytes as u32 } // fits: a row is shorter than a batch
+    }
+}
+
+/// About the memory of a row's id while its batch waits.
+pub(super) const ROW_BYTES: u64 = size_of::<IdentifiedRow>() as u64;
+
+/// Reads the ids of rows.
+pub(super) struct IdReader {
+    column: ColumnRole,
+    key: [u8; 32],
+    scratch: String,
+}
+
+/// The declared columns of a stream and the column with the ids of its rows, if it has one.
+pub(super) fn with_id(mut columns: Columns, id: Option<&String>) -> Columns {
+    // A reader delivers the columns of a filter by place, and the stream's own filter knows only those before it.
+    columns.filter.extend(id.cloned());
+    columns
+}
+
+impl IdReader {
+    /// A reader of the last column that [`with_id`] has added.
+    pub(super) fn new(columns: &Columns, key: &[u8; 32]) -> Self {
+        let column = ColumnRole::Filter(columns.filter.len() - 1);
+        Self { column, key: blake3::derive_key("evertally serve 1 row ids", key), scratch: String::new() }
+    }
+
+    /// The hashed id of a row.
+    ///
+    /// # Errors
+    /// If it has none, or one that may have been rounded.
+    pub(super) fn read(&mut self, row: &Event<'_>) -> Result<HashedId> {
+        let ColumnRole::Filter(place) = self.column else { unreachable!("it is the last column of the filter") };
+        let cell = row.filter_cell(place);
+        let text = match cell {
+            // Distinct whole numbers may become the same double.
+            Field::Float(_) | Field::Short { .. } => {
+                row.identity(self.column, Identities::default(), &mut self.scratch)?
+            }
+            cell => cell.text(&mut self.scratch),
+        };
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            let problem = "is missing, but rows of this stream are counted once by their `id`";
+            return Err(row.error(self.column, problem).remedy("send the id of the event in this column").into());
+        };
+        let hash = blake3::keyed_hash(&self.key, text.as_bytes());
+        Ok(hash.as_bytes().first_chunk().copied().map_or(0, HashedId::from_le_bytes))
+    }
+}
+
+/// A hasher for keys that are hashes already.
+#[derive(Default)]
+pub(super) struct FirstBits(u64);
+
+impl Hasher for FirstBits {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (first, _) = bytes.split_at(bytes.len().min(8));
+        first.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+}
+
+type IdSet = HashSet<HashedId, BuildHasherDefault<FirstBits>>;
+
+/// The ids of the rows that a stream has counted in open steps.
+#[derive(Default)]
+pub(super) struct OpenIds(BTreeMap<u64, IdSet>);
+
+impl OpenIds {
+    /// Reads the ids of the steps after a closed one.
+    pub(super) fn load(store: &Store, number: u32, closed: u64) -> Result<Self> {
+        let mut ids = Self::default();
+        let table = store.look()?.open_table(IDS).map_err(stored)?;
+        for entry in table.range((number, closed + 1, 0)..=(number, u64::MAX, u64::MAX)).map_err(stored)? {
+            let (key, bytes) = entry.map_err(stored)?;
+            let (hashed, rest) = bytes.value().as_chunks::<ID_BYTES>();
+            if !rest.is_empty() {
+                return Err(failure("the data folder is corrupt: the ids of rows cannot be read"));
+            }
+            ids.0.entry(key.value().1).or_default().extend(hashed.iter().copied().map(HashedId::from_le_bytes));
+        }
+        Ok(ids)
+    }
+
+    /// The number of ids.
+    pub(super) fn count(&self) -> u64 {
+        self.0.values().map(|ids| ids.len() as u64).sum()
+    }
+
+    /// Adds the ids of a step's chunk after its commit.
+    pub(super) fn add(&mut self, step: u64, chunk: &Chunk) {
+        if !chunk.ids.is_empty() {
+            self.0.entry(step).or_default().extend(chunk.ids.iter().map(|row| row.id));
+        }
+    }
+
+    /// Forgets the ids of all steps through a closed one.
+    pub(super) fn forget(&mut self, closed: u64) {
+        self.0 = self.0.split_off(&(closed + 1));
+    }
+}
+
+/// The ids of the rows in one commit, which are not among those of their streams yet.
+pub(super) struct NewIds {
+    by_step: BTreeMap<(u32, u64), IdSet>,
+    /// The number of further ids for which there is memory.
+    left: u64,
+}
+
+impl NewIds {
+    pub(super) fn new(left: u64) -> Self {
+        Self { by_step: BTreeMap::new(), left }
+    }
+
+    /// Whether there is memory for the ids of all rows of these chunks.
+    pub(super) fn have_room(&self, chunks: &BTreeMap<u64, Chunk>) -> bool {
+        chunks.values().map(|chunk| chunk.ids.len() as u64).sum::<u64>() <= self.left
+    }
+
+    /// Removes the rows of a chunk that were counted before in its step, and returns their number.
+    pub(super) fn remove_counted(&mut self, number: u32, step: u64, known: &OpenIds, chunk: &mut Chunk) -> u64 {
+        if chunk.ids.is_empty() {
+            return 0;
+        }
+        let (known, new) = (known.0.get(&step), self.by_step.entry((number, step)).or_default());
+        let (mut from, mut to, before) = (0, 0, chunk.ids.len());
+        let bytes = &mut chunk.bytes;
+        chunk.ids.retain(|row| {
+            let range = from..from + row.bytes as usize;
+            from = range.end;
+            let is_new = known.is_none_or(|known| !known.contains(&row.id)) && new.insert(row.id);
+            if is_new {
+                let length = range.len();
+                bytes.copy_within(range, to);
+                to += length;
+            }
+            is_new
+        });
+        chunk.bytes.truncate(to);
+        let removed = (before - chunk.ids.len()) as u64;
+        chunk.events -= removed;
+        self.left -= chunk.ids.len() as u64;
+        removed
+    }
+}
+
+/// The ids of a chunk, for the store.
+pub(super) fn to_stored(chunk: &Chunk) -> Vec<u8> {
+    chunk.ids.iter().flat_map(|row| row.id.to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(rows: &[(HashedId, &str)]) -> Chunk {
+        let ids = rows.iter().map(|(id, text)| IdentifiedRow { id: *id, bytes: text.len() as u32 }).collect();
+        let bytes = rows.iter().flat_map(|(_, text)| text.bytes()).collect();
+        Chunk { events: rows.len() as u64, bytes, ids, ..Chunk::default() }
+    }
+
+    #[test]
+    fn rows_with_known_ids_are_removed_with_their_bytes() {
+        let (mut known, mut new) = (OpenIds::default(), NewIds::new(10));
+        known.add(3, &chunk(&[(1, "x")]));
+        let mut rows = chunk(&[(1, "one"), (2, "two"), (2, "again"), (3, "three"), (1, "one")]);
+        assert_eq!(new.remove_counted(7, 3, &known, &mut rows), 3);
+        assert_eq!((rows.events, rows.bytes.as_slice(), rows.ids.len()), (2, &b"twothree"[..], 2));
+        // Another batch of the same commit; but other steps and streams have their own ids.
+        for (number, step, removed) in [(7, 3, 2), (7, 4, 0), (8, 3, 0)] {
+            let mut rows = chunk(&[(2, "two"), (3, "three")]);
+            assert_eq!(new.remove_counted(number, step, &known, &mut rows), removed, "{number} {step}");
+            assert_eq!(rows.events, 2 - removed);
+        }
+        assert!(new.have_room(&BTreeMap::from([(3, chunk(&[(9, "")])), (4, chunk(&[(8, ""), (7, ""), (6, "")]))])));
+        assert!(!new.have_room(&BTreeMap::from([(3, chunk(&[(9, ""); 5]))])));
+        known.forget(2);
+        assert_eq!(known.count(), 1);
+        known.forget(3);
+        assert_eq!(known.count(), 0);
+    }
+
+    #[test]
+    fn ids_are_distributed_by_their_own_bits() {
+        let hash = |id: HashedId| {
+            let mut hasher = FirstBits::default();
+            std::hash::Hash::hash(&id, &mut hasher);
+            hasher.finish()
+        };
+        assert_ne!(hash(1), hash(2));
+        assert_ne!(hash(1 << 63), hash(0));
+    }
+}
