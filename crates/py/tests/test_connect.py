@@ -65,7 +65,9 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
 def test_missing_values_are_null(running: Running) -> None:
     operator = et.connect(running.url, running.operate)
     declared = {"stream": "counted", "start": "2026-01-01", "every": "1d", "steps": 9, "group-by": ["gate"], "rho": 10}
-    operator.open({**declared, "groups": ["a"], "value": "size", "bounds": [0, 9], "missing": "skip"}, closing="operator")
+    operator.open(
+        {**declared, "groups": ["a"], "value": "size", "bounds": [0, 9], "missing": "skip"}, closing="operator"
+    )
     counted = et.connect(running.url, running.count).stream("counted")
     nan, infinite = float("nan"), float("inf")
     # Also in columns that the stream does not declare, and inside of them.
@@ -86,7 +88,9 @@ def test_missing_values_are_null(running: Running) -> None:
 
 
 def test_rows_with_ids_are_counted_once(running: Running) -> None:
-    declared = et.Stream(name="counted", steps=et.Steps("2026-01-01", "1d", count=9), budget=et.Budget(rho=10))
+    declared = et.Stream(
+        name="counted", steps=et.Steps(start="2026-01-01", every="1d", count=9), budget=et.Budget.zcdp(10)
+    )
     declared.open(et.connect(running.url, running.operate), closing="operator", id="event")
     counted = et.connect(running.url, running.count).stream("counted")
     assert counted.declaration()["id"] == "event"

@@ -13,6 +13,7 @@
 
 mod accepting;
 mod checkpoint;
+mod chunk;
 mod closing;
 mod core;
 mod decoding;

@@ -50,7 +50,7 @@ class Receipt:
     rows: int
     #: Whether the service had already stored all of it.
     repeated: bool
-    #: The number of rows that were not counted, because the stream counts rows once by their ids, and had counted these.
+    #: The number of rows that were not counted: the stream counts rows once by their ids, and had counted these.
     duplicates: int = 0
 
 
@@ -155,8 +155,8 @@ class Service:
         """Opens a stream; ``declaration`` uses the names of configuration files, including ``stream``.
 
         Further arguments: ``public`` (whether anyone may read it), ``source`` (the budget that it spends from),
-        ``closing`` (``"schedule"`` or ``"operator"``), ``id`` (the column of ids by which rows are counted once), ``grace``
-        and ``delay`` (such as ``"90s"``).
+        ``closing`` (``"schedule"`` or ``"operator"``), ``id`` (the column of ids by which rows are counted once),
+        ``grace`` and ``delay`` (such as ``"90s"``).
         """
         opened = self._json("POST", "/v1/streams", _wanted(declaration, more))
         return ServiceStream(self, opened["name"])

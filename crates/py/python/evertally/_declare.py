@@ -237,8 +237,8 @@ class Stream(Frozen):
         service; its token needs the role to operate.
 
         `public` is whether anyone may read it, `source` the budget that it spends from, `closing` who closes its steps,
-        `id` a column whose texts identify rows, each of which is counted once, and `grace` and `delay` are times such as
-        ``"90s"``.
+        `id` a column whose texts identify rows, each of which is counted once, and `grace` and `delay` are times such
+        as ``"90s"``.
 
         Raises :class:`ServiceError` if the service refuses the declaration.
         """

@@ -1,10 +1,11 @@
 //! Accepting batches: durable before they are acknowledged, each completely or not at all.
 
+use super::chunk::Chunk;
 use super::core::Core;
 use super::decoding::Share;
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
-use super::prepare::{Chunk, MAX_NAMED_ROWS, PreparedBatch, late_rows};
+use super::prepare::{MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
 use super::row_ids::{NewIds, to_stored};
 use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, IDS, LATE, from_bytes, stored, to_bytes};

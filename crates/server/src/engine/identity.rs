@@ -29,8 +29,7 @@ impl BatchId {
     }
 }
 
-/// The bytes of a batch, shared by all clones. If they are its [id](BatchId::Content), they are digested while they are
-/// read.
+/// The bytes of a batch, shared by all clones. If they are its [id](BatchId::Content), reading digests them.
 #[derive(Clone)]
 pub(super) struct BatchBytes(Arc<Mutex<(Box<dyn Read + Send>, Option<blake3::Hasher>)>>);
 
@@ -81,6 +80,13 @@ pub(super) struct RowsDigest {
     scratch: String,
 }
 
+/// The declared columns of a stream and the column with the ids of its rows, if it has one.
+pub(super) fn with_id(mut columns: Columns, id: Option<&String>) -> Columns {
+    // A reader delivers the columns of a filter by place, and the stream's own filter knows only those before it.
+    columns.filter.extend(id.cloned());
+    columns
+}
+
 /// The most bytes of rows that wait to be digested: BLAKE3 is fastest over long inputs.
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -110,8 +116,8 @@ impl RowsDigest {
     }
 }
 
-/// Writes a cell so that the cells of a row, and rows, cannot be confused: 0 if it is missing, otherwise its length plus
-/// one, in one byte if it fits there, and its text.
+/// Writes a cell so that the cells of a row, and rows, cannot be confused: 0 if it is missing, otherwise its length
+/// plus one, in one byte if it fits there, and its text.
 fn add_cell(text: Option<&str>, buffer: &mut Vec<u8>) {
     let Some(text) = text else { return buffer.push(0) };
     match u8::try_from(text.len() + 1) {

@@ -1,7 +1,7 @@
 //! Shared facts about an open stream, for readers and writers in any thread.
 
+use super::identity;
 use super::reporting::{GuaranteeStatement, Reporting};
-use super::row_ids;
 use crate::store::StreamRecord;
 use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
@@ -145,7 +145,7 @@ pub(super) struct Parts {
 impl StreamInfo {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { number, stream, table, plan, record, groups, reporting, placer, digest_key, progress } = parts;
-        let columns = row_ids::with_id(stream.columns.clone(), record.id.as_ref());
+        let columns = identity::with_id(stream.columns.clone(), record.id.as_ref());
         Self {
             has_ids: record.id.is_some(),
             columns,

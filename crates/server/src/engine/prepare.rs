@@ -1,10 +1,11 @@
 //! From the bytes of a batch to anonymous events: in any thread, before the batch takes its turn.
 
+use super::chunk::{Chunk, IdentifiedRow, ROW_BYTES};
 use super::decoding::{Decoding, Share};
 use super::identity::{BatchBytes, BatchId, RowsDigest};
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
-use super::row_ids::{IdReader, IdentifiedRow, ROW_BYTES};
+use super::row_ids::IdReader;
 use evertally::privacy::Unit;
 use evertally_declare::declaration::Parameter::Late as LatePolicy;
 use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreadable, usage};
@@ -37,19 +38,6 @@ pub struct PreparedBatch {
     pub(super) chunks: BTreeMap<u64, Chunk>,
     /// Its share of the memory for all batches, until the engine has accepted it.
     pub(super) memory: Share,
-}
-
-/// The events of a batch that belong to one step.
-#[derive(Default)]
-pub(super) struct Chunk {
-    pub(super) events: u64,
-    pub(super) bytes: Vec<u8>,
-    /// The line or row numbers of the first of them.
-    pub(super) rows: Vec<u64>,
-    /// Their ids, if rows have ids: of each event in `bytes`, in the same order.
-    pub(super) ids: Vec<IdentifiedRow>,
-    /// Their original texts, if late events are set aside.
-    pub(super) texts: Vec<LateEvent>,
 }
 
 /// Reads a batch. `latest` is the last step that can have events: later ones are in the future.

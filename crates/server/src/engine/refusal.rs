@@ -103,8 +103,8 @@ impl fmt::Display for Refusal {
             Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
             Self::TooManyIds(most) => write!(
                 f,
-                "the open steps of all streams have at most {most} ids of rows (`ids` in [limits]); send the batch again \
-                 after a step has closed, with the same id"
+                "the open steps of all streams have at most {most} ids of rows (`ids` in [limits]); send the batch \
+                 again after a step has closed, with the same id"
             ),
             Self::DiskFull(what) => f.write_str(what),
             Self::Other(error) => f.write_str(&error.worded(Wording::Json)),

@@ -4,7 +4,7 @@
 //! counted in open steps: in memory, and in the store, where they are written in the same commit as the rows. Once a
 //! step is closed, its ids are forgotten.
 
-use super::prepare::Chunk;
+use super::chunk::{Chunk, HashedId};
 use crate::store::{IDS, Store, stored};
 use evertally_declare::error::{Result, failure};
 use evertally_declare::event::{ColumnRole, Columns, Event};
@@ -13,29 +13,8 @@ use evertally_declare::identity::Identities;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The keyed hash of an id: 128 bits, so that no two ids of a step share one.
-pub(super) type HashedId = u128;
-
 /// The size of a hashed id in the store.
 const ID_BYTES: usize = size_of::<HashedId>();
-
-/// A counted row of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct IdentifiedRow {
-    id: HashedId,
-    /// The bytes of its event in the chunk.
-    bytes: u32,
-}
-
-impl IdentifiedRow {
-    /// A row whose event has this number of bytes.
-    pub(super) fn new(id: HashedId, bytes: usize) -> Self {
-        Self { id, bytes: bytes as u32 } // fits: a row is shorter than a batch
-    }
-}
-
-/// About the memory of a row's id while its batch waits.
-pub(super) const ROW_BYTES: u64 = size_of::<IdentifiedRow>() as u64;
 
 /// Reads the ids of rows.
 pub(super) struct IdReader {
@@ -44,15 +23,8 @@ pub(super) struct IdReader {
     scratch: String,
 }
 
-/// The declared columns of a stream and the column with the ids of its rows, if it has one.
-pub(super) fn with_id(mut columns: Columns, id: Option<&String>) -> Columns {
-    // A reader delivers the columns of a filter by place, and the stream's own filter knows only those before it.
-    columns.filter.extend(id.cloned());
-    columns
-}
-
 impl IdReader {
-    /// A reader of the last column that [`with_id`] has added.
+    /// A reader of the last column that [`with_id`](super::identity::with_id) has added.
     pub(super) fn new(columns: &Columns, key: &[u8; 32]) -> Self {
         let column = ColumnRole::Filter(columns.filter.len() - 1);
         Self { column, key: blake3::derive_key("evertally serve 1 row ids", key), scratch: String::new() }
@@ -187,6 +159,7 @@ pub(super) fn to_stored(chunk: &Chunk) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chunk::IdentifiedRow;
     use super::*;
 
     fn chunk(rows: &[(HashedId, &str)]) -> Chunk {
