@@ -4,6 +4,7 @@ import http.client
 import http.server
 import itertools
 import json
+import logging
 import shutil
 import socket
 import subprocess
@@ -109,14 +110,21 @@ def test_syslog_ng_delivers_each_message_once(running: Running, tmp_path: Path) 
     et.connect(running.url, running.operate).open(declared(**grouped), closing="operator", id="id")
     port = free_port()
     with Forgetful(running.url) as url:
-        texts = {"http://127.0.0.1:8801": url, "app-logs": "counted", "TOKEN": running.count, "port(514)": f"port({port})"}
+        texts = {
+            "http://127.0.0.1:8801": url,
+            "app-logs": "counted",
+            "TOKEN": running.count,
+            "port(514)": f"port({port})",
+        }
         (tmp_path / "ng.conf").write_text(configuration("@version", **texts))
         start = ["syslog-ng", "--foreground", "--no-caps", "--stderr", "--cfgfile", "ng.conf"]
         start += ["--persist-file", "ng.persist", "--pidfile", "ng.pid", "--control", "ng.ctl"]
         with subprocess.Popen(start, cwd=tmp_path, stderr=subprocess.DEVNULL) as syslog:
             try:
                 for first in (0, 250):
-                    send_lines(port, [f"<13>1 2026-06-01T09:00:00Z host app - - - {n}" for n in range(first, first + 250)])
+                    send_lines(
+                        port, [f"<13>1 2026-06-01T09:00:00Z host app - - - {n}" for n in range(first, first + 250)]
+                    )
                     wait_for(running, "counted", first + 250)
             finally:
                 syslog.terminate()
@@ -142,14 +150,15 @@ def test_the_rows_of_the_guide_are_rows(running: Running) -> None:
     """What the page shows as bodies of clients is accepted as it is."""
     grouped = {"group-by": ["program"], "groups": ["app"], "rest": "other"}
     et.connect(running.url, running.operate).open(declared(**grouped), closing="operator", id="id")
-    rows = [json.loads(line) for line in configuration('"program":"app"').splitlines()]
+    rows = [json.loads(line) for line in configuration('"id":"91dd02fe').splitlines()]
     assert et.connect(running.url, running.count).stream("counted").push(rows).rows == len(rows) > 0
 
 
 def speaks_http2() -> bool:
-    return shutil.which("curl") is not None and "HTTP2" in subprocess.run(
-        ["curl", "--version"], check=True, capture_output=True, text=True
-    ).stdout
+    return (
+        shutil.which("curl") is not None
+        and "HTTP2" in subprocess.run(["curl", "--version"], check=True, capture_output=True, text=True).stdout
+    )
 
 
 @pytest.mark.skipif(not speaks_http2(), reason="there is no curl with HTTP/2")
@@ -175,3 +184,33 @@ def test_early_refusals_reach_clients_of_http2(running: Running, tmp_path: Path,
             )
             assert answer.stdout == f"2 {status}"
             assert json.loads((tmp_path / "answer").read_text())["status"] == status
+
+
+def test_opentelemetry_delivers(running: Running) -> None:
+    exporters = pytest.importorskip("opentelemetry.exporter.otlp.json.http._log_exporter")
+    logs, export = (pytest.importorskip(f"opentelemetry.sdk._logs{part}") for part in ("", ".export"))
+    resources = pytest.importorskip("opentelemetry.sdk.resources")
+    grouped = {"group-by": ["attributes.user.id"], "groups": ["ann"], "rest": "other"}
+    person = {"person": "body", "max-events": 9}
+    et.connect(running.url, running.operate).open(declared(**grouped, **person), closing="operator")
+    path, headers = "v1/streams/counted/otlp/v1/logs", {"authorization": f"Bearer {running.count}"}
+    exporter = exporters.OTLPLogExporter(endpoint=f"{running.url}/{path}", headers=headers)
+    provider = logs.LoggerProvider(resource=resources.Resource.create({"service.name": "shop"}))
+    provider.add_log_record_processor(export.BatchLogRecordProcessor(exporter))
+    logger = provider.get_logger("test")
+    for number in range(5):
+        logger.emit(timestamp=time.time_ns(), body=f"line {number}", attributes={"user.id": "ann"})
+    assert provider.force_flush()
+    provider.shutdown()
+    assert events(running, "counted") == 5
+
+
+def test_a_client_of_loki_delivers(running: Running) -> None:
+    loki = pytest.importorskip("logging_loki")
+    grouped = {"group-by": ["labels.severity"], "groups": ["info"], "rest": "other"}
+    et.connect(running.url, running.operate).open(declared(**grouped), closing="operator")
+    url = f"{running.url}/v1/streams/counted/loki/api/v1/push"
+    handler = loki.LokiHandler(url=url, tags={"app": "shop"}, auth=("me", running.count), version="1")
+    for number in range(5):
+        handler.emit(logging.LogRecord("shop", logging.INFO, "", 0, "line %d", (number,), None))
+    assert events(running, "counted") == 5

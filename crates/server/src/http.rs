@@ -14,6 +14,7 @@ mod pace;
 mod page;
 mod pieces;
 mod problem;
+mod records;
 mod routes;
 mod threads;
 mod tls;

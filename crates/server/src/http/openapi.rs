@@ -30,6 +30,8 @@ use utoipa::{OpenApi, PartialSchema};
         routes::picture::png,
         routes::watch::watch,
         routes::events::take,
+        routes::records::otlp,
+        routes::records::loki,
         routes::sums::put,
         routes::sums::declaration,
         routes::late::late,

@@ -6,6 +6,7 @@ pub(super) mod late;
 pub(super) mod metrics;
 pub(super) mod operator;
 pub(super) mod picture;
+pub(super) mod records;
 pub(super) mod releases;
 pub(super) mod streams;
 pub(super) mod sums;
@@ -49,6 +50,8 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
             .route("/v1/streams", get(streams::list).post(streams::open))
             .route("/metrics", get(metrics::metrics))
             .route("/v1/streams/{stream}/events", post(events::take))
+            .route("/v1/streams/{stream}/otlp/v1/logs", post(records::otlp))
+            .route("/v1/streams/{stream}/loki/api/v1/push", post(records::loki))
             .route("/v1/streams/{stream}/sums", put(sums::put))
             .route("/v1/streams/{stream}/declaration", get(sums::declaration))
             .route("/v1/streams/{stream}/close", post(streams::close))

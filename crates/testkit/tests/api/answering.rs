@@ -201,6 +201,8 @@ fn body(path: &str, stream: &str) -> (String, Vec<(&'static str, &'static str)>)
     let declared = KINDS.iter().find(|(name, _)| *name == stream).map(|(_, declared)| *declared);
     match path.rsplit('/').next().unwrap_or("") {
         "events" => rows("{\"time\":\"2026-01-01T09:00:00Z\",\"member\":\"m\",\"group\":\"a\",\"amount\":3}\n"),
+        "logs" => ("{\"resourceLogs\":[]}".to_owned(), json),
+        "push" => ("{\"streams\":[]}".to_owned(), json),
         "sums" => rows("{\"step\":1,\"sum\":5}\n"),
         "close" => ("{\"through\":2}".to_owned(), json),
         "groups" => ("{\"groups\":[\"zz\"]}".to_owned(), json),
@@ -254,7 +256,8 @@ fn no_route_of_any_stream_keeps_the_thread_that_answers() {
                     ("streams", "POST") => "?dry-run=true",
                     _ => "",
                 };
-                let token = if path.ends_with("/events") || path.ends_with("/sums") || path.ends_with("/declaration") {
+                let of_writers = ["/events", "/logs", "/push", "/sums", "/declaration"];
+                let token = if of_writers.iter().any(|end| path.ends_with(end)) {
                     writers[name].as_str()
                 } else {
                     operate.as_str()

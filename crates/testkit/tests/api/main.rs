@@ -11,6 +11,7 @@ mod ids;
 mod lasting;
 mod neighbours;
 mod reading;
+mod records;
 mod roles;
 mod row_ids;
 mod server;

@@ -117,15 +117,18 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format
 }
 
 fn id_of(options: BatchOptions, headers: &HeaderMap) -> Result<BatchId, ProblemAnswer> {
-    let id = headers.get("idempotency-key");
-    match (options.batch_id, id) {
-        (Some(BatchIdSource::Content), None) => return Ok(BatchId::Content),
+    match (options.batch_id, headers.get("idempotency-key")) {
+        (Some(BatchIdSource::Content), None) => Ok(BatchId::Content),
         (Some(BatchIdSource::Content), Some(_)) => {
-            return Err(ProblemAnswer::bad("a batch has one id: send either `Idempotency-Key` or `batch-id=content`"));
+            Err(ProblemAnswer::bad("a batch has one id: send either `Idempotency-Key` or `batch-id=content`"))
         }
-        (None, _) => {}
+        (None, _) => named_id(headers),
     }
-    let id = id.and_then(|id| id.to_str().ok()).unwrap_or("");
+}
+
+/// The id in the header.
+pub(super) fn named_id(headers: &HeaderMap) -> Result<BatchId, ProblemAnswer> {
+    let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
     if is_batch_id(id) {
         return Ok(BatchId::from(id));
     }
@@ -162,7 +165,7 @@ fn format_of(headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
 }
 
 /// Codings have no case, and `x-gzip` is gzip (RFC 9110, section 8.4.1).
-fn coding_of(headers: &HeaderMap) -> Result<Coding, ProblemAnswer> {
+pub(super) fn coding_of(headers: &HeaderMap) -> Result<Coding, ProblemAnswer> {
     let coding = headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes().trim_ascii().to_ascii_lowercase());
     match coding.as_deref() {
         None | Some(b"" | b"identity") => Ok(Coding::None),

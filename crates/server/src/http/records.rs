@@ -1,0 +1,325 @@
+//! Log records of OpenTelemetry and Loki as rows of JSON lines: every field of a record is a column.
+
+use super::problem::ProblemAnswer;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Makes rows from the body of a request.
+pub(super) type ToRows = fn(&[u8]) -> Result<Vec<u8>, ProblemAnswer>;
+
+/// A request to export logs (OTLP 1, JSON encoding). Unknown fields are ignored, as the protocol requires.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportRequest<'b> {
+    #[serde(borrow)]
+    resource_logs: Vec<ResourceLogs<'b>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct ResourceLogs<'b> {
+    #[serde(borrow)]
+    resource: Attributes<'b>,
+    #[serde(borrow)]
+    scope_logs: Vec<ScopeLogs<'b>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Attributes<'b> {
+    #[serde(borrow)]
+    attributes: Vec<KeyValue<'b>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ScopeLogs<'b> {
+    #[serde(borrow)]
+    scope: Scope<'b>,
+    #[serde(borrow)]
+    log_records: Vec<LogRecord<'b>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Scope<'b> {
+    #[serde(borrow)]
+    name: Cow<'b, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LogRecord<'b> {
+    time_unix_nano: Value,
+    observed_time_unix_nano: Value,
+    severity_number: Value,
+    #[serde(borrow)]
+    severity_text: Cow<'b, str>,
+    #[serde(borrow)]
+    event_name: Cow<'b, str>,
+    #[serde(borrow)]
+    body: Option<AnyValue<'b>>,
+    #[serde(borrow)]
+    attributes: Vec<KeyValue<'b>>,
+    #[serde(borrow)]
+    trace_id: Cow<'b, str>,
+    #[serde(borrow)]
+    span_id: Cow<'b, str>,
+}
+
+#[derive(Deserialize)]
+struct KeyValue<'b> {
+    #[serde(borrow)]
+    key: Cow<'b, str>,
+    #[serde(borrow, default)]
+    value: Option<AnyValue<'b>>,
+}
+
+/// A value, in one of these fields.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AnyValue<'b> {
+    #[serde(borrow)]
+    string_value: Option<Cow<'b, str>>,
+    bool_value: Option<bool>,
+    int_value: Value,
+    double_value: Value,
+    #[serde(borrow)]
+    array_value: Option<AnyValueList<AnyValue<'b>>>,
+    #[serde(borrow)]
+    kvlist_value: Option<AnyValueList<KeyValue<'b>>>,
+    #[serde(borrow)]
+    bytes_value: Option<Cow<'b, str>>,
+}
+
+#[derive(Deserialize)]
+struct AnyValueList<T> {
+    #[serde(default = "Vec::new")]
+    values: Vec<T>,
+}
+
+impl AnyValue<'_> {
+    fn to_json(&self) -> Value {
+        if let Some(text) = self.string_value.as_ref().or(self.bytes_value.as_ref()) {
+            return Value::from(text.as_ref());
+        }
+        if let Some(is) = self.bool_value {
+            return Value::from(is);
+        }
+        if let Some(array) = &self.array_value {
+            return array.values.iter().map(Self::to_json).collect();
+        }
+        if let Some(list) = &self.kvlist_value {
+            let entry = |one: &KeyValue<'_>| (one.key.to_string(), one.to_json());
+            return list.values.iter().map(entry).collect();
+        }
+        match (&self.int_value, &self.double_value) {
+            (Value::Null, double) => double.clone(),
+            // 64-bit integers are texts in this encoding.
+            (Value::String(digits), _) => digits.parse::<i64>().map_or(Value::Null, Value::from),
+            (number, _) => number.clone(),
+        }
+    }
+}
+
+impl KeyValue<'_> {
+    fn to_json(&self) -> Value {
+        self.value.as_ref().map_or(Value::Null, AnyValue::to_json)
+    }
+}
+
+/// The rows of a request to export logs. Columns: `time`, `observed_time`, `severity`, `severity_number`, `event_name`,
+/// `body`, `trace_id`, `span_id`, `scope`, and `attributes.KEY` and `resource.KEY` for each attribute.
+pub(super) fn from_otlp(body: &[u8]) -> Result<Vec<u8>, ProblemAnswer> {
+    let request: ExportRequest<'_> = serde_json::from_slice(body).map_err(|error| {
+        ProblemAnswer::bad(format!("the body is not an OTLP request for logs (`resourceLogs`) in JSON: {error}"))
+    })?;
+    let mut rows = Vec::new();
+    for of_resource in &request.resource_logs {
+        for of_scope in &of_resource.scope_logs {
+            for record in &of_scope.log_records {
+                let (time, observed) = (time_of(&record.time_unix_nano), time_of(&record.observed_time_unix_nano));
+                let mut row = RowWriter::new(&mut rows);
+                row.cell("time", time.as_ref().or(observed.as_ref()));
+                row.cell("observed_time", observed.as_ref());
+                row.cell("severity", non_empty(&record.severity_text));
+                row.cell("severity_number", Some(&record.severity_number).filter(|number| !number.is_null()));
+                row.cell("event_name", non_empty(&record.event_name));
+                row.cell("body", record.body.as_ref().map(AnyValue::to_json));
+                row.cell("trace_id", non_empty(&record.trace_id));
+                row.cell("span_id", non_empty(&record.span_id));
+                row.cell("scope", non_empty(&of_scope.scope.name));
+                for (prefix, attributes) in
+                    [("attributes", &record.attributes), ("resource", &of_resource.resource.attributes)]
+                {
+                    for attribute in attributes {
+                        row.cell(&format!("{prefix}.{}", attribute.key), Some(attribute.to_json()));
+                    }
+                }
+                row.end();
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// A request to push logs (Loki, JSON encoding).
+#[derive(Deserialize)]
+struct PushRequest<'b> {
+    #[serde(borrow)]
+    streams: Vec<LabelledStream<'b>>,
+}
+
+#[derive(Deserialize)]
+struct LabelledStream<'b> {
+    #[serde(borrow, default)]
+    stream: BTreeMap<Cow<'b, str>, Value>,
+    #[serde(borrow)]
+    values: Vec<LoggedLine<'b>>,
+}
+
+/// Nanoseconds since 1970, the line, and its structured metadata.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LoggedLine<'b> {
+    Line(Cow<'b, str>, Cow<'b, str>),
+    WithMetadata(Cow<'b, str>, Cow<'b, str>, BTreeMap<Cow<'b, str>, Value>),
+}
+
+/// The rows of a request to push logs. Columns: `time`, `line`, and `labels.KEY` and `metadata.KEY` for each label and
+/// each part of the structured metadata.
+pub(super) fn from_loki(body: &[u8]) -> Result<Vec<u8>, ProblemAnswer> {
+    let request: PushRequest<'_> = serde_json::from_slice(body).map_err(|error| {
+        ProblemAnswer::bad(format!("the body is not a push request of Loki (`streams`) in JSON: {error}"))
+    })?;
+    let mut rows = Vec::new();
+    for stream in &request.streams {
+        for entry in &stream.values {
+            let (time, line, metadata) = match entry {
+                LoggedLine::Line(time, line) => (time, line, None),
+                LoggedLine::WithMetadata(time, line, metadata) => (time, line, Some(metadata)),
+            };
+            let mut row = RowWriter::new(&mut rows);
+            row.cell("time", time_of(&Value::from(time.as_ref())));
+            row.cell("line", Some(line));
+            for (label, value) in &stream.stream {
+                row.cell(&format!("labels.{label}"), Some(value));
+            }
+            for (name, value) in metadata.into_iter().flatten() {
+                row.cell(&format!("metadata.{name}"), Some(value));
+            }
+            row.end();
+        }
+    }
+    Ok(rows)
+}
+
+fn non_empty(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// A time in nanoseconds since 1970, as a text or a number, in RFC 3339; `None` for 0. Any other text is kept, so that
+/// its row is refused by its own text.
+fn time_of(nanos: &Value) -> Option<String> {
+    let text = match nanos {
+        Value::String(text) => text.clone(),
+        Value::Null => return None,
+        other => other.to_string(),
+    };
+    match text.parse::<i64>() {
+        Ok(0) => None,
+        Ok(nanos) => Some(jiff::Timestamp::from_nanosecond(i128::from(nanos)).map_or(text, |time| time.to_string())),
+        Err(_) => Some(text),
+    }
+}
+
+/// A row that is being written: a line with one object.
+struct RowWriter<'r> {
+    rows: &'r mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl<'r> RowWriter<'r> {
+    fn new(rows: &'r mut Vec<u8>) -> Self {
+        rows.push(b'{');
+        Self { rows, is_empty: true }
+    }
+
+    /// Writes a cell, unless there is none.
+    fn cell(&mut self, column: &str, cell: Option<impl Serialize>) {
+        let Some(cell) = cell else { return };
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.rows.push(b',');
+        }
+        serde_json::to_writer(&mut *self.rows, column).expect("memory accepts every write");
+        self.rows.push(b':');
+        serde_json::to_writer(&mut *self.rows, &cell).expect("memory accepts every write, and keys are texts");
+    }
+
+    fn end(self) {
+        self.rows.extend(b"}\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(to_rows: ToRows, body: &str) -> String {
+        String::from_utf8(to_rows(body.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn records_of_opentelemetry_are_rows() {
+        let body = r#"{"resourceLogs":[{"resource":{"attributes":[
+            {"key":"service.name","value":{"stringValue":"shop"}}]},
+            "scopeLogs":[{"scope":{"name":"s","version":"1"},"logRecords":[
+            {"timeUnixNano":"1767225600123456789","severityNumber":9,"severityText":"INFO",
+             "body":{"stringValue":"a \"b\""},"traceId":"","attributes":[
+             {"key":"user.id","value":{"intValue":"7"}},{"key":"ok","value":{"boolValue":true}},
+             {"key":"list","value":{"arrayValue":{"values":[{"doubleValue":1.5},
+              {"kvlistValue":{"values":[{"key":"k","value":{"intValue":2}}]}}]}}},{"key":"none"}]},
+            {"timeUnixNano":"0","observedTimeUnixNano":1767225600000000000,"unknown":[1]},
+            {"timeUnixNano":"soon"}]}]}]}"#;
+        assert_eq!(
+            rows(from_otlp, body),
+            concat!(
+                r#"{"time":"2026-01-01T00:00:00.123456789Z","severity":"INFO","severity_number":9,"body":"a \"b\"","#,
+                r#""scope":"s","attributes.user.id":7,"attributes.ok":true,"attributes.list":[1.5,{"k":2}],"#,
+                r#""attributes.none":null,"resource.service.name":"shop"}"#,
+                "\n",
+                r#"{"time":"2026-01-01T00:00:00Z","observed_time":"2026-01-01T00:00:00Z","scope":"s","#,
+                r#""resource.service.name":"shop"}"#,
+                "\n",
+                r#"{"time":"soon","scope":"s","resource.service.name":"shop"}"#,
+                "\n",
+            )
+        );
+        assert_eq!(rows(from_otlp, r#"{"resourceLogs":[]}"#), "");
+        for wrong in ["", "[]", "{}", r#"{"resourceSpans":[]}"#, "\u{0}"] {
+            assert!(from_otlp(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lines_of_loki_are_rows() {
+        let body = r#"{"streams":[{"stream":{"app":"shop","host":"a"},"values":[
+            ["1767225600000000001","one"],["1767225601000000000","t\no",{"user":"ann","n":1}]]},{"values":[]}]}"#;
+        assert_eq!(
+            rows(from_loki, body),
+            concat!(
+                r#"{"time":"2026-01-01T00:00:00.000000001Z","line":"one","labels.app":"shop","labels.host":"a"}"#,
+                "\n",
+                r#"{"time":"2026-01-01T00:00:01Z","line":"t\no","labels.app":"shop","labels.host":"a","#,
+                r#""metadata.n":1,"metadata.user":"ann"}"#,
+                "\n",
+            )
+        );
+        for wrong in ["{}", r#"{"streams":[{"values":[["1"]]}]}"#, r#"{"streams":[{"values":[[1,"x"]]}]}"#] {
+            assert!(from_loki(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}
