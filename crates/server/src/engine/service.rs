@@ -146,9 +146,9 @@ impl Service {
     /// # Errors
     /// If the service is overloaded or stopping.
     pub fn change_intake(&self, intake: Intake) -> Result<(), Refusal> {
-        let sources = intake.sources.clone();
+        let (sources, decoding) = (intake.sources.clone(), Arc::clone(&intake.decoding));
         self.ask(move |core| {
-            core.sources = sources;
+            (core.sources, core.decoding) = (sources, decoding);
             Ok(())
         })?;
         *self.intake.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(intake);

@@ -168,6 +168,7 @@ mod tests {
             closing,
             opened_at: 0,
             phase: Phase::Open,
+            id: None,
         }
     }
 

@@ -103,12 +103,13 @@ async fn take(
              Content-Type: application/json",
         ));
     }
-    let (bytes, decoded) = (app.config.body_bytes.min(MAX_BYTES), app.config.decoded_bytes.min(MAX_BYTES));
+    let limits = &app.settings().limits;
+    let (bytes, decoded) = (limits.body_bytes.min(MAX_BYTES), limits.decoded_bytes.min(MAX_BYTES));
     let incoming = Incoming::new(body, BodyLimits { coding: coding_of(headers)?, bytes, decoded, sha256: None });
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
         let decoding = app.service.decoding();
-        let (mut reader, mut memory, mut request) = (incoming.open(decoding)?, decoding.share(0)?, Vec::new());
+        let (mut reader, mut memory, mut request) = (incoming.open(&decoding)?, decoding.share(0)?, Vec::new());
         loop {
             let read = (&mut reader).take(PIECE).read_to_end(&mut request).map_err(PipelineError::from)?;
             memory.use_more(read as u64 * MEMORY_PER_BYTE)?;
