@@ -9,6 +9,7 @@ mod connections;
 mod hub;
 mod limits;
 mod listen;
+mod negotiation;
 mod openapi;
 mod pace;
 mod page;

@@ -162,10 +162,10 @@ pub(super) struct RowAnswer(pub(super) Map<String, Value>);
 #[derive(Serialize, ToSchema)]
 pub(super) struct Releases {
     pub(super) stream: String,
+    /// The first publication of the answer.
     pub(super) from: u64,
+    /// The last one; less than `from` if there are none.
     pub(super) to: u64,
-    /// The number of publications shown.
-    pub(super) published: u64,
     pub(super) rows: Vec<RowAnswer>,
 }
 

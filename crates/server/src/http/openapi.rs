@@ -24,6 +24,7 @@ use utoipa::{OpenApi, PartialSchema};
         routes::streams::extend,
         routes::streams::join,
         routes::releases::releases,
+        routes::releases::latest,
         routes::releases::plan,
         routes::releases::report,
         routes::picture::svg,

@@ -66,9 +66,7 @@ impl AnswerPieces {
                 if is_first {
                     let (from, to) = (self.query.publications.start(), self.query.publications.end());
                     let name = serde_json::to_string(self.info.name()).map_err(failure)?;
-                    let shown = self.info.progress().publications;
-                    let head =
-                        format!("{{\"stream\":{name},\"from\":{from},\"to\":{to},\"published\":{shown},\"rows\":[");
+                    let head = format!("{{\"stream\":{name},\"from\":{from},\"to\":{to},\"rows\":[");
                     piece.extend(head.into_bytes());
                 }
                 let mut rows = JsonRows::new(&self.info.stream, &self.info.table)?;
@@ -126,7 +124,7 @@ impl AnswerPieces {
             publications,
             places,
             every: self.query.every,
-            kept: Some(last),
+            kept: self.query.kept.or(Some(last)),
         };
         if !self.format.is_streamable() {
             self.next = None;

@@ -6,6 +6,7 @@ pub(super) mod late;
 pub(super) mod metrics;
 pub(super) mod operator;
 pub(super) mod picture;
+mod range;
 pub(super) mod records;
 pub(super) mod releases;
 pub(super) mod streams;
@@ -35,6 +36,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
     let reading = Router::new()
         .route("/v1/streams/{stream}", get(streams::one))
         .route("/v1/streams/{stream}/releases", get(releases::releases))
+        .route("/v1/streams/{stream}/releases/latest", get(releases::latest))
         .route("/v1/streams/{stream}/plan", get(releases::plan))
         .route("/v1/streams/{stream}/report", get(releases::report))
         .route("/v1/streams/{stream}/picture.svg", get(picture::svg))

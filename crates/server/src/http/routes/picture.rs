@@ -65,7 +65,7 @@ pub(in super::super) async fn png(
 }
 
 fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, ProblemAnswer> {
-    let (mut wanted, _) = ReleasesQuery::read(query)?.of(info)?;
+    let (mut wanted, _) = ReleasesQuery::read(query)?.of(info, u64::MAX)?;
     let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
     wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
     let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());

@@ -2,50 +2,42 @@
 
 use super::super::answers::Releases;
 use super::super::app::{App, Caller};
+use super::super::negotiation::{format_of, knows};
 use super::super::pieces::{AnswerPieces, PiecewiseBody};
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
+use super::range::{Page, RangeQuery, count_in};
 use crate::engine::{RowsQuery, StreamInfo};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LINK, VARY};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use evertally_declare::error::Result as PublishResult;
 use evertally_declare::format::Format;
 use std::sync::Arc;
-
-/// The number of publications in an answer to a request without a range.
-const DEFAULT_PUBLICATIONS: u64 = 1000;
 
 /// The most rows of one answer.
 const MAX_ROWS: u64 = 2_000_000;
 /// The most rows of an answer that is built in memory.
 const MAX_ROWS_IN_MEMORY: u64 = 250_000;
 
-/// The format of an answer: the requested one, or the first known media type that the reader accepts.
-fn format_of(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, ProblemAnswer> {
-    if let Some(asked) = asked {
-        return Format::from_word(asked).filter(|format| format.is_for_answers()).ok_or_else(|| {
-            let words = Format::any_word_of(Format::is_for_answers);
-            ProblemAnswer::bad(format!("`{asked}` is not a format: use {words}"))
-        });
-    }
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    let mut types = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
-    Ok(types.find_map(Format::from_accept_type).unwrap_or(Format::Json))
+/// The most rows of an answer in a format.
+pub(super) fn most_rows(format: Format) -> u64 {
+    if format.is_streamable() { MAX_ROWS } else { MAX_ROWS_IN_MEMORY }
 }
 
 /// The parameters of a request for releases.
 #[derive(Debug, Default)]
 pub(super) struct ReleasesQuery {
-    from: Option<u64>,
-    to: Option<u64>,
+    range: RangeQuery,
     every: Option<u64>,
     groups: Vec<String>,
     measures: Vec<String>,
     format: Option<String>,
+    /// The parameters that do not select publications, as they were sent.
+    others: Vec<(String, String)>,
 }
 
 impl ReleasesQuery {
@@ -53,19 +45,19 @@ impl ReleasesQuery {
     pub(super) fn read(query: Option<&str>) -> Result<Self, ProblemAnswer> {
         let mut asked = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()).into_owned() {
-            let number = || {
-                let number = value.parse().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| ProblemAnswer::bad(format!("`{name}={value}`: must be a whole number, from 1")))
-            };
+            if asked.range.read(&name, &value)? {
+                continue;
+            }
+            asked.others.push((name.clone(), value.clone()));
             match name.as_str() {
-                "from" => asked.from = Some(number()?),
-                "to" => asked.to = Some(number()?),
-                "every" => asked.every = Some(number()?),
+                "every" => asked.every = Some(count_in(&name, &value)?),
                 "group" => asked.groups.push(value),
                 "measure" | "workload" => asked.measures.push(value),
                 "format" => asked.format = Some(value),
                 _ => {
-                    let problem = format!("unknown parameter `{name}`: use from, to, every, group, measure or format");
+                    let problem = format!(
+                        "unknown parameter `{name}`: use from, to, last, limit, every, group, measure or format"
+                    );
                     return Err(ProblemAnswer::bad(problem));
                 }
             }
@@ -73,17 +65,44 @@ impl ReleasesQuery {
         Ok(asked)
     }
 
-    /// The query for a stream, and whether its answer never changes.
-    pub(super) fn of(&self, info: &StreamInfo) -> Result<(RowsQuery, bool), ProblemAnswer> {
-        let shown = info.progress().publications;
-        let to = self.to.unwrap_or(shown);
-        let from = self.from.unwrap_or(to.min(shown).saturating_sub(DEFAULT_PUBLICATIONS - 1).max(1));
-        if from > to.max(1) {
-            return Err(ProblemAnswer::bad(format!("`from` ({from}) is greater than `to` ({to})")));
+    /// The query for the latest publication.
+    fn read_latest(query: Option<&str>) -> Result<Self, ProblemAnswer> {
+        let mut asked = Self::read(query)?;
+        if !asked.range.is_empty() {
+            let problem = "the latest publication needs no range: omit from, to, last and limit";
+            return Err(ProblemAnswer::bad(problem));
         }
-        let is_closed = self.to.is_some_and(|to| to <= shown) && self.from.is_some();
-        let (publications, every) = (from..=to.min(shown), self.every.unwrap_or(1));
-        Ok((RowsQuery { publications, places: self.places(info)?, every, kept: None }, is_closed))
+        asked.range = RangeQuery::latest();
+        Ok(asked)
+    }
+
+    /// The query for a stream, and its page of publications, with at most `most_rows` rows.
+    pub(super) fn of(&self, info: &StreamInfo, most_rows: u64) -> Result<(RowsQuery, Page), ProblemAnswer> {
+        let places = self.places(info)?;
+        let every = self.every.unwrap_or(1);
+        let lines = places.as_ref().map_or(info.line_count(), Vec::len).max(1) as u64;
+        let shown = info.progress().publications;
+        let range = self.range.of(info.stream.rows(), shown)?;
+        let page = range.page(every, self.range.limit(), most_rows / lines);
+        let (publications, kept) = (page.publications.clone(), Some(page.range_end));
+        Ok((RowsQuery { publications, places, every, kept }, page))
+    }
+
+    /// The `Link` header of a page (RFC 8288). `path` is the address of the releases relative to that of the request.
+    fn links(&self, page: &Page, path: &str) -> Option<String> {
+        let limit = page.has_limit.then_some(page.limit);
+        let link = |from: u64, to: Option<u64>, limit: Option<u64>, rel: &str| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("from", &from.to_string());
+            query.extend_pairs(to.map(|to| ("to", to.to_string())));
+            query.extend_pairs(limit.map(|limit| ("limit", limit.to_string())));
+            query.extend_pairs(&self.others);
+            format!("<{path}?{}>; rel=\"{rel}\"", query.finish())
+        };
+        let next = page.next.map(|(from, to)| link(from, to, limit, "next"));
+        let prev = page.prev(self.every.unwrap_or(1)).map(|(from, to)| link(from, Some(to), Some(page.limit), "prev"));
+        let links: Vec<String> = next.into_iter().chain(prev).collect();
+        (!links.is_empty()).then(|| links.join(", "))
     }
 
     fn places(&self, info: &StreamInfo) -> Result<Option<Vec<u32>>, ProblemAnswer> {
@@ -145,11 +164,25 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
 
 /// Released rows of some publications: the same bytes that `evertally release` writes. JSON also has the end of each
 /// step.
+///
+/// `from`, `to` and `last` select publications by number or by time. A time selects the publications whose steps end
+/// after `from`, and not after `to`: adjacent ranges such as `from=2026-03-01&to=2026-04-01` and
+/// `from=2026-04-01&to=2026-05-01` share no publication and miss none. Without `from` and `last`, the answer has the
+/// last publications through `to`, at most 1000 or `limit`.
+///
+/// An answer with a part of the range has a header `Link` (RFC 8288): `rel="next"` is the rest of the range, and
+/// `rel="prev"` are the publications before the answer.
 #[utoipa::path(get, path = "/v1/streams/{stream}/releases", tag = "reading",
     params(
         ("stream" = String, Path),
-        ("from" = Option<u64>, Query, minimum = 1, description = "The first publication, from 1."),
-        ("to" = Option<u64>, Query, minimum = 1, description = "The last one."),
+        ("from" = Option<String>, Query, example = "2026-03-01", description = "The first publication: its number, \
+            from 1; or a time, which its step ends after. A date is its first instant, and a time without an offset \
+            is on the clock of the stream's zone."),
+        ("to" = Option<String>, Query, example = "2026-04-01", description = "The last publication: its number; or a \
+            time, by which its step has ended."),
+        ("last" = Option<String>, Query, example = "7d", description = "A number of publications, or a duration such \
+            as `90m`, `24h`, `7d` or `1mo`, that ends at `to`, or with the latest publication. Excludes `from`."),
+        ("limit" = Option<u64>, Query, minimum = 1, description = "The most publications of an answer."),
         ("every" = Option<u64>, Query, minimum = 1, description = "Only steps whose number is a multiple, and the \
             last."),
         ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of \
@@ -158,10 +191,14 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
         ("format" = Option<String>, Query, description = "csv, jsonl, parquet, arrow or json, instead of `Accept`."),
     ),
     responses(
-        (status = 200, content((Releases = "application/json"), (String = "*/*"))),
+        (status = 200, description = "The rows.", content((Releases = "application/json"), (String = "*/*")),
+            headers(("ETag" = String, description = "Changes if the rows change."),
+                ("Link" = String, description = "The next and the previous page, if there are any."))),
         (status = 304, description = "The rows are unchanged."),
-        (status = 400, body = Document, content_type = "application/problem+json"),
-        (status = 404, body = Document, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is invalid.", body = Document,
+            content_type = "application/problem+json"),
+        (status = 404, description = "There is no such stream or group.", body = Document,
+            content_type = "application/problem+json"),
     ))]
 pub(in super::super) async fn releases(
     State(app): State<Arc<App>>,
@@ -172,49 +209,94 @@ pub(in super::super) async fn releases(
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     let own = Arc::clone(&app);
-    waiting(&app, Work::Rows, move |_| answer(&own, &info, query.as_deref(), &headers)).await
+    waiting(&app, Work::Rows, move |_| answer(&own, &info, &ReleasesQuery::read(query.as_deref())?, "", &headers)).await
+}
+
+/// Released rows of the latest publication; none before the first one.
+#[utoipa::path(get, path = "/v1/streams/{stream}/releases/latest", tag = "reading",
+    params(
+        ("stream" = String, Path),
+        ("group" = Option<Vec<String>>, Query, description = "Groups by name, as for all releases."),
+        ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, if there are several."),
+        ("format" = Option<String>, Query, description = "csv, jsonl, parquet, arrow or json, instead of `Accept`."),
+    ),
+    responses(
+        (status = 200, description = "The rows.", content((Releases = "application/json"), (String = "*/*")),
+            headers(("ETag" = String, description = "Changes if the rows change."))),
+        (status = 304, description = "The rows are unchanged."),
+        (status = 400, description = "A parameter is invalid.", body = Document,
+            content_type = "application/problem+json"),
+        (status = 404, description = "There is no such stream or group.", body = Document,
+            content_type = "application/problem+json"),
+    ))]
+pub(in super::super) async fn latest(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, ProblemAnswer> {
+    let info = app.readable(&name, &caller)?;
+    let own = Arc::clone(&app);
+    waiting(&app, Work::Rows, move |_| {
+        answer(&own, &info, &ReleasesQuery::read_latest(query.as_deref())?, "../releases", &headers)
+    })
+    .await
 }
 
 fn answer(
     app: &Arc<App>,
     info: &Arc<StreamInfo>,
-    query: Option<&str>,
+    asked: &ReleasesQuery,
+    path: &str,
     headers: &HeaderMap,
 ) -> Result<Response, ProblemAnswer> {
-    let asked = ReleasesQuery::read(query)?;
     let format = format_of(asked.format.as_deref(), headers)?;
-    let (wanted, is_closed) = asked.of(info)?;
+    let most_rows = most_rows(format);
+    let (wanted, page) = asked.of(info, most_rows)?;
     let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
-    let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
-    let publications = publications.div_ceil(wanted.every);
-    let most_rows = if format.is_streamable() { MAX_ROWS } else { MAX_ROWS_IN_MEMORY };
-    if publications.saturating_mul(lines.max(1)) > most_rows {
-        let most = most_rows / lines.max(1);
-        let problem =
-            format!("more than {most_rows} rows; request at most {most} publications at once, or fewer groups");
+    if lines > most_rows {
+        let problem = format!("one publication has more than {most_rows} rows; request fewer groups (`group`)");
         return Err(ProblemAnswer::too_large(problem));
     }
-    // Published rows never change: the range and the last publication identify an answer.
-    let tag = tag_of(info, &wanted, format);
-    let cache = match (is_closed, info.is_public()) {
+    let tag = tag_of(app, info, &wanted, format)?;
+    let cache = match (page.is_closed, info.is_public()) {
         (true, true) => "public, max-age=31536000, immutable",
         (true, false) => "private, max-age=31536000, immutable",
         (false, _) => "no-cache",
     };
-    let own =
-        [(CACHE_CONTROL, cache.to_owned()), (ETAG, tag.clone()), (CONTENT_TYPE, format.content_type().to_owned())];
-    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+    let mut own = HeaderMap::new();
+    let text = |text: &str| HeaderValue::from_str(text).expect("visible ASCII");
+    own.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    own.insert(ETAG, text(&tag));
+    if asked.format.is_none() {
+        own.insert(VARY, HeaderValue::from_static("accept"));
+    }
+    if let Some(links) = asked.links(&page, path) {
+        own.insert(LINK, text(&links));
+    }
+    if knows(headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, own).into_response());
     }
+    own.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     Ok((own, write(app, info, wanted, lines, format)?).into_response())
 }
 
-fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
-    let RowsQuery { publications, places, every, .. } = wanted;
-    let text = format!("{} {publications:?} {places:?} {every} {}", info.name(), format.word());
-    let mut hasher = blake3::Hasher::new_derive_key("evertally serve 1 tag");
-    hasher.update(text.as_bytes()).update(&info.stream.plan_digest());
-    format!("\"{}\"", &hasher.finalize().to_hex()[..24])
+/// The tag of an answer: a digest of everything that its bytes depend on. It is weak, because a compressed answer has
+/// the same tag.
+fn tag_of(app: &App, info: &StreamInfo, wanted: &RowsQuery, format: Format) -> PublishResult<String> {
+    let RowsQuery { publications, places, every, kept } = wanted;
+    let is_cut = kept.is_some_and(|kept| kept > *publications.end());
+    // The digest of the rows themselves: a new folder may publish other rows under the same name and plan.
+    let head = match *publications.end() {
+        0 => [0; 32],
+        last => app.service.head_of(info, last)?,
+    };
+    let (name, version) = (info.name(), env!("CARGO_PKG_VERSION"));
+    let text = format!("{version} {name} {publications:?} {places:?} {every} {is_cut} {}", format.word());
+    let mut hasher = blake3::Hasher::new_derive_key("evertally serve 2 tag");
+    hasher.update(&info.stream.plan_digest()).update(&head).update(text.as_bytes());
+    Ok(format!("W/\"{}\"", &hasher.finalize().to_hex()[..24]))
 }
 
 /// The first piece of the rows, and the rest.
