@@ -1,5 +1,6 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
+use crate::http::Cors;
 use crate::store::ClosedBy;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::url::{is_url, without_secrets};
@@ -72,6 +73,9 @@ pub struct Listener {
     /// Its private key, as PEM.
     #[serde(default)]
     pub certificate_key: Option<PathBuf>,
+    /// The origins whose pages may read; for the public listener.
+    #[serde(default)]
+    pub cors: Cors,
 }
 
 /// A witness.
@@ -363,6 +367,9 @@ impl Config {
                 return Err("certificate and certificate-key go together".into());
             }
         }
+        if self.private.as_ref().is_some_and(|private| private.cors != Cors::SameOrigin) {
+            return Err("cors is for readers: move it from [private] to [public]".into());
+        }
         if self.passphrase.is_none() && is_inside(&self.key, &self.folder) {
             return Err(format!(
                 "the key {} is inside the folder: anyone with a backup of the folder could remove all noise. Keep the \
@@ -478,6 +485,8 @@ epsilon = 1
             ("stream = \"visits\"", "", "needs a name"),
             ("\"data\"", "\"s3://bucket/data\"", "s3://bucket/data: the service keeps its files on this machine"),
             ("\"shop.budget\"", "\"gs://bucket/shop.budget\"", "gs://bucket/shop.budget: the service keeps"),
+            ("[public]\n", "[private]\ncors = \"*\"\n", "[public]"),
+            ("[public]\n", "[public]\ncors = [\"https://a.example/\"]\n", "is not an origin"),
         ] {
             let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
             assert!(refused.contains(expected) && refused.contains("serve.toml"), "{refused}");

@@ -47,8 +47,25 @@ pub fn for_clients(limit: Option<u64>) -> usize {
 
 /// The number of open descriptors; a guess if it cannot be read.
 fn open_now() -> u64 {
+    open().unwrap_or(32)
+}
+
+/// The number of open descriptors; `None` if it cannot be read.
+pub(crate) fn open() -> Option<u64> {
     let open = ["/proc/self/fd", "/dev/fd"].iter().find_map(|folder| std::fs::read_dir(folder).ok());
-    open.map_or(32, |open| open.count() as u64)
+    open.map(|open| open.count() as u64)
+}
+
+/// The current limit of open descriptors; `None` if there is none.
+#[cfg(unix)]
+pub(crate) fn limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+/// This platform has no such limit.
+#[cfg(not(unix))]
+pub(crate) fn limit() -> Option<u64> {
+    None
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub mod engine;
 pub mod feed;
 pub mod folder;
 pub mod http;
+mod meters;
 pub mod program;
 pub mod sealed;
 pub mod serving;

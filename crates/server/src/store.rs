@@ -44,6 +44,7 @@ pub use records::{
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
+use crate::meters::Histogram;
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use evertally_ledger::platform;
@@ -54,6 +55,7 @@ use redb::{
 };
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The version of the format.
 const FORMAT: u32 = 3;
@@ -86,7 +88,7 @@ const MAKING: &str = "making";
 
 /// The database of a folder.
 #[derive(Clone)]
-pub struct Store(Arc<Database>);
+pub struct Store(Arc<Database>, Arc<Histogram>);
 
 impl Store {
     /// Opens the database in a file, or creates it.
@@ -127,7 +129,7 @@ impl Store {
     }
 
     fn new(database: Database) -> Result<Self> {
-        let store = Self(Arc::new(database));
+        let store = Self(Arc::new(database), Arc::default());
         make_tables(&store)?;
         Ok(store)
     }
@@ -237,11 +239,18 @@ impl Store {
         // After a crash, opening does not have to scan the whole folder.
         writing.set_quick_repair(true);
         let done = change(&writing)?;
+        let since = Instant::now();
         writing
             .commit()
             .map_err(stored)
             .context("cannot write to the data folder; nothing was accepted or published")?;
+        self.1.add(since.elapsed());
         Ok(done)
+    }
+
+    /// The durations of commits, including the flushes of the disk.
+    pub(crate) fn commits(&self) -> &Histogram {
+        &self.1
     }
 }
 

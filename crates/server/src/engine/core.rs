@@ -147,6 +147,12 @@ impl Core {
         (self.key.id().to_string(), self.witnessed.folder.clone())
     }
 
+    /// Why the clock is wrong, if it is earlier than a step that it has closed.
+    pub(super) fn clock_behind(&self) -> Option<String> {
+        let now = self.clock.now();
+        self.live.values().find_map(|live| live.clock_behind(now))
+    }
+
     /// Current problems, in words for an operator; empty if there are none.
     pub fn problems(&self) -> Vec<String> {
         let failed = |live: &RunningStream| {
@@ -168,9 +174,7 @@ impl Core {
             })
         };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
-        let now = self.clock.now();
-        let behind = self.live.values().find_map(|live| live.clock_behind(now));
-        let own = own.into_iter().chain([self.clock.doubt(), behind]);
+        let own = own.into_iter().chain([self.clock.doubt(), self.clock_behind()]);
         own.flatten()
             .chain(self.live.values().filter_map(failed))
             .chain(self.witnessed.streams.iter().filter_map(missing))

@@ -12,6 +12,7 @@ use super::rows::{self, RowsQuery};
 use super::settings::StreamSettings;
 use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
+use crate::meters::Histogram;
 use crate::store::{ClosedBy, Store};
 use evertally_declare::error::Result;
 use evertally_declare::format::Format;
@@ -87,6 +88,8 @@ pub struct Health {
     pub witness_problem: Option<String>,
     /// Whether it lacks committed publications.
     pub witness_behind: bool,
+    /// Why the clock is wrong, if it is earlier than a step that it has closed.
+    pub clock_behind: Option<String>,
 }
 
 impl Service {
@@ -129,6 +132,16 @@ impl Service {
     /// The time of the clock that closes steps.
     pub fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// Why the clock differs from that of the machine, if it does.
+    pub(crate) fn clock_doubt(&self) -> Option<String> {
+        self.clock.doubt()
+    }
+
+    /// The durations of commits to the database.
+    pub(crate) fn commits(&self) -> &Histogram {
+        self.store.commits()
     }
 
     /// The stream with this name.
@@ -432,6 +445,7 @@ impl Core {
             witness_counter: self.witnessed.counter,
             witness_problem: self.witness_problem.clone(),
             witness_behind: self.is_unrecorded || self.settling.is_some(),
+            clock_behind: self.clock_behind(),
         }
     }
 }

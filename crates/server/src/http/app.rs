@@ -3,11 +3,14 @@
 use super::hub::Hub;
 use super::limits::AddressLimits;
 use super::problem::ProblemAnswer;
+use super::readiness::Readiness;
 use super::threads::{Threads, Work};
+use super::tls::CertificateReloader;
 use crate::audit::AuditLog;
 use crate::backup::Backups;
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
+use crate::meters::RequestMeters;
 use crate::tokens::{KnownToken, Role, Tokens};
 use crate::webhook::Webhooks;
 use axum::extract::{FromRequestParts, State};
@@ -18,7 +21,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -40,11 +43,15 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// The copies of the folder.
     pub backups: Arc<Backups>,
+    pub(super) requests: RequestMeters,
+    /// The certificates of listeners, by their names.
+    certificates: OnceLock<Vec<(&'static str, Arc<CertificateReloader>)>>,
     /// Whether the disk had free space, and when that was checked.
     room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: AddressLimits,
     pub(super) threads: Threads,
     pub(super) hub: Arc<Hub>,
+    pub(super) readiness: Readiness,
     pub(super) started: (jiff::Timestamp, Instant),
 }
 
@@ -85,6 +92,16 @@ pub enum Side {
     Private,
 }
 
+impl Side {
+    /// The side as one word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Private => "private",
+        }
+    }
+}
+
 /// The address that sent a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
@@ -112,10 +129,13 @@ impl App {
             is_sealed,
             webhooks,
             backups,
+            requests: RequestMeters::default(),
+            certificates: OnceLock::new(),
             room,
             limits,
             threads: Threads::default(),
             hub,
+            readiness: Readiness::default(),
             started,
         })
     }
@@ -143,7 +163,18 @@ impl App {
         self.webhooks.problems().into_iter().chain(self.backups.problem()).chain(room).collect()
     }
 
-    fn has_free_disk(&self) -> bool {
+    /// Names the certificates of the listeners, once.
+    pub(super) fn set_certificates(&self, certificates: Vec<(&'static str, Arc<CertificateReloader>)>) {
+        let _ = self.certificates.set(certificates); // the first ones stay
+    }
+
+    /// When the certificate of each listener expires, in seconds since 1970.
+    pub(super) fn certificates(&self) -> Vec<(&'static str, f64)> {
+        let all = self.certificates.get().into_iter().flatten();
+        all.filter_map(|(side, certificate)| Some((*side, certificate.expiry()? as f64))).collect()
+    }
+
+    pub(super) fn has_free_disk(&self) -> bool {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *room {
             Some((looked, has_free_disk)) if looked.elapsed() < DISK_CHECK_INTERVAL => *has_free_disk,

@@ -17,8 +17,9 @@ const MAX_MISSED_PUBLICATIONS: usize = 256;
 /// The most messages that wait for one watcher; a watcher that does not read them is disconnected.
 const WATCHER_QUEUE: usize = 32;
 
-/// The interval of comment lines, which keep proxies from closing an idle connection.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The interval of comment lines, which keep proxies and clients from closing an idle connection: some clients wait no
+/// longer than five seconds for the next byte.
+const HEARTBEAT: Duration = Duration::from_secs(4);
 
 /// Threads that read publications for watchers.
 const THREADS: usize = 16;
@@ -190,8 +191,8 @@ impl Hub {
     }
 }
 
-/// A comment line.
-const EMPTY_COMMENT: Bytes = Bytes::from_static(b":\n\n");
+/// A comment line. Without an empty line after it: some clients take that for an event without data.
+const EMPTY_COMMENT: Bytes = Bytes::from_static(b": keep-alive\n");
 
 /// A watcher of a stream, counted until this is dropped.
 struct Watching(Arc<Hub>, u32);

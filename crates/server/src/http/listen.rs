@@ -3,8 +3,9 @@
 use super::activity::{CloseReason, ConnectionActivity, TrackedBody, TrackedSocket};
 use super::app::{App, Peer, Side};
 use super::connections::{ConnectionLimits, Connections};
+use super::cors::Cors;
 use super::pace::Paced;
-use super::{openapi, routes, tls};
+use super::{openapi, readiness, routes, tls};
 use crate::config::{LimitsConfig, Listener};
 use axum::Router;
 use axum::body::Body;
@@ -38,12 +39,14 @@ pub struct BoundListener {
     listener: TcpListener,
     tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::CertificateReloader>)>,
     side: Side,
+    cors: Cors,
     /// The address it listens at.
     pub address: SocketAddr,
 }
 
 /// Listeners that accept connections until they are stopped.
 pub struct Serving {
+    app: Arc<App>,
     stop: watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -61,7 +64,7 @@ impl BoundListener {
             _ => None,
         };
         let address = listener.local_addr()?;
-        Ok(Self { listener, tls, side, address })
+        Ok(Self { listener, tls, side, cors: config.cors.clone(), address })
     }
 
     /// The URL of the listener.
@@ -77,6 +80,9 @@ impl Serving {
         let (stop, stopping) = watch::channel(false);
         let room = descriptors / listeners.len().max(1);
         let mut tasks = Vec::new();
+        let certificates =
+            listeners.iter().filter_map(|bound| Some((bound.side.word(), Arc::clone(&bound.tls.as_ref()?.1))));
+        app.set_certificates(certificates.collect());
         for bound in listeners {
             if let Some((_, renewed)) = &bound.tls {
                 let renewed = Arc::clone(renewed);
@@ -85,15 +91,20 @@ impl Serving {
             tasks.push(tokio::spawn(accept(Arc::clone(app), bound, room, stopping.clone())));
         }
         let forgetting = Arc::clone(app);
-        tasks.push(tokio::spawn(repeat(Duration::from_secs(60), stopping, move || {
+        tasks.push(tokio::spawn(repeat(Duration::from_secs(60), stopping.clone(), move || {
             forgetting.limits.forget();
             forgetting.tokens.save_uses();
         })));
-        Self { stop, tasks }
+        let checking = Arc::clone(app);
+        tasks.push(tokio::spawn(repeat(readiness::CHECK_INTERVAL, stopping, move || {
+            checking.readiness.check(&checking.service);
+        })));
+        Self { app: Arc::clone(app), stop, tasks }
     }
 
     /// Stops accepting connections, and waits some seconds for requests under way.
     pub async fn stop(self) {
+        self.app.readiness.begin_shutdown();
         let _ = self.stop.send(true);
         for task in self.tasks {
             let _ = task.await;
@@ -128,7 +139,7 @@ fn most(limits: &LimitsConfig, side: Side, room: usize) -> ConnectionLimits {
 }
 
 async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: watch::Receiver<bool>) {
-    let router = routes::router(&app, bound.side, bound.tls.is_some(), openapi::text);
+    let router = routes::router(&app, bound.side, bound.tls.is_some(), &bound.cors, openapi::text);
     let mut settings = app.settings();
     let connections = Connections::new(most(&settings.limits, bound.side, room));
     let tls = bound.tls.map(|(tls, _)| tls);

@@ -1,8 +1,9 @@
 //! The web page, embedded in the program.
 
+use super::negotiation::knows;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
 
 /// A file of the page.
@@ -40,9 +41,9 @@ const ASSETS: &[Asset] = assets! {
 /// Answers with a file of the page; `None` if it has no file with this name.
 pub(super) fn asset(name: &str, headers: &HeaderMap) -> Option<Response> {
     let asset = ASSETS.iter().find(|asset| asset.name == name)?;
-    let tag = format!("\"{}\"", &blake3::hash(asset.bytes).to_hex()[..16]);
+    let tag = format!("W/\"{}\"", &blake3::hash(asset.bytes).to_hex()[..16]);
     let own = [(CONTENT_TYPE, asset.kind.to_owned()), (CACHE_CONTROL, "no-cache".to_owned()), (ETAG, tag.clone())];
-    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+    if knows(headers, &tag) {
         return Some((StatusCode::NOT_MODIFIED, own).into_response());
     }
     Some((own, asset.bytes).into_response())

@@ -2,7 +2,8 @@
 
 use super::body_fault::Exceeded;
 use crate::engine::{Refusal, RowProblem};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::extract::rejection::JsonRejection;
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use evertally_declare::error::{InputError, PipelineError, Unreadable};
@@ -105,6 +106,11 @@ impl ProblemAnswer {
             .because("there is no stream with this name that you may read; a token may give access to more")
     }
 
+    pub(super) fn no_page() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here")
+            .because("the service has no such path; /openapi.json lists all paths")
+    }
+
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "A token is needed")
             .because("send `Authorization: Bearer TOKEN` with a token that is valid")
@@ -121,6 +127,18 @@ impl ProblemAnswer {
 
     pub(super) fn too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large").because(detail)
+    }
+
+    /// For a body of JSON that cannot be used.
+    pub(super) fn bad_json(rejection: &JsonRejection) -> Self {
+        let detail = rejection.body_text();
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Self::too_large(detail),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "Unknown format").because(detail)
+            }
+            _ => Self::bad(detail),
+        }
     }
 
     pub(super) fn damaged(detail: impl Into<String>) -> Self {
@@ -219,12 +237,48 @@ impl From<PipelineError> for ProblemAnswer {
     }
 }
 
+/// The most bytes of a refusal that become the detail of a problem.
+const MAX_DETAIL_BYTES: usize = 4096;
+
+/// Makes a refusal of a library, such as a path or a query that cannot be read, a problem document.
+pub(super) async fn with_document(response: Response) -> Response {
+    let (status, kind) = (response.status(), response.headers().get(CONTENT_TYPE));
+    let is_refusal = status.is_client_error() || status.is_server_error();
+    if !is_refusal || kind.is_some_and(|kind| kind.as_bytes() == PROBLEM.as_bytes()) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, MAX_DETAIL_BYTES).await.unwrap_or_default();
+    let title = status.canonical_reason().unwrap_or("Refused");
+    let mut problem = ProblemAnswer::new(status, &title.to_ascii_lowercase().replace(' ', "-"), title);
+    // The cause of an error of the service is in its log only.
+    if let Some(detail) = std::str::from_utf8(&bytes).ok().filter(|text| status.is_client_error() && !text.is_empty()) {
+        problem = problem.because(detail);
+    }
+    let mut answer = problem.into_response();
+    for (name, value) in &parts.headers {
+        if ![CONTENT_TYPE, CONTENT_LENGTH].contains(name) {
+            answer.headers_mut().append(name, value.clone());
+        }
+    }
+    answer
+}
+
+/// The media type of problem documents.
+const PROBLEM: &str = "application/problem+json";
+
+/// The kind of problem of an answer, for counting.
+#[derive(Clone, Debug)]
+pub(super) struct ProblemKind(pub(super) String);
+
 impl IntoResponse for ProblemAnswer {
     fn into_response(self) -> Response {
+        let kind = self.document.kind.rsplit(':').next().unwrap_or_default().to_owned();
         let body = serde_json::to_vec(&*self.document).expect("a document is plain data");
         let mut response = (self.status, body).into_response();
+        response.extensions_mut().insert(ProblemKind(kind));
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -2,6 +2,7 @@
 
 pub(super) mod audit;
 pub(super) mod events;
+pub(super) mod health;
 pub(super) mod late;
 pub(super) mod metrics;
 pub(super) mod operator;
@@ -15,24 +16,25 @@ pub(super) mod watch;
 pub(super) mod webhooks;
 
 use super::app::{App, Peer, Side};
+use super::cors::Cors;
 use super::page;
-use super::problem::ProblemAnswer;
+use super::problem::{ProblemAnswer, ProblemKind, with_document};
 use super::threads::Work;
 use super::work::waiting;
 use axum::extract::{MatchedPath, Path, Request, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Extension, Router};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tower_http::compression::CompressionLayer;
 
 /// The routes of a listener. `openapi` makes the document of the routes.
-pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> &'static str) -> Router {
+pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, openapi: fn() -> &'static str) -> Router {
     let reading = Router::new()
         .route("/v1/streams/{stream}", get(streams::one))
         .route("/v1/streams/{stream}/releases", get(releases::releases))
@@ -43,7 +45,9 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
         .route("/v1/streams/{stream}/picture.png", get(picture::png))
         .route("/v1/sources", get(operator::sources))
         .route("/openapi.json", get(move |app: State<Arc<App>>| document(app, openapi)))
-        .route("/healthz", get(health))
+        .route("/healthz", get(health::healthz))
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
         .route("/", get(|headers: HeaderMap| asset(Path("index.html".to_owned()), headers)))
         .route("/assets/{name}", get(asset));
     let router = match side {
@@ -70,16 +74,26 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
             .route("/v1/tokens/{id}", delete(operator::revoke_token)),
     };
     // Watches are not compressed, so that each line arrives at once.
-    let router = router.layer(CompressionLayer::new()).route("/v1/streams/{stream}/watch", get(watch::watch));
+    // Problems get their documents before they are compressed.
+    let documents = map_response(with_document);
+    let router = router
+        .layer(documents.clone())
+        .layer(CompressionLayer::new())
+        .route("/v1/streams/{stream}/watch", get(watch::watch).layer(documents));
     let app_of = Arc::clone(app);
-    router
-        .fallback(|| async { ProblemAnswer::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here") })
+    let router = router
+        .fallback(|| async { ProblemAnswer::no_page() })
         .method_not_allowed_fallback(|| async {
             ProblemAnswer::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed")
                 .because("this path supports other methods; the listener for reading supports only GET")
         })
         .layer(Extension(side))
-        .layer(axum::extract::DefaultBodyLimit::max(1 << 20))
+        .layer(axum::extract::DefaultBodyLimit::max(1 << 20));
+    let router = match cors.layer() {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router
         .layer(from_fn_with_state(app_of, admit))
         .layer(from_fn(move |request: Request, next: Next| guard(request, next, is_tls)))
         .with_state(Arc::clone(app))
@@ -88,17 +102,20 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> 
 /// Admits a request if its address is within the limits, and logs its route, but not its content.
 async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    let route = request.extensions().get::<MatchedPath>().map_or("-".to_owned(), |path| path.as_str().to_owned());
     if !app.limits.admits(peer) {
+        app.requests.add(request.method().as_str(), &route, 429, Some("too-many-requests"), Duration::ZERO);
         return ProblemAnswer::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests")
             .because("your address sends too many requests; wait a second, or ask the operator for a higher limit")
             .retry_after(1)
             .into_response();
     }
-    let route = request.extensions().get::<MatchedPath>().map_or("-".to_owned(), |path| path.as_str().to_owned());
     let (method, began) = (request.method().clone(), Instant::now());
     let response = next.run(request).await;
-    let (status, micros) = (response.status().as_u16(), began.elapsed().as_micros());
-    tracing::debug!(method = %method, route = %route, status, micros, "request");
+    let (status, duration) = (response.status().as_u16(), began.elapsed());
+    let problem = response.extensions().get::<ProblemKind>().map(|kind| kind.0.as_str());
+    app.requests.add(method.as_str(), &route, status, problem, duration);
+    tracing::debug!(method = %method, route = %route, status, micros = duration.as_micros(), "request");
     response
 }
 
@@ -110,12 +127,14 @@ const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; 
 async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
+    // Pages that may read an answer may also embed it.
+    let is_shared = headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN);
     for (name, value) in [
         ("content-security-policy", CONTENT),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),
-        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-resource-policy", if is_shared { "cross-origin" } else { "same-origin" }),
         ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
     ] {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -132,13 +151,5 @@ async fn document(State(app): State<Arc<App>>, text: fn() -> &'static str) -> Re
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    page::asset(&name, &headers).unwrap_or_else(|| {
-        ProblemAnswer::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here").into_response()
-    })
-}
-
-/// Whether the service is up: `ok`.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It is up.", body = String)))]
-pub(super) async fn health() -> &'static str {
-    "ok\n"
+    page::asset(&name, &headers).unwrap_or_else(|| ProblemAnswer::no_page().into_response())
 }

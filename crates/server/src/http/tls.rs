@@ -1,6 +1,8 @@
 //! TLS with certificate files that may be renewed while the service runs: a separate thread reads them again, and
 //! handshakes use the last certificate read.
 
+mod validity;
+
 use evertally_declare::error::{Context, Result, failure, usage};
 use rustls::ServerConfig;
 use rustls::crypto::ring::{default_provider, sign::any_supported_type};
@@ -67,6 +69,12 @@ fn times(chain: &Path, key: &Path) -> [Option<SystemTime>; 2] {
 }
 
 impl CertificateReloader {
+    /// When the current certificate expires, in seconds since 1970; `None` if that cannot be read.
+    pub(super) fn expiry(&self) -> Option<i64> {
+        let pair = Arc::clone(&self.pair.read().unwrap_or_else(PoisonError::into_inner));
+        validity::not_after(pair.cert.first()?)
+    }
+
     /// Reads the files again if they have changed. It may wait for the disk.
     pub(super) fn look(&self) {
         let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,6 +17,7 @@ const MAX_EVENTS: usize = 100_000;
 
 /// The position to continue from.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct LateQuery {
     /// The number of the last batch that you have, from the previous answer.

@@ -327,7 +327,7 @@ pub(in super::super) async fn make_token(
     });
     audited(&app, &caller, "make-token", subject, async {
         caller.operates()?;
-        let Json(WantedToken { role, label, expires }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        let Json(WantedToken { role, label, expires }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         let role: Role = role.parse().map_err(ProblemAnswer::bad)?;
         let expires = expires.map(|text| expiry_from(&text, jiff::Timestamp::now())).transpose();
         let expires = expires.map_err(ProblemAnswer::bad)?;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 /// The number of publications in an answer to a request without `from` and `last`.
 const DEFAULT_PUBLICATIONS: u64 = 1000;
 
-/// Numbers from here on are no publications, but seconds or milliseconds since 1970.
+/// Numbers from here on mean seconds or milliseconds since 1970, not publications.
 const MIN_EPOCH: u64 = 1_000_000_000;
 
 /// The parameters that select publications, as they were sent.
@@ -235,11 +235,18 @@ impl PublicationRange {
 }
 
 impl Page {
-    /// The publications before this page, at most as many as on a page, of those that are multiples of `every`.
+    /// The publications before this page, at most as many as `limit` or as on this page, of those that are multiples of
+    /// `every`.
     pub(super) fn prev(&self, every: u64) -> Option<(u64, u64)> {
+        let own = (self.publications.end() + 1).saturating_sub(*self.publications.start()).div_ceil(every);
+        let size = match (self.has_limit, own) {
+            (true, _) => self.limit,
+            (false, 0) => DEFAULT_PUBLICATIONS.min(self.limit),
+            (false, own) => own,
+        };
         let before = self.publications.start().saturating_sub(1).min(self.range_end);
         let to = before - before % every;
-        (to > 0).then(|| (to.saturating_sub(self.limit.saturating_mul(every) - 1).max(1), to))
+        (to > 0).then(|| (to.saturating_sub(size.saturating_mul(every) - 1).max(1), to))
     }
 }
 

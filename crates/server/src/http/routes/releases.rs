@@ -100,7 +100,7 @@ impl ReleasesQuery {
             format!("<{path}?{}>; rel=\"{rel}\"", query.finish())
         };
         let next = page.next.map(|(from, to)| link(from, to, limit, "next"));
-        let prev = page.prev(self.every.unwrap_or(1)).map(|(from, to)| link(from, Some(to), Some(page.limit), "prev"));
+        let prev = page.prev(self.every.unwrap_or(1)).map(|(from, to)| link(from, Some(to), limit, "prev"));
         let links: Vec<String> = next.into_iter().chain(prev).collect();
         (!links.is_empty()).then(|| links.join(", "))
     }
@@ -288,8 +288,10 @@ fn tag_of(app: &App, info: &StreamInfo, wanted: &RowsQuery, format: Format) -> P
     let RowsQuery { publications, places, every, kept } = wanted;
     let is_cut = kept.is_some_and(|kept| kept > *publications.end());
     // The digest of the rows themselves: a new folder may publish other rows under the same name and plan.
+    let progress = info.progress();
     let head = match *publications.end() {
         0 => [0; 32],
+        last if last == progress.publications => progress.head,
         last => app.service.head_of(info, last)?,
     };
     let (name, version) = (info.name(), env!("CARGO_PKG_VERSION"));

@@ -10,6 +10,7 @@ use crate::config::{Closer, StepsConfig, TimeSpan};
 use crate::engine::{Opening, Preview};
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, VARY};
 use axum::response::Response;
 use axum::{Extension, Json};
 use evertally_declare::error::usage;
@@ -36,7 +37,8 @@ pub(in super::super) async fn list(
 ) -> Result<Response, ProblemAnswer> {
     waiting(&app, Work::Report, move |app| {
         let streams = app.all_readable(&caller).iter().map(|info| Description::new(info)).collect();
-        Ok(Json(StreamList { streams, operated: side == Side::Private }))
+        let own = [(CACHE_CONTROL, "no-cache"), (VARY, "authorization")];
+        Ok((own, Json(StreamList { streams, operated: side == Side::Private })))
     })
     .await
 }
@@ -52,7 +54,7 @@ pub(in super::super) async fn one(
     Path(name): Path<String>,
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Report, move |_| Ok(Json(Description::new(&info)))).await
+    waiting(&app, Work::Report, move |_| Ok(([(CACHE_CONTROL, "no-cache")], Json(Description::new(&info))))).await
 }
 
 /// The stream to open.
@@ -98,6 +100,7 @@ impl OpenRequest {
 
 /// Options of opening a stream.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(in super::super) struct How {
     /// Whether to plan only, without opening the stream.
@@ -195,7 +198,7 @@ pub(in super::super) async fn open(
     let name = declared.and_then(Value::as_str).unwrap_or_default().to_owned();
     let opened = async {
         caller.operates()?;
-        let Json(wanted) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        let Json(wanted) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         let opening = wanted.opening(&app.settings().steps)?;
         waiting(&app, Work::Plan, move |app| {
             let preview = app.service.preview(opening.clone())?;
@@ -242,7 +245,7 @@ pub(in super::super) async fn close(
     let subject = body.as_ref().map_or(name.clone(), |Json(Through { through })| format!("{name} through {through}"));
     audited(&app, &caller, "close", subject, async {
         caller.operates_stream(&name)?;
-        let Json(Through { through }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        let Json(Through { through }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         waiting(&app, Work::Engine, move |app| {
             app.service.close_through(&name, through)?;
             described(app, &name)
@@ -340,7 +343,7 @@ pub(in super::super) async fn join(
     };
     audited(&app, &caller, "add-groups", name.clone(), async {
         caller.operates_stream(&name)?;
-        let Json(Joining { groups }) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+        let Json(Joining { groups }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         waiting(&app, Work::Engine, move |app| {
             app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
             described(app, &name)

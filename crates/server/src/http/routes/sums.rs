@@ -18,6 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// The steps that the sums cover.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct CoveredSteps {
     /// The first step, from 1: at most the one after the last accepted step.

@@ -126,8 +126,7 @@ pub(in super::super) async fn dead_letters(
     body: Result<Json<DeadLetterRequest>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Json(DeadLetterRequest { url, stream, publication, action }) =
-        body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+    let Json(DeadLetterRequest { url, stream, publication, action }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
     let (action, word) = match action {
         ActionWord::Resend => (DeadLetterAction::Resend, "resend-dead-letters"),
         ActionWord::Discard => (DeadLetterAction::Discard, "discard-dead-letters"),

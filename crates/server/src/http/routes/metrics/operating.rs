@@ -1,0 +1,231 @@
+//! Metrics for operators: exact counts, and the state of the process and its surroundings.
+
+use super::super::super::app::App;
+use super::super::super::problem::ProblemAnswer;
+use super::text::MetricsText;
+use crate::descriptors;
+use crate::engine::{Health, StreamInfo, StreamState};
+use crate::folder::{free_bytes, store_bytes};
+use crate::store::ClosedBy;
+use crate::webhook::WebhookState;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+/// The kinds of problems.
+const KINDS: [&str; 8] = ["backup", "clock", "disk", "other", "read-only", "stream", "webhook", "witness"];
+
+/// Adds everything that an operator may know.
+pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]) -> Result<(), ProblemAnswer> {
+    let health = app.service.health()?;
+    let doubted = app.readiness.clock_doubted();
+    streams.iter().for_each(|info| counts(text, info, app.service.now().micros(), doubted));
+    problems(text, app, &health, streams);
+    flag(text, "evertally_read_only", "1 if nothing is accepted or published.", health.read_only.is_some());
+    text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
+    witness(text, app, &health);
+    app.webhooks.states(&app.service)?.iter().for_each(|hook| webhook(text, hook));
+    storage(text, app);
+    requests(text, app);
+    process(text, app);
+    Ok(())
+}
+
+fn flag(text: &mut MetricsText, name: &'static str, help: &'static str, is_set: bool) {
+    text.add(name, help, &[], f64::from(u8::from(is_set)));
+}
+
+fn counts(text: &mut MetricsText, info: &StreamInfo, now: i64, doubted: Option<Duration>) {
+    let (labels, counts) = ([("stream", info.name())], &info.counts);
+    for (name, help, count) in [
+        ("evertally_events_taken_total", "Events accepted since the start: exact, not private.", &counts.events),
+        ("evertally_batches_taken_total", "Batches accepted since the start.", &counts.batches),
+        ("evertally_events_late_total", "Events of closed steps since the start.", &counts.late),
+        ("evertally_batches_refused_total", "Batches refused since the start.", &counts.refused),
+    ] {
+        text.count(name, help, &labels, count.load(Ordering::Relaxed));
+    }
+    let waiting = counts.waiting.load(Ordering::Relaxed) as f64;
+    text.add("evertally_events_waiting", "Events of steps that are not open yet.", &labels, waiting);
+    text.add("evertally_closed_step", "The last closed step.", &labels, info.progress().closed as f64);
+    if !info.stream.plan.is_unbounded() {
+        let steps = info.stream.calendar.steps() as f64;
+        text.add("evertally_horizon_steps", "The number of steps of a stream with an end.", &labels, steps);
+    }
+    let lag = lag(info, now, doubted).as_secs_f64();
+    text.add("evertally_lag_seconds", "How long ago the open step should have been closed.", &labels, lag);
+}
+
+/// How long ago the clock should have closed the open step. If the clock is before a step that it closed, or in doubt, it
+/// closes nothing: then how long it lacks, or has been in doubt.
+fn lag(info: &StreamInfo, now: i64, doubted: Option<Duration>) -> Duration {
+    let (progress, closing) = (info.progress(), info.record().closing);
+    if !matches!(closing, ClosedBy::Schedule { .. }) {
+        return Duration::ZERO;
+    }
+    let Some(closes_at) = progress.closes_at.filter(|_| progress.state == StreamState::Open) else {
+        return Duration::ZERO;
+    };
+    let last_end = match progress.closed {
+        0 => i64::MIN,
+        closed => info.stream.calendar.end_of(closed).micros(),
+    };
+    let micros = now.saturating_sub(closes_at.micros()).max(last_end.saturating_sub(now)).max(0);
+    Duration::from_micros(micros.unsigned_abs()).max(doubted.unwrap_or_default())
+}
+
+/// The problems by kind. The operator's page describes each.
+fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<StreamInfo>]) {
+    let is_failing =
+        |info: &&Arc<StreamInfo>| matches!(info.progress().state, StreamState::Failed(_) | StreamState::Recovering(_));
+    let has = |is_set: bool| usize::from(is_set);
+    let troubles = app.troubles().len();
+    let is_full = has(!app.has_free_disk());
+    let is_clock_wrong = app.service.clock_doubt().is_some() || health.clock_behind.is_some();
+    let mut kinds = [
+        ("backup", has(app.backups.problem().is_some())),
+        ("clock", has(is_clock_wrong)),
+        ("other", 0),
+        ("disk", is_full),
+        ("read-only", has(health.read_only.is_some())),
+        ("stream", streams.iter().filter(is_failing).count()),
+        ("webhook", app.webhooks.problems().len()),
+        ("witness", has(health.witness_problem.is_some())),
+    ];
+    let known: usize = kinds.iter().map(|(_, count)| count).sum();
+    kinds[2].1 = (health.problems.len() + troubles).saturating_sub(known);
+    for kind in KINDS {
+        let count = kinds.iter().find(|(own, _)| *own == kind).map_or(0, |(_, count)| *count);
+        let help = "Current problems by kind, as described at the operator's page.";
+        text.add("evertally_problems", help, &[("kind", kind)], count as f64);
+    }
+}
+
+fn witness(text: &mut MetricsText, app: &App, health: &Health) {
+    if health.witness.is_none() {
+        return;
+    }
+    text.count("evertally_witness_updates_total", "Records sent to the witness.", &[], health.witness_counter);
+    let help = "How long the witness has lacked committed publications.";
+    let lag = app.readiness.witness_lag().as_secs_f64();
+    text.add("evertally_witness_lag_seconds", help, &[], lag);
+    let is_failing = health.witness_problem.is_some();
+    flag(text, "evertally_witness_failing", "1 if the witness cannot be read or written.", is_failing);
+}
+
+/// A URL without its secrets: no user, and no query.
+fn without_secrets(url: &str) -> String {
+    let plain = url.split(['?', '#']).next().unwrap_or(url);
+    match plain.split_once("://") {
+        Some((scheme, rest)) => {
+            let host = rest.find('/').unwrap_or(rest.len());
+            let from = rest[..host].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[from..])
+        }
+        None => plain.to_owned(),
+    }
+}
+
+fn webhook(text: &mut MetricsText, hook: &WebhookState) {
+    let url = without_secrets(&hook.url);
+    for stream in &hook.streams {
+        let Some(delivered) = stream.delivered else { continue };
+        let labels = [("webhook", &*url), ("stream", stream.name.as_str())];
+        let lag = stream.published.saturating_sub(delivered) as f64;
+        text.add("evertally_webhook_lag_publications", "Publications that a webhook lacks.", &labels, lag);
+        let help = "Publications that a webhook has refused for good.";
+        text.add("evertally_webhook_dead_letters", help, &labels, stream.dead.len() as f64);
+    }
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+fn storage(text: &mut MetricsText, app: &App) {
+    text.add("evertally_store_bytes", "Size of the database.", &[], store_bytes(&app.folder) as f64);
+    if let Some(free) = free_bytes(&app.folder) {
+        text.add("evertally_disk_free_bytes", "Free space on the disk of the folder.", &[], free as f64);
+    }
+    let reserved = app.settings().limits.free_bytes as f64;
+    text.add("evertally_disk_reserved_bytes", "With less free space, no events are accepted.", &[], reserved);
+    let names = [
+        "evertally_commit_duration_seconds",
+        "evertally_commit_duration_seconds_bucket",
+        "evertally_commit_duration_seconds_sum",
+        "evertally_commit_duration_seconds_count",
+    ];
+    text.histogram(names, "How long writing to the database takes until it is durable.", &[], app.service.commits());
+    if let Some(last) = app.backups.newest() {
+        let age = jiff::Timestamp::now().duration_since(last).as_secs_f64().max(0.0);
+        text.add("evertally_backup_age_seconds", "Age of the newest copy in the folder of backups.", &[], age);
+    }
+    for (side, expiry) in app.certificates() {
+        let (labels, help) = ([("listener", side)], "When the certificate of a listener expires, since 1970.");
+        text.add("evertally_certificate_expiry_seconds", help, &labels, expiry);
+    }
+}
+
+fn requests(text: &mut MetricsText, app: &App) {
+    let names = [
+        "evertally_request_duration_seconds",
+        "evertally_request_duration_seconds_bucket",
+        "evertally_request_duration_seconds_sum",
+        "evertally_request_duration_seconds_count",
+    ];
+    app.requests.visit(|method, route, meter| {
+        let labels = [("method", method), ("route", route)];
+        text.histogram(names, "Time until an answer begins.", &labels, &meter.durations);
+        for (status, count) in &meter.statuses {
+            let status = status.to_string();
+            let labels = [&labels[..], &[("status", &status)]].concat();
+            text.count("evertally_requests_total", "Requests by route and status.", &labels, *count);
+        }
+        for (kind, count) in &meter.problems {
+            let labels = [&labels[..], &[("kind", kind)]].concat();
+            text.count("evertally_requests_refused_total", "Refused requests by kind of problem.", &labels, *count);
+        }
+    });
+}
+
+/// The usual metrics of a process, as far as the system reports them.
+fn process(text: &mut MetricsText, app: &App) {
+    let started = app.started.0.as_microsecond() as f64 / 1e6;
+    text.add("process_start_time_seconds", "Start of the service, in seconds since 1970.", &[], started);
+    text.add("evertally_time_seconds", "The machine's clock, in seconds since 1970.", &[], seconds(SystemTime::now()));
+    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+    text.add("evertally_build_info", "The version of the program.", &labels, 1.0);
+    if let Some(open) = descriptors::open() {
+        text.add("process_open_fds", "Open file descriptors.", &[], open as f64);
+    }
+    if let Some(limit) = descriptors::limit() {
+        text.add("process_max_fds", "The limit of open file descriptors.", &[], limit as f64);
+    }
+    if let Some(bytes) = resident_bytes() {
+        text.add("process_resident_memory_bytes", "Resident memory.", &[], bytes as f64);
+    }
+}
+
+/// The resident memory of this process, on Linux.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_urls_are_left_out() {
+        for (url, shown) in [
+            ("https://hooks.example/a/b?token=x#y", "https://hooks.example/a/b"),
+            ("https://user:secret@hooks.example:8443/a@b", "https://hooks.example:8443/a@b"),
+            ("http://hooks.example", "http://hooks.example"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
+}
