@@ -8,6 +8,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use pyo3_arrow::PyRecordBatchReader;
 
@@ -34,14 +35,20 @@ fn stream_of(rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     writer.into_inner()
 }
 
-/// The table of a stream of record batches.
+/// The table of one or several streams of record batches, one after another.
 #[pyfunction]
 #[pyo3(name = "_from_ipc")]
-pub(crate) fn from_ipc(py: Python<'_>, bytes: &[u8]) -> PyResult<ArrowTable> {
+pub(crate) fn from_ipc(py: Python<'_>, streams: Vec<PyBackedBytes>) -> PyResult<ArrowTable> {
     let read = py.detach(|| {
-        let reader = StreamReader::try_new(bytes, None)?;
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        let (mut schema, mut batches) = (None, Vec::new());
+        for stream in &streams {
+            let reader = StreamReader::try_new(&stream[..], None)?;
+            schema.get_or_insert_with(|| reader.schema());
+            for batch in reader {
+                batches.push(batch?);
+            }
+        }
+        let schema = schema.ok_or_else(|| ArrowError::IpcError("there is no stream".to_owned()))?;
         concat_batches(&schema, &batches)
     });
     read.map(ArrowTable::new).map_err(|e: ArrowError| invalid(format!("the answer is not an Arrow table: {e}")))

@@ -1,5 +1,6 @@
 """The client of a service, against `evertally serve` as a separate program."""
 
+import datetime
 import http.client
 import http.server
 import json
@@ -7,6 +8,7 @@ import socket
 import threading
 from typing import Any
 from unittest import mock
+from urllib.parse import urlencode
 
 import numpy as np
 import pandas as pd
@@ -31,7 +33,7 @@ def values(table: Any) -> list[tuple[int, str, float]]:
     return [(row["step"], row["gate"], float(row["value"])) for row in rows]
 
 
-def test_tables_go_in_and_come_out(running: Running) -> None:
+def test_tables_go_in_and_come_out(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     visits = et.connect(running.url, running.operate).stream("visits")
     writing = et.connect(running.url, running.write).stream("visits")
     assert writing.push(EVENTS, "first") == et.Receipt("first", 3, False)
@@ -55,6 +57,17 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
     assert visits.releases(table="pyarrow").num_rows == len(visits.releases(table="arrow")) == 4
     assert values(visits.releases(2, 2, group="b")) == values(found)[3:]
     assert len(visits.releases(9, 10)) == 0
+    assert values(visits.releases("2026-01-01T01:00", "2026-01-01T02:00")) == values(found)[2:4]
+    assert values(visits.releases(datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1, 1))) == values(found)[:2]
+    assert values(visits.releases(last=1)) == values(visits.releases(last="1h")) == values(found)[2:4]
+    assert values(visits.releases(last=1, to=1)) == values(found)[:2]
+    with pytest.raises(et.ServiceError, match="omit `from` or `last`"):
+        visits.releases(1, last=1)
+    # Pages of a large answer are one table.
+    with monkeypatch.context() as paged:
+        paged.setattr(_connect, "urlencode", lambda asked: urlencode([*asked, ("limit", "1")]))
+        assert values(visits.releases(table="polars")) == values(found)
+        assert len(visits.releases(9, 10)) == 0
     described = et.connect(running.public).stream("visits").describe()
     assert (described["published"], described["state"]) == (2, "open")
     assert "mechanism" in visits.plan().lower()

@@ -82,7 +82,8 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held = Held(running)
     csv = {"content-type": "text/csv", "idempotency-key": "a"}
     lines = {"content-type": "application/x-ndjson", "idempotency-key": "b"}
-    held.ask("GET", "/healthz", 200, who="nobody")
+    for path in ("/healthz", "/livez", "/readyz"):
+        held.ask("GET", path, 200, who="nobody")
     counted = {"declaration": {**DECLARED, "stream": "counted"}, "closing": "sums"}
     held.ask("POST", "/v1/streams", 201, body=counted)
     sums = {"content-type": "application/x-ndjson"}
@@ -123,9 +124,13 @@ def test_every_answer_is_as_documented(running: Running) -> None:
         "?format=arrow",
         "?format=parquet",
         "?group=a&every=2",
+        "?from=2026-01-01&to=2026-01-02&limit=1",
+        "?last=7d",
     ):
         held.ask("GET", "/v1/streams/{stream}/releases", 200, query=query, who="nobody")
     held.ask("GET", "/v1/streams/{stream}/releases", 400, query="?from=0")
+    held.ask("GET", "/v1/streams/{stream}/releases/latest", 200, who="nobody")
+    held.ask("GET", "/v1/streams/{stream}/releases/latest", 400, query="?last=2")
     held.ask("GET", "/v1/streams/{stream}/releases", 404, query="?group=z")
     held.ask("GET", "/v1/streams/{stream}/picture.svg", 200)
     held.ask("GET", "/v1/streams/{stream}/picture.png", 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import http.client
 import importlib.util
 import ipaddress
@@ -9,6 +10,7 @@ import json
 import math
 import os
 import random
+import re
 import ssl
 import sys
 import time
@@ -16,7 +18,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from ._errors import InvalidError, ServiceError
 from ._evertally import ArrowTable, _from_ipc, _is_batch_id, _is_token, _media_type, _to_ipc
@@ -30,6 +32,9 @@ ROWS = 50_000
 TRIES = 8
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 20.0
+
+#: The next page of an answer, in its header `Link` (RFC 8288).
+NEXT_LINK = re.compile(r'<([^>]*)>; rel="next"')
 
 #: Time limit for a response, in seconds.
 PATIENCE = 60.0
@@ -168,7 +173,14 @@ class Service:
     def _ask(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, again: bool = True
     ) -> bytes:
-        """A response; tries again while the service is unreachable or busy, if the request is safe to repeat."""
+        """The body of a response; see :meth:`_reply`."""
+        return self._reply(method, path, body, headers, again=again)[0]
+
+    def _reply(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, again: bool = True
+    ) -> tuple[bytes, str]:
+        """The body of a response, and its header ``Link``; tries again while the service is unreachable or busy, if
+        the request is safe to repeat."""
         tries, pause = self._tries if again else 1, FIRST_PAUSE
         while True:
             tries -= 1
@@ -195,14 +207,14 @@ class Service:
         own = {"authorization": f"Bearer {self._token}"} if self._token else {}
         return {**own, **more}
 
-    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[bytes, str]:
         connection = self._connection(PATIENCE)
         try:
             connection.request(method, path, body=body, headers=self._headers(headers))
             answer = connection.getresponse()
             content = answer.read()
             if answer.status in (200, 201):
-                return content
+                return content, answer.headers.get("link", "")
             problem = _problem(self.url, answer.status, content)
             if answer.status in (408, 429) or answer.status >= 500:
                 after = answer.headers.get("retry-after", "0")
@@ -279,9 +291,10 @@ class ServiceStream:
 
     def releases(
         self,
-        from_: int = 1,
-        to: int | None = None,
+        from_: int | str | datetime.date | None = None,
+        to: int | str | datetime.date | None = None,
         *,
+        last: int | str | None = None,
         group: str | Sequence[str] | None = None,
         measure: str | Sequence[str] | None = None,
         every: int | None = None,
@@ -289,17 +302,31 @@ class ServiceStream:
     ) -> Any:
         """Released rows, from one publication to another, as a DataFrame.
 
+        ``from_`` and ``to`` are numbers of publications, or times: ``"2026-03-01"``, ``"2026-03-01T10:00"`` on the
+        clock of the stream's zone, or a date or datetime. A time selects the publications whose steps end after
+        ``from_`` and not after ``to``. ``last`` is a number of publications, or a duration such as ``"7d"``, that ends
+        at ``to`` or with the latest publication. Without ``from_`` and ``last``, rows begin with the first publication.
+
         ``group`` is the name of a group, with ``/`` between the texts of several columns; ``every=7`` reads every
         seventh publication. ``table`` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or ``"arrow"`` (an `ArrowTable`);
         by default the first of them that is installed.
         """
-        asked: list[tuple[str, str]] = [("from", str(from_)), ("format", "arrow")]
-        asked += [("to", str(to))] if to is not None else []
+        if from_ is None and last is None:
+            from_ = 1
+        asked = [("format", "arrow")]
+        for name, value in (("from", from_), ("to", to), ("last", last)):
+            if value is not None:
+                asked.append((name, value.isoformat() if isinstance(value, datetime.date) else str(value)))
         asked += [("every", str(every))] if every is not None else []
         asked += [("group", name) for name in _listed(group)]
         asked += [("measure", name) for name in _listed(measure)]
-        bytes_ = self.service._ask("GET", f"{self._path}/releases?{urlencode(asked)}", None, {})
-        return _as(_from_ipc(bytes_), table)
+        pages, target = [], f"{self._path}/releases?{urlencode(asked)}"
+        while target:
+            page, links = self.service._reply("GET", target, None, {})
+            pages.append(page)
+            following = NEXT_LINK.search(links)
+            target = urljoin(target, following[1]) if following else ""
+        return _as(_from_ipc(pages), table)
 
     def watch(self, after: int | None = None) -> Iterator[Publication]:
         """Yields publications as they appear, endlessly, starting after ``after``, or with the last one.
@@ -318,8 +345,8 @@ class ServiceStream:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _watched(self, after: int | None) -> Iterator[Publication]:
-        # A service that is silent for three heartbeats is gone.
-        connection = self.service._connection(45.0)
+        # A service that is silent for several keep-alives is gone.
+        connection = self.service._connection(30.0)
         try:
             known = {} if after is None else {"last-event-id": str(after)}
             connection.request("GET", f"{self._path}/watch", headers=self.service._headers(known))
