@@ -1,6 +1,6 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
-use crate::http::Cors;
+use crate::cors::Cors;
 use crate::store::ClosedBy;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::url::{is_url, without_secrets};

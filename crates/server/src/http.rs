@@ -6,7 +6,6 @@ mod app;
 mod body;
 mod body_fault;
 mod connections;
-mod cors;
 mod hub;
 mod limits;
 mod listen;
@@ -25,7 +24,6 @@ mod work;
 
 pub use answers::publication_message;
 pub use app::{App, AppParts, AppSettings, Side};
-pub use cors::Cors;
 pub use listen::{BoundListener, Serving};
 pub use openapi::document;
 pub(crate) use tls::check as check_certificate;

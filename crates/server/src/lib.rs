@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`config`] | `serve.toml` |
+//! | [`cors`] | which other web sites may read |
 //! | [`clock`] | the service's clock, and when to doubt the machine's |
 //! | [`backup`] | copies of the folder, requested and on schedule |
 //! | [`store`] | the folder: one database with atomic changes |
@@ -28,6 +29,7 @@ pub mod audit;
 pub mod backup;
 pub mod clock;
 pub mod config;
+pub mod cors;
 pub mod demo;
 pub mod descriptors;
 pub mod engine;

@@ -3,10 +3,10 @@
 use super::activity::{CloseReason, ConnectionActivity, TrackedBody, TrackedSocket};
 use super::app::{App, Peer, Side};
 use super::connections::{ConnectionLimits, Connections};
-use super::cors::Cors;
 use super::pace::Paced;
 use super::{openapi, readiness, routes, tls};
 use crate::config::{LimitsConfig, Listener};
+use crate::cors::Cors;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;

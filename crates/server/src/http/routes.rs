@@ -16,11 +16,11 @@ pub(super) mod watch;
 pub(super) mod webhooks;
 
 use super::app::{App, Peer, Side};
-use super::cors::Cors;
 use super::page;
 use super::problem::{ProblemAnswer, ProblemKind, with_document};
 use super::threads::Work;
 use super::work::waiting;
+use crate::cors::Cors;
 use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};

@@ -264,6 +264,23 @@ fn a_service_that_cannot_publish_is_alive_but_not_ready() {
 }
 
 #[test]
+fn a_service_whose_counting_hangs_is_not_ready() {
+    let server = Server::new();
+    let (service, (end, ended)) = (server.service(), std::sync::mpsc::channel::<()>());
+    let hanging = std::thread::spawn(move || {
+        // Until the test has seen it.
+        service.ask(move |_| Ok(ended.recv().is_err())).unwrap()
+    });
+    let problem = wait_for(&server.private, "/readyz", 503);
+    assert_eq!(problem.json()["detail"], "the counting thread makes no progress");
+    assert_eq!(server.private.get("/livez", "").unwrap().status, 200, "it may only be slow");
+    assert_eq!(server.public.get("/v1/streams/open/releases", "").unwrap().status, 200, "readers are served");
+    drop(end);
+    assert!(hanging.join().unwrap());
+    wait_for(&server.private, "/readyz", 200);
+}
+
+#[test]
 fn every_refusal_is_a_problem_document() {
     let server = Server::new();
     let json = [("content-type", "application/json")];

@@ -3,6 +3,7 @@
 use evertally_declare::steps::Instant;
 use evertally_server::clock::{Clock, ManualClock};
 use evertally_server::config::Config;
+use evertally_server::engine::Service;
 use evertally_server::http::Side;
 use evertally_server::serving::Running;
 use evertally_testkit::service::{Answer, Client};
@@ -196,6 +197,11 @@ impl Server {
         self.change(from, to);
         let reloaded = self.running.as_ref().unwrap().reload(&self.config());
         reloaded.map_err(|error| error.to_string())
+    }
+
+    /// The streams, without HTTP.
+    pub(crate) fn service(&self) -> Arc<Service> {
+        Arc::clone(&self.running.as_ref().unwrap().service)
     }
 
     pub(crate) fn token(&self, role: &str) -> String {

@@ -68,7 +68,7 @@ fn origin_of(text: &str) -> Option<HeaderValue> {
 impl Cors {
     /// The layer that adds the headers, if any other origin may read. Requests with tokens are not allowed: it is for
     /// public streams.
-    pub(super) fn layer(&self) -> Option<CorsLayer> {
+    pub(crate) fn layer(&self) -> Option<CorsLayer> {
         let layer = CorsLayer::new()
             .allow_methods([Method::GET, Method::HEAD])
             .allow_headers([ACCEPT, CACHE_CONTROL, IF_NONE_MATCH, HeaderName::from_static("last-event-id")])
