@@ -16,6 +16,7 @@ mod checkpoint;
 mod chunk;
 mod closing;
 mod core;
+mod counting;
 mod decoding;
 mod identity;
 mod info;

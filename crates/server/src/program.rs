@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::http::Side;
 use crate::serving::{Running, serve_until_shutdown};
 use crate::{demo, tokens};
-use evertally_declare::error::{Result, failure};
-use std::net::SocketAddr;
+use evertally_declare::error::{Result, failure, usage};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -88,6 +88,43 @@ pub fn check(config: &Path, say: impl Fn(&str)) -> Result<()> {
     }
     Ok(())
 }
+
+/// Asks the service of a configuration on this machine whether it is ready, and returns its answer.
+///
+/// # Errors
+/// If it does not answer within five seconds, or is not ready; the answer says why.
+pub fn health(config: &Path) -> Result<String> {
+    let config = Config::read(config)?;
+    let listener = config.private.as_ref().or(config.public.as_ref());
+    let listener = listener.ok_or_else(|| usage("the configuration has no listener"))?;
+    let mut address = listener.listen;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    let scheme = if listener.certificate.is_some() { "https" } else { "http" };
+    let agent = ureq::Agent::config_builder()
+        .timeout_global(Some(HEALTH_TIMEOUT))
+        .http_status_as_error(false)
+        // The name in the certificate is that of the service for others. Nothing secret is sent.
+        .tls_config(ureq::tls::TlsConfig::builder().disable_verification(true).build())
+        .build();
+    let mut answer = ureq::Agent::from(agent)
+        .get(format!("{scheme}://{address}/readyz"))
+        .call()
+        .map_err(|error| failure(format!("the service at {address} does not answer: {error}")))?;
+    let text = answer.body_mut().read_to_string().unwrap_or_default().trim().to_owned();
+    match answer.status().is_success() {
+        true => Ok(text),
+        false => {
+            let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let why = problem["detail"].as_str().unwrap_or(&text);
+            Err(failure(format!("the service at {address} is not ready: {why}")))
+        }
+    }
+}
+
+/// How long a check of the health may take.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn addresses(running: &Running) -> Vec<String> {
     let line = |(side, url): &(Side, String)| match side {

@@ -33,12 +33,15 @@ pub(super) struct ServeArgs {
     /// Check the configuration and exit: plans its streams and reads the files that it names. Opens and creates nothing.
     #[arg(long, conflicts_with_all = ["demo", "verify"])]
     check: bool,
-    /// Use an existing key for a new folder. Only if nothing was ever published with that key.
+    /// Ask the running service of the configuration whether it is ready, and exit: with 0 if it is.
     #[arg(long, conflicts_with_all = ["demo", "verify", "check"])]
+    health: bool,
+    /// Use an existing key for a new folder. Only if nothing was ever published with that key.
+    #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health"])]
     adopt_key: bool,
     /// Continue with a new witness, or without one, after the folder's witness was lost permanently. Only if this
     /// folder is certainly the newest copy.
-    #[arg(long, conflicts_with_all = ["demo", "verify", "check"])]
+    #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health"])]
     forget_witness: bool,
     /// Log level. Logs never contain data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
@@ -75,6 +78,7 @@ impl ServeArgs {
         let say = |line: &str| eprintln!("{line}");
         match self.config {
             None => program::demonstrate(self.listen, say)?,
+            Some(config) if self.health => println!("{}", program::health(&config)?),
             Some(config) if self.check => program::check(&config, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
             Some(config) => {

@@ -1,7 +1,8 @@
-//! The counting thread, and how other threads reach it.
+//! How other threads reach the counting thread.
 
 use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
+use super::counting::{Request, run};
 use super::decoding::Decoding;
 use super::identity::BatchId;
 use super::info::{Counts, StreamInfo};
@@ -22,27 +23,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// The most batches that wait for their turn; further ones are refused as busy.
 const MAX_QUEUED_REQUESTS: usize = 4096;
-
-/// The most batches in one commit.
-const MAX_BATCHES_PER_COMMIT: usize = 1024;
-
-/// How long the thread waits for a request before it checks the clock again.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
-
-type ReplySender<T> = SyncSender<Result<T, Refusal>>;
-
-enum Request {
-    Take(Arc<StreamInfo>, PreparedBatch, ReplySender<Receipt>),
-    Do(Box<dyn FnOnce(&mut Core) + Send>),
-    Stop,
-}
 
 type Watcher = Box<dyn Fn(Notice) + Send + Sync>;
 
@@ -448,96 +434,4 @@ impl Core {
             clock_behind: self.clock_behind(),
         }
     }
-}
-
-/// Whether the disk has failed permanently for this process. Memory may be ahead of the disk: a restart begins from the
-/// disk.
-fn is_lost(core: &Core) -> bool {
-    let is_lost = core.store.is_lost();
-    if is_lost {
-        tracing::error!("the disk of the data folder has failed: nothing is accepted or published until a restart");
-    }
-    is_lost
-}
-
-/// The problems already logged.
-#[derive(Default)]
-struct Log {
-    looked: Option<std::time::Instant>,
-    logged: Vec<String>,
-}
-
-impl Log {
-    /// Logs each problem once, and its end.
-    fn look(&mut self, core: &Core) {
-        if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
-            return;
-        }
-        self.looked = Some(std::time::Instant::now());
-        let problems = core.problems();
-        for problem in problems.iter().filter(|problem| !self.logged.contains(problem)) {
-            tracing::error!(problem = %problem, "problem");
-        }
-        if problems.is_empty() && !self.logged.is_empty() {
-            tracing::info!("all problems are solved");
-        }
-        self.logged = problems;
-    }
-}
-
-/// Counts until it receives a request to stop.
-fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
-    let mut log = Log::default();
-    loop {
-        core.beat();
-        let next = match core.tick() {
-            Ok(next) => next,
-            Err(error) => {
-                tracing::error!(error = %error, "cannot write to the data folder");
-                core.store_problem = Some(error.to_string());
-                None
-            }
-        };
-        if core.store_problem.is_some() && is_lost(&core) {
-            return;
-        }
-        log.look(&core);
-        let wait = next.and_then(|next| clock.wait_for(next)).map_or(POLL_INTERVAL, |wait| wait.min(POLL_INTERVAL));
-        let mut request = match waiting.recv_timeout(wait) {
-            Ok(request) => Some(request),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Request::Stop),
-        };
-        let (mut batches, mut answers) = (Vec::new(), Vec::new());
-        let mut then = None;
-        while let Some(next) = request.take() {
-            match next {
-                Request::Take(info, prepared, answer) => {
-                    batches.push((info, prepared));
-                    answers.push(answer);
-                    if batches.len() < MAX_BATCHES_PER_COMMIT {
-                        request = waiting.try_recv().ok();
-                    }
-                }
-                other => then = Some(other),
-            }
-        }
-        if !batches.is_empty() {
-            for (answer, receipt) in answers.iter().zip(core.accept(batches)) {
-                if let Err(refusal @ (Refusal::Other(_) | Refusal::DiskFull(_))) = &receipt {
-                    core.store_problem = Some(refusal.to_string());
-                }
-                let _ = answer.send(receipt); // a client that is gone may ask again
-            }
-            if core.store_problem.is_some() && is_lost(&core) {
-                return;
-            }
-        }
-        match then {
-            Some(Request::Do(what)) => what(&mut core),
-            Some(Request::Stop) => break,
-            _ => {}
-        }
-    }
-    core.checkpoint_all();
 }

@@ -102,12 +102,12 @@ fn a_clock_that_is_behind_is_a_lag() {
     server.publish("open", 3);
     let lag = "evertally_lag_seconds{stream=\"open\"}";
     assert_eq!(samples(&server)[lag], 0.0);
-    // Step 3 was closed at 3:01.
+    // Step 3 ended at 3:00.
     server.stop();
     server.clock = Arc::new(ManualClock::at(EventTime::from_micros(START + HOUR)));
     server.start().unwrap();
-    assert_eq!(samples(&server)[lag], 7260.0);
-    server.at(3, 60);
+    assert_eq!(samples(&server)[lag], 7200.0);
+    server.at(3, 0);
     assert_eq!(samples(&server)[lag], 0.0);
     assert!(!samples(&server).contains_key("evertally_lag_seconds"), "each stream has its own");
 }
