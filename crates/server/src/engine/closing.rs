@@ -52,6 +52,11 @@ impl Core {
     /// # Errors
     /// If the store cannot be written; then nothing has changed.
     pub fn tick(&mut self) -> Result<Option<Instant>> {
+        if self.was_behind && self.clock_behind().is_none() {
+            // Its streams have refused events meanwhile: those that wait elsewhere may still come.
+            self.was_behind = false;
+            self.held_until = Instant::from_micros(self.clock.now().micros().saturating_add(self.catch_up));
+        }
         let closed = self.close_due();
         let shown = self.advance_publication();
         closed?;

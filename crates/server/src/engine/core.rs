@@ -75,6 +75,10 @@ pub struct Core {
     pub(super) decoding: Arc<Decoding>,
     /// The clock closes no step before this time.
     pub(super) held_until: Instant,
+    /// How long after a start, or after the correction of a clock that was behind, the clock closes no step.
+    pub(super) catch_up: i64,
+    /// Whether the clock has been behind since the start.
+    pub(super) was_behind: bool,
     pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,

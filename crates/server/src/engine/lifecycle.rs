@@ -28,6 +28,8 @@ impl Core {
             ahead,
             decoding,
             held_until,
+            catch_up,
+            was_behind: false,
             live: BTreeMap::new(),
             directory: Directory::default(),
             witness,
@@ -51,6 +53,7 @@ impl Core {
             }
             core.put(live);
         }
+        core.was_behind = core.clock_behind().is_some();
         core.read_witness()?;
         Ok(core)
     }

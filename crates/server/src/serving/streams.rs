@@ -88,9 +88,14 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
     if let Some(groups) = joining {
         service.join_groups(&stream.name, groups).map_err(refused)?;
     }
-    let names = service.change_settings(&stream.name, wanted).map_err(refused)?;
-    if !names.is_empty() {
-        tracing::info!(stream = %stream.name, settings = names.join(", "), "changed settings are taken up");
+    match service.change_settings(&stream.name, wanted) {
+        Ok(names) if names.is_empty() => {}
+        Ok(names) => {
+            tracing::info!(stream = %stream.name, settings = names.join(", "), "changed settings are taken up");
+        }
+        // A service that has halted still shows its releases.
+        Err(Refusal::Halted(why)) => tracing::warn!(stream = %stream.name, why, "changed settings wait"),
+        Err(refusal) => return Err(refused(refusal)),
     }
     Ok(())
 }
