@@ -78,7 +78,7 @@ impl AuditLog {
         write().context(format_args!("cannot write {}", self.path.display()))
     }
 
-    /// Adds an entry. What it records has happened: if it cannot be written, it is logged elsewhere.
+    /// Adds an entry. The action has happened already: if the entry cannot be written, it goes to the log.
     pub fn record(&self, entry: &AuditEntry) {
         if let Err(error) = self.add(entry) {
             let AuditEntry { action, subject, outcome, by, .. } = entry;

@@ -18,8 +18,8 @@ pub trait Clock: Send + Sync {
         None
     }
 
-    /// Tells the clock that this time was reached before it was started: if it shows an earlier one, it is wrong, and its
-    /// correction needs no proof.
+    /// Tells the clock that this time was reached before it was started: if it shows an earlier one, it is wrong, and
+    /// its correction needs no proof.
     fn has_reached(&self, time: Instant) {
         let _ = time;
     }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_correction_of_a_clock_that_was_behind_is_believed_at_once() {
+    fn the_correction_of_a_slow_clock_is_believed_at_once() {
         let began = Monotonic::now();
         let at = |seconds: u64| began + Duration::from_secs(seconds);
         let (second, year) = (1_000_000, 365 * 86_400 * 1_000_000);

@@ -5,7 +5,7 @@ mod stream;
 pub use stream::{Closer, StreamConfig};
 
 use crate::cors::Cors;
-use evertally_declare::error::{Result, usage};
+use evertally_declare::error::{Context, Result, usage};
 use evertally_declare::url::{is_url, without_secrets};
 use evertally_ledger::protected::is_inside;
 use serde::Deserialize;
@@ -345,6 +345,12 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// A secret in a one-line file.
+pub(crate) fn secret_of(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 #[cfg(test)]

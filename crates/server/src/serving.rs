@@ -7,7 +7,6 @@ mod signals;
 mod streams;
 
 pub use checking::check;
-pub(crate) use opening::secret_of;
 pub use opening::verify;
 pub use signals::shutdown_signal;
 
@@ -17,7 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::descriptors;
 use crate::engine::{Service, StreamInfo};
-use crate::http::{App, AppParts, AppSettings, BoundListener, Serving, Side};
+use crate::http::{App, AppParts, AppSettings, BoundListener, Serving, Side, publication_message};
 use crate::supervisor::Supervisor;
 use crate::tokens::Tokens;
 use crate::webhook::Webhooks;
@@ -65,7 +64,7 @@ impl Running {
             folder: config.folder.clone(),
             settings: app_settings(config),
             is_sealed: config.passphrase.is_some(),
-            webhooks: Arc::new(Webhooks::default()),
+            webhooks: Arc::new(Webhooks::new(publication_message)),
             backups: Arc::new(Backups::default()),
         };
         let app = App::new(Arc::clone(&service), parts);

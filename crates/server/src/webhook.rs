@@ -10,10 +10,12 @@
 
 mod delivery;
 mod signature;
+mod state;
 
-use crate::config::WebhookConfig;
-use crate::engine::{DeadLetter, Refusal, Service, StreamInfo};
-use crate::serving::secret_of;
+pub use state::{WebhookState, WebhookStream};
+
+use crate::config::{WebhookConfig, secret_of};
+use crate::engine::{Refusal, Service, StreamInfo};
 use delivery::Webhook;
 use evertally_declare::error::{Result, usage};
 use signature::Signer;
@@ -25,9 +27,12 @@ use std::time::{Duration, Instant};
 /// The most dead letters that one request of an operator sends again.
 const MAX_RESENT: usize = 100;
 
+/// Writes the message about a publication.
+pub type MessageWriter = fn(&Service, &StreamInfo, u64) -> Result<String>;
+
 /// All webhooks of a service.
-#[derive(Default)]
 pub struct Webhooks {
+    message: MessageWriter,
     running: RwLock<Vec<RunningWebhook>>,
 }
 
@@ -36,30 +41,6 @@ struct RunningWebhook {
     hook: Arc<Webhook>,
     is_over: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The state of a webhook, for an operator.
-#[derive(Clone, Debug)]
-pub struct WebhookState {
-    /// Its URL.
-    pub url: String,
-    /// Its streams.
-    pub streams: Vec<WebhookStream>,
-}
-
-/// The deliveries of a stream to a webhook.
-#[derive(Clone, Debug)]
-pub struct WebhookStream {
-    /// The name of the stream.
-    pub name: String,
-    /// The last publication that was accepted or set aside; `None` before the first attempt.
-    pub delivered: Option<u64>,
-    /// The last publication shown.
-    pub published: u64,
-    /// Why the next one is not accepted, if so.
-    pub problem: Option<String>,
-    /// Publications that were set aside.
-    pub dead: Vec<DeadLetter>,
 }
 
 /// What an operator does with dead letters.
@@ -72,12 +53,18 @@ pub enum DeadLetterAction {
 }
 
 impl Webhooks {
+    /// No webhooks yet; `message` writes the bodies of their requests.
+    pub fn new(message: MessageWriter) -> Self {
+        Self { message, running: RwLock::default() }
+    }
+
     /// Starts the webhooks of a configuration; those that run already with the same settings continue, and others stop.
     ///
     /// # Errors
     /// If a secret cannot be read; then nothing has changed.
     pub fn set(&self, configs: &[WebhookConfig], service: &Arc<Service>) -> Result<()> {
-        let hooks = configs.iter().map(webhook_of).collect::<Result<Vec<Webhook>>>()?;
+        let hook = |config| webhook_of(config, self.message);
+        let hooks = configs.iter().map(hook).collect::<Result<Vec<Webhook>>>()?;
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *running);
         for (config, hook) in configs.iter().zip(hooks) {
@@ -100,7 +87,7 @@ impl Webhooks {
     /// # Errors
     /// The first that cannot.
     pub fn check(configs: &[WebhookConfig]) -> Result<()> {
-        configs.iter().try_for_each(|config| webhook_of(config).map(drop))
+        configs.iter().try_for_each(|config| secrets_of(config).map(drop))
     }
 
     /// Tells all webhooks to end, and waits briefly for them: one that waits for an answer may take longer.
@@ -132,8 +119,8 @@ impl Webhooks {
         running.iter().map(|own| Arc::clone(&own.hook)).collect()
     }
 
-    /// Sends dead letters of a stream again, or discards them; returns how many are left. All of them if `publication`
-    /// is none. It may take as long as the receiver does.
+    /// Sends dead letters of a stream again, or discards them; returns how many are left. All of them without a
+    /// `publication`. It may take as long as the receiver does.
     ///
     /// # Errors
     /// If there is no such webhook or dead letter, or the receiver refuses one of them again: the earlier ones are
@@ -195,8 +182,13 @@ impl RunningWebhook {
     }
 }
 
-fn webhook_of(config: &WebhookConfig) -> Result<Webhook> {
+/// The value of the header `Authorization`, and the signer.
+fn secrets_of(config: &WebhookConfig) -> Result<(Option<String>, Option<Signer>)> {
     let authorization = config.authorization_file.as_deref().map(secret_of).transpose()?;
-    let signer = config.secret_file.as_deref().map(Signer::from_file).transpose()?;
-    Ok(Webhook::new(config, authorization, signer))
+    Ok((authorization, config.secret_file.as_deref().map(Signer::from_file).transpose()?))
+}
+
+fn webhook_of(config: &WebhookConfig, message: MessageWriter) -> Result<Webhook> {
+    let (authorization, signer) = secrets_of(config)?;
+    Ok(Webhook::new(config, message, authorization, signer))
 }

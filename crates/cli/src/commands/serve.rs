@@ -30,7 +30,7 @@ pub(super) struct ServeArgs {
     /// ones.
     #[arg(long, conflicts_with = "demo")]
     verify: bool,
-    /// Check the configuration and exit: plans its streams and reads the files that it names. Opens and creates nothing.
+    /// Check the configuration and exit: plans its streams, reads the files that it names, and creates nothing.
     #[arg(long, conflicts_with_all = ["demo", "verify"])]
     check: bool,
     /// Ask the running service of the configuration whether it is ready, and exit: with 0 if it is.

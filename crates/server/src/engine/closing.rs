@@ -52,9 +52,9 @@ impl Core {
     /// # Errors
     /// If the store cannot be written; then nothing has changed.
     pub fn tick(&mut self) -> Result<Option<Instant>> {
-        if self.was_behind && self.clock_behind().is_none() {
+        if self.was_slow && self.slow_clock().is_none() {
             // Its streams have refused events meanwhile: those that wait elsewhere may still come.
-            self.was_behind = false;
+            self.was_slow = false;
             self.held_until = Instant::from_micros(self.clock.now().micros().saturating_add(self.catch_up));
         }
         let closed = self.close_due();
@@ -358,7 +358,7 @@ impl Core {
         Ok(())
     }
 
-    /// Records the last steps that are about to be shown, before anybody sees them: a clock that is behind at the next
+    /// Records the last steps that are about to be shown, before anybody sees them: a clock that is slow at the next
     /// start hides nothing. Rows of streams that no clock closes are always shown.
     fn record_shown(&self, due: &[(u32, usize)]) -> Result<()> {
         let last = |(number, count): &(u32, usize)| {

@@ -75,10 +75,10 @@ pub struct Core {
     pub(super) decoding: Arc<Decoding>,
     /// The clock closes no step before this time.
     pub(super) held_until: Instant,
-    /// How long after a start, or after the correction of a clock that was behind, the clock closes no step.
+    /// How long after a start, or after the correction of a slow clock, the clock closes no step.
     pub(super) catch_up: i64,
-    /// Whether the clock has been behind since the start.
-    pub(super) was_behind: bool,
+    /// Whether the clock has been slow since the start.
+    pub(super) was_slow: bool,
     pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,
@@ -122,7 +122,7 @@ impl Core {
         let looking = self.store.look()?;
         let closed = looking.open_table(CLOSED).map_err(stored)?;
         let (now, number) = (self.clock.now().micros(), live.info.number);
-        // Whatever was shown once stays shown, even if the clock is behind now.
+        // Whatever was shown once stays shown, even if the clock is slow now.
         let was_shown = looking.open_table(SHOWN).map_err(stored)?.get(number).map_err(stored)?;
         let was_shown = was_shown.map_or(0, |step| step.value());
         let mut shown = None;
@@ -152,9 +152,9 @@ impl Core {
     }
 
     /// Why the clock is wrong, if it is earlier than a step that it has closed.
-    pub(super) fn clock_behind(&self) -> Option<String> {
+    pub(super) fn slow_clock(&self) -> Option<String> {
         let now = self.clock.now();
-        self.live.values().find_map(|live| live.clock_behind(now))
+        self.live.values().find_map(|live| live.slow_clock(now))
     }
 
     /// Current problems, in words for an operator; empty if there are none.
@@ -178,7 +178,7 @@ impl Core {
             })
         };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
-        let own = own.into_iter().chain([self.clock.doubt(), self.clock_behind()]);
+        let own = own.into_iter().chain([self.clock.doubt(), self.slow_clock()]);
         own.flatten()
             .chain(self.live.values().filter_map(failed))
             .chain(self.witnessed.streams.iter().filter_map(missing))

@@ -29,7 +29,7 @@ impl Core {
             decoding,
             held_until,
             catch_up,
-            was_behind: false,
+            was_slow: false,
             live: BTreeMap::new(),
             directory: Directory::default(),
             witness,
@@ -53,7 +53,7 @@ impl Core {
             }
             core.put(live);
         }
-        core.was_behind = core.clock_behind().is_some();
+        core.was_slow = core.slow_clock().is_some();
         core.read_witness()?;
         Ok(core)
     }

@@ -67,7 +67,7 @@ impl RunningStream {
     }
 
     /// Why the clock is wrong, if it is earlier than the end of a step that it has closed.
-    pub(super) fn clock_behind(&self, now: Instant) -> Option<String> {
+    pub(super) fn slow_clock(&self, now: Instant) -> Option<String> {
         let closed = self.closed();
         if closed == 0 || self.state() != StreamState::Open || !matches!(self.closing, ClosedBy::Schedule { .. }) {
             return None;
@@ -76,7 +76,7 @@ impl RunningStream {
         let end = calendar.end_of(closed);
         (now < end).then(|| {
             format!(
-                "the machine's clock is behind: it shows {}, but stream `{}` was published through {}. Correct the \
+                "the machine's clock is slow: it shows {}, but stream `{}` was published through {}. Correct the \
                  clock; until then the stream accepts and publishes nothing",
                 calendar.format(now),
                 self.info.name(),

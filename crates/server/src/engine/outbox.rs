@@ -1,4 +1,4 @@
-//! What webhooks have accepted of the publications in the store, and what they refused.
+//! The publications in the store that webhooks have accepted or refused.
 
 use super::info::StreamInfo;
 use super::service::Service;

@@ -75,7 +75,7 @@ pub struct Health {
     /// Whether it lacks committed publications.
     pub witness_behind: bool,
     /// Why the clock is wrong, if it is earlier than a step that it has closed.
-    pub clock_behind: Option<String>,
+    pub slow_clock: Option<String>,
 }
 
 impl Service {
@@ -431,7 +431,7 @@ impl Core {
             witness_counter: self.witnessed.counter,
             witness_problem: self.witness_problem.clone(),
             witness_behind: self.is_unrecorded || self.settling.is_some(),
-            clock_behind: self.clock_behind(),
+            slow_clock: self.slow_clock(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks a configuration without its folder, its key or a network.
 
 use super::{reload, streams};
-use crate::config::{Config, Listener};
+use crate::config::{Config, Listener, secret_of};
 use crate::http::check_certificate;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
@@ -22,7 +22,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     Webhooks::check(&config.webhooks)?;
     let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
     for path in files.chain(&config.passphrase) {
-        super::secret_of(path)?;
+        secret_of(path)?;
     }
     for (name, path) in &config.sources {
         let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());

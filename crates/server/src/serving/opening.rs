@@ -2,7 +2,7 @@
 
 use super::streams;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, LimitsConfig, WitnessConfig};
+use crate::config::{Config, LimitsConfig, WitnessConfig, secret_of};
 use crate::engine::{Core, Decoding, Service, Setting};
 use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::store::Store;
@@ -107,12 +107,6 @@ fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
         (None, Some(url)) => Ok(Box::new(HttpWitness::new(url, authorization))),
         (None, None) => Err(usage("[witness] needs a file or a url")),
     }
-}
-
-/// A secret in a one-line file.
-pub(crate) fn secret_of(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 pub(super) fn decoding_of(limits: &LimitsConfig) -> Decoding {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 /// The end of a token from a span such as `90d` from now on, a date (its first moment in UTC) or a time with its zone.
 ///
 /// # Errors
-/// If the text is none of them.
+/// If the text is something else.
 pub fn expiry_from(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let span = TimeSpan::parse(text).and_then(|span| now.checked_add(SignedDuration::from_micros(span.0)).ok());
     let day = |date: Date| date.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());

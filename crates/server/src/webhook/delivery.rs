@@ -1,10 +1,9 @@
 //! One webhook: sends publications, and tries again.
 
 use super::signature::Signer;
-use super::{WebhookState, WebhookStream};
+use super::state::{WebhookState, WebhookStream};
 use crate::config::WebhookConfig;
 use crate::engine::{Service, StreamInfo};
-use crate::http::publication_message;
 use evertally_declare::error::{PipelineError, Result, failure};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,6 +72,7 @@ fn in_words(setbacks: &BTreeMap<String, Setback>) -> Option<String> {
 
 /// A webhook.
 pub(super) struct Webhook {
+    message: fn(&Service, &StreamInfo, u64) -> Result<String>,
     address: String,
     streams: Vec<String>,
     authorization: Option<String>,
@@ -85,13 +85,19 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    pub(super) fn new(config: &WebhookConfig, authorization: Option<String>, signer: Option<Signer>) -> Self {
+    pub(super) fn new(
+        config: &WebhookConfig,
+        message: fn(&Service, &StreamInfo, u64) -> Result<String>,
+        authorization: Option<String>,
+        signer: Option<Signer>,
+    ) -> Self {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
             .max_redirects(0)
             .build();
         Self {
+            message,
             address: config.url.clone(),
             streams: config.streams.clone(),
             authorization,
@@ -255,7 +261,7 @@ impl Webhook {
     /// # Errors
     /// If it is not accepted.
     pub(super) fn send(&self, service: &Service, info: &StreamInfo, publication: u64) -> Result<(), NotAccepted> {
-        let message = publication_message(service, info, publication)?;
+        let message = (self.message)(service, info, publication)?;
         let name = info.name();
         let mut request = self.agent.post(&self.address).header("content-type", "application/json");
         // Headers are ASCII, names of streams need not be.

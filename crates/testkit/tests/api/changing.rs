@@ -1,4 +1,4 @@
-//! Configurations that change: at a start, and while the service runs. And clocks that are behind.
+//! Configurations that change: at a start, and while the service runs. And slow clocks.
 
 use crate::server::{HOUR, START, STREAMS, Server, WITNESS, rows};
 use evertally_declare::steps::Instant;
@@ -22,11 +22,11 @@ fn harmless_settings_are_taken_up() {
     assert_eq!(server.send("open", "late", &event(0, "a")).status, 422, "its step is closed");
     assert_eq!(server.send("open", "unknown", &event(1, "x")).status, 422);
     assert_eq!(server.send("open", "2", &event(1, "b/c").repeat(40)).status, 200);
-    let changed = "rho = 1\nlate = \"next-step\"\nunknown-group = \"skip\"\ntitle = \"Visits\"\ngrace = \"10m\"\ndelay = \
+    let changed = "rho = 1\nlate = \"next-step\"\nunknown-group = \"skip\"\ntitle = \"V\"\ngrace = \"10m\"\ndelay = \
                    \"10s\"\n";
     let events = server.events("open");
     server.reload("rho = 1\n", changed).unwrap();
-    assert_eq!(server.get("/v1/streams/open").json()["title"], "Visits");
+    assert_eq!(server.get("/v1/streams/open").json()["title"], "V");
     assert_eq!((rows(&server, "open"), server.events("open")), (shown.clone(), events));
     assert_eq!(server.send("open", "late", &event(0, "a").repeat(7)).status, 200);
     assert_eq!(server.send("open", "unknown", &(event(1, "x") + &event(1, "b/c"))).status, 200);
@@ -51,7 +51,7 @@ fn harmless_settings_are_taken_up() {
     server.change(changed, "rho = 1\n");
     server.start().unwrap();
     assert_eq!(rows(&server, "open"), all);
-    assert_ne!(server.get("/v1/streams/open").json()["title"], "Visits");
+    assert_ne!(server.get("/v1/streams/open").json()["title"], "V");
     assert_eq!(server.send("open", "later", &event(0, "a")).status, 422);
 }
 
@@ -134,10 +134,10 @@ fn backups_are_made_on_schedule() {
     }
 }
 
-/// A clock that is behind at a start hides nothing that was shown, and the stream takes nothing in until it is
+/// A clock that is slow at a start hides nothing that was shown, and the stream takes nothing in until it is
 /// corrected.
 #[test]
-fn a_clock_that_is_behind_is_an_alarm() {
+fn a_slow_clock_is_an_alarm() {
     let streams = format!("{WITNESS}{STREAMS}");
     let mut server = Server::with("", &streams);
     assert_eq!(server.send("open", "1", &event(0, "a").repeat(40)).status, 200);
@@ -148,7 +148,7 @@ fn a_clock_that_is_behind_is_an_alarm() {
     server.start().unwrap();
     assert_eq!((server.published("open"), rows(&server, "open")), (5, shown.clone()));
     let refused = server.send("open", "2", &event(2, "a"));
-    assert!(refused.status == 503 && refused.text.contains("clock is behind"), "{}", refused.text);
+    assert!(refused.status == 503 && refused.text.contains("clock is slow"), "{}", refused.text);
     let problems = server.get("/v1/operator").json()["problems"].to_string();
     assert!(problems.contains("it shows 2026-01-01T02:00:00Z, but stream `open` was published through"), "{problems}");
     // Streams that no clock closes continue.

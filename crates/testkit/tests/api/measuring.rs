@@ -97,7 +97,7 @@ fn each_webhook_has_its_lag() {
 }
 
 #[test]
-fn a_clock_that_is_behind_is_a_lag() {
+fn a_slow_clock_is_a_lag() {
     let mut server = Server::new();
     server.publish("open", 3);
     let lag = "evertally_lag_seconds{stream=\"open\"}";

@@ -1,4 +1,4 @@
-//! Webhooks: what they have accepted, and what an operator does with the publications that they refused.
+//! Webhooks: accepted publications, and refused ones for an operator to settle.
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, ProblemAnswer};

@@ -56,8 +56,8 @@ fn counts(text: &mut MetricsText, info: &StreamInfo, now: i64, doubted: Option<D
     text.add("evertally_lag_seconds", "How long ago the open step should have been closed.", &labels, lag);
 }
 
-/// How long ago the clock should have closed the open step. If the clock is before a step that it closed, or in doubt, it
-/// closes nothing: then how long it lacks, or has been in doubt.
+/// How long ago the clock should have closed the open step. If the clock is before a step that it closed, or in doubt,
+/// it closes nothing: then how long it lacks, or has been in doubt.
 fn lag(info: &StreamInfo, now: i64, doubted: Option<Duration>) -> Duration {
     let (progress, closing) = (info.progress(), info.record().closing);
     if !matches!(closing, ClosedBy::Schedule { .. }) {
@@ -81,7 +81,7 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
     let has = |is_set: bool| usize::from(is_set);
     let troubles = app.troubles().len();
     let is_full = has(!app.has_free_disk());
-    let is_clock_wrong = app.service.clock_doubt().is_some() || health.clock_behind.is_some();
+    let is_clock_wrong = app.service.clock_doubt().is_some() || health.slow_clock.is_some();
     let mut kinds = [
         ("backup", has(app.backups.problem().is_some())),
         ("clock", has(is_clock_wrong)),
