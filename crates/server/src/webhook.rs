@@ -153,8 +153,8 @@ impl Webhooks {
 }
 
 impl RunningWebhook {
-    /// Starts a webhook once the thread of an earlier one with the same URL has ended: the latter may wait for an answer
-    /// to a publication, which the new one would send again.
+    /// Starts a webhook once the thread of an earlier one with the same URL has ended: the latter may wait for an
+    /// answer to a publication, which the new one would send again.
     fn start(config: &WebhookConfig, hook: Webhook, service: &Arc<Service>, earlier: Option<JoinHandle<()>>) -> Self {
         let (hook, is_over) = (Arc::new(hook), Arc::<AtomicBool>::default());
         let (sending, service, ends) = (Arc::clone(&hook), Arc::clone(service), Arc::clone(&is_over));
