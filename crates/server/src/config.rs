@@ -5,6 +5,7 @@ mod stream;
 pub use stream::{Closer, StreamConfig};
 
 use crate::cors::Cors;
+use crate::proxies::TrustedProxies;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_declare::url::{is_url, without_secrets};
 use evertally_ledger::protected::is_inside;
@@ -55,6 +56,9 @@ pub struct Config {
     /// When copies are made without a request.
     #[serde(default)]
     pub backup_schedule: Option<BackupSchedule>,
+    /// How long what is no longer needed is kept.
+    #[serde(default)]
+    pub retention: RetentionConfig,
     /// The budgets of data sources: files created by `evertally budget`.
     #[serde(default)]
     pub sources: BTreeMap<String, PathBuf>,
@@ -75,6 +79,9 @@ pub struct Listener {
     /// Its private key, as PEM.
     #[serde(default)]
     pub certificate_key: Option<PathBuf>,
+    /// The reverse proxies that are believed about the addresses of their clients.
+    #[serde(default)]
+    pub trusted_proxies: TrustedProxies,
     /// The origins whose pages may read; for the public listener.
     #[serde(default)]
     pub cors: Cors,
@@ -105,6 +112,18 @@ pub struct BackupSchedule {
     #[serde(default)]
     pub keep: Option<NonZero<usize>>,
 }
+
+/// How long records are kept that grow with the number of batches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RetentionConfig {
+    /// How long the ids of batches are remembered; as long as the stream exists if omitted.
+    #[serde(default)]
+    pub batch_ids: Option<TimeSpan>,
+}
+
+/// The shortest retention.
+const MIN_RETENTION: TimeSpan = TimeSpan(86_400_000_000);
 
 /// When steps are closed.
 #[derive(Clone, Debug, Deserialize)]
@@ -333,6 +352,9 @@ impl Config {
                 return Err("`every` of [backup-schedule] is at least 1 minute".into());
             }
         }
+        if self.retention.batch_ids.is_some_and(|kept| kept.0 < MIN_RETENTION.0) {
+            return Err("`batch-ids` of [retention] is at least `1d`: clients send batches again".into());
+        }
         let mut urls = BTreeSet::new();
         for hook in &self.webhooks {
             let is_url = hook.url.starts_with("http://") || hook.url.starts_with("https://");
@@ -412,6 +434,7 @@ epsilon = 1
             ("\"data\"", "\"s3://bucket/data\"", "s3://bucket/data: the service keeps its files on this machine"),
             ("\"shop.budget\"", "\"gs://bucket/shop.budget\"", "gs://bucket/shop.budget: the service keeps"),
             ("[public]\n", "[private]\ncors = \"*\"\n", "[public]"),
+            ("[public]\n", "[public]\ntrusted-proxies = [\"10.0.0.0/33\"]\n", "`10.0.0.0/33` is not an address"),
             ("[public]\n", "[public]\ncors = [\"https://a.example/\"]\n", "is not an origin"),
         ] {
             let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();

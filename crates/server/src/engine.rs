@@ -30,6 +30,7 @@ mod recovery;
 mod refusal;
 mod reporting;
 mod resolved;
+mod retention;
 mod row_ids;
 mod rows;
 mod service;

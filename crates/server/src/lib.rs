@@ -9,6 +9,7 @@
 //! | [`backup`] | copies of the folder, requested and on schedule |
 //! | [`store`] | the folder: one database with atomic changes |
 //! | [`engine`] | running streams: batches in, closed steps out, every promise kept after any crash |
+//! | [`proxies`] | reverse proxies that are believed about their clients |
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
 //! | [`audit`] | who did what |
@@ -38,6 +39,7 @@ pub mod folder;
 pub mod http;
 mod meters;
 pub mod program;
+pub mod proxies;
 pub mod sealed;
 pub mod serving;
 pub mod store;

@@ -6,6 +6,7 @@
 //! | `meta` | name | version of the format, identity of the folder, and the like |
 //! | `streams` | number | [stream records](StreamRecord) |
 //! | `batches` | stream, id | [accepted batches](BatchRecord) |
+//! | `batch days` | stream, day, id | the days on which batches were accepted, if their ids are forgotten some day |
 //! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes] |
 //! | `ids` | stream, step, number of the batch | keyed hashes of the ids of rows in open steps |
 //! | `late` | stream, number of the batch | late events that were set aside |
@@ -28,7 +29,7 @@
 /// copied.
 macro_rules! with_tables {
     ($each:ident) => {
-        $each!(STREAMS BATCHES EVENTS IDS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED
+        $each!(STREAMS BATCHES EVENTS IDS BATCH_DAYS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED
             DEAD_LETTERS SHOWN)
     };
 }
@@ -63,6 +64,7 @@ const FORMAT: u32 = 3;
 pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 pub(crate) const STREAMS: TableDefinition<u32, &[u8]> = TableDefinition::new("streams");
 pub(crate) const BATCHES: TableDefinition<(u32, &str), &[u8]> = TableDefinition::new("batches");
+pub(crate) const BATCH_DAYS: TableDefinition<(u32, u32, &str), ()> = TableDefinition::new("batch days");
 pub(crate) const EVENTS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("events");
 pub(crate) const IDS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("ids");
 pub(crate) const LATE: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("late");

@@ -197,6 +197,7 @@ impl History {
                     ahead: HOUR,
                     decoding: Arc::default(),
                     catch_up: 0,
+                    retention: None,
                 };
                 Core::open(setting, Arc::new(notify))
             });

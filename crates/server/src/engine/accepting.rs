@@ -139,6 +139,7 @@ impl Core {
         let batch = new.batches.get(&number).copied().unwrap_or(live.batches) + 1;
         let record = to_bytes(&BatchRecord { digest, rows, duplicates, at: now })?;
         table.insert((number, id.as_str()), record.as_slice()).map_err(stored)?;
+        self.note_day(writing, number, &id, now)?;
         table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;
         let mut events = writing.open_table(EVENTS).map_err(stored)?;
         for (step, chunk) in &chunks {

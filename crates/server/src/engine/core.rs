@@ -33,6 +33,8 @@ pub struct Setting {
     pub decoding: Arc<Decoding>,
     /// How long after a start past steps are held open, in microseconds: for events queued elsewhere.
     pub catch_up: i64,
+    /// How long the ids of batches are remembered, in microseconds; as long as the stream exists if it is none.
+    pub retention: Option<i64>,
 }
 
 /// A change that watchers may know.
@@ -79,6 +81,9 @@ pub struct Core {
     pub(super) catch_up: i64,
     /// Whether the clock has been slow since the start.
     pub(super) was_slow: bool,
+    /// How long the ids of batches are remembered.
+    pub(super) retention: Option<i64>,
+    pub(super) looked_for_old: Option<std::time::Instant>,
     pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,

@@ -15,7 +15,7 @@ impl Core {
     /// # Errors
     /// If the folder belongs to another key, or is damaged, or its witness belongs to another folder.
     pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
-        let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up } = setting;
+        let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up, retention } = setting;
         let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
         let identity = store.identity()?;
         let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
@@ -30,6 +30,8 @@ impl Core {
             held_until,
             catch_up,
             was_slow: false,
+            retention,
+            looked_for_old: None,
             live: BTreeMap::new(),
             directory: Directory::default(),
             witness,

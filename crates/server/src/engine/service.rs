@@ -57,6 +57,8 @@ pub struct Intake {
     pub ahead: i64,
     /// Memory limits for decoding batches.
     pub decoding: Arc<Decoding>,
+    /// How long the ids of batches are remembered, in microseconds; as long as the stream exists if it is none.
+    pub retention: Option<i64>,
 }
 
 /// The health of the service, for its operator.
@@ -85,8 +87,8 @@ impl Service {
     /// As [`Core::open`].
     pub fn start(setting: Setting) -> Result<Self> {
         let (store, clock) = (setting.store.clone(), Arc::clone(&setting.clock));
-        let Setting { sources, ahead, decoding, .. } = &setting;
-        let intake = Intake { sources: sources.clone(), ahead: *ahead, decoding: Arc::clone(decoding) };
+        let Setting { sources, ahead, decoding, retention, .. } = &setting;
+        let intake = Intake { sources: sources.clone(), ahead: *ahead, decoding: Arc::clone(decoding), retention: *retention };
         let watchers: Arc<Mutex<Vec<Watcher>>> = Arc::default();
         let watching = Arc::clone(&watchers);
         let notify = move |notice: Notice| {
@@ -145,9 +147,10 @@ impl Service {
     /// # Errors
     /// If the service is overloaded or stopping.
     pub fn change_intake(&self, intake: Intake) -> Result<(), Refusal> {
-        let (sources, decoding) = (intake.sources.clone(), Arc::clone(&intake.decoding));
+        let (sources, decoding, retention) =
+            (intake.sources.clone(), Arc::clone(&intake.decoding), intake.retention);
         self.ask(move |core| {
-            (core.sources, core.decoding) = (sources, decoding);
+            (core.sources, core.decoding, core.retention) = (sources, decoding, retention);
             Ok(())
         })?;
         *self.intake.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(intake);

@@ -7,6 +7,7 @@ use super::pace::Paced;
 use super::{openapi, readiness, routes, tls};
 use crate::config::{LimitsConfig, Listener};
 use crate::cors::Cors;
+use crate::proxies::TrustedProxies;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -40,6 +41,7 @@ pub struct BoundListener {
     tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::CertificateReloader>)>,
     side: Side,
     cors: Cors,
+    proxies: Arc<TrustedProxies>,
     /// The address it listens at.
     pub address: SocketAddr,
 }
@@ -64,7 +66,8 @@ impl BoundListener {
             _ => None,
         };
         let address = listener.local_addr()?;
-        Ok(Self { listener, tls, side, cors: config.cors.clone(), address })
+        let (cors, proxies) = (config.cors.clone(), Arc::new(config.trusted_proxies.clone()));
+        Ok(Self { listener, tls, side, cors, proxies, address })
     }
 
     /// The URL of the listener.
@@ -162,6 +165,7 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
         let activity = ConnectionActivity::new(idle);
         let Some((entered, closes)) = connections.enter(peer, &activity) else { continue };
         let (router, tls, stopping) = (router.clone(), tls.clone(), stopping.clone());
+        let peer = Peering { address: peer, proxies: Arc::clone(&bound.proxies) };
         tokio::spawn(async move {
             handle_connection(socket, peer, &activity, router, tls, stopping).await;
             drop(entered);
@@ -178,9 +182,15 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all_gone).await;
 }
 
+/// The other end of a connection, and the proxies that are believed.
+struct Peering {
+    address: IpAddr,
+    proxies: Arc<TrustedProxies>,
+}
+
 async fn handle_connection(
     socket: TcpStream,
-    peer: IpAddr,
+    peer: Peering,
     activity: &Arc<ConnectionActivity>,
     router: Router,
     tls: Option<tokio_rustls::TlsAcceptor>,
@@ -205,7 +215,7 @@ async fn handle_connection(
 
 async fn answer(
     socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: IpAddr,
+    peer: Peering,
     activity: &Arc<ConnectionActivity>,
     router: Router,
     mut stopping: watch::Receiver<bool>,
@@ -214,7 +224,8 @@ async fn answer(
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let under_way = begun.begin();
         let mut request = Paced::wrap(request, &begun).map(Body::new);
-        request.extensions_mut().insert(Peer(peer));
+        let client = peer.proxies.client_of(peer.address, request.headers());
+        request.extensions_mut().insert(Peer(client));
         let answered = router.clone().oneshot(request);
         async move { answered.await.map(|answer| answer.map(|body| TrackedBody { body, _under_way: under_way })) }
     });

@@ -38,6 +38,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
         ahead: config.steps.ahead.0,
         decoding: Arc::new(decoding_of(&config.limits)),
         catch_up: if is_new { 0 } else { config.steps.catch_up.0 },
+        retention: config.retention.batch_ids.map(|kept| kept.0),
     };
     let (own, key_id) = (setting.store.clone(), setting.key.id().to_string());
     let service = Service::start(setting)?;
@@ -133,6 +134,7 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
         ahead: 0,
         decoding: Arc::default(),
         catch_up: 0,
+        retention: None,
     };
     let core = Core::open(setting, Arc::new(|_| ()))?;
     let mut found = core.verify()?;

@@ -39,7 +39,8 @@ impl Running {
             true => service.decoding(), // shares of its memory are in use
             false => Arc::new(decoding_of(&new.limits)),
         };
-        let intake = Intake { sources: new.sources.clone(), ahead: new.steps.ahead.0, decoding };
+        let retention = new.retention.batch_ids.map(|kept| kept.0);
+        let intake = Intake { sources: new.sources.clone(), ahead: new.steps.ahead.0, decoding, retention };
         service.change_intake(intake).map_err(streams::refused)?;
         self.app.change_settings(app_settings(new));
         for stream in &new.streams {

@@ -103,6 +103,47 @@ fn a_running_service_takes_up_streams_and_limits() {
     assert_eq!(server.public.get("/v1/streams/open", "").unwrap().status, 404);
 }
 
+/// Ids of batches are forgotten after their retention, and not before.
+#[test]
+fn old_ids_of_batches_are_forgotten() {
+    let streams = STREAMS.replace("steps = 100", "steps = 1000\nlate = \"next-step\"");
+    let mut server = Server::with("", &format!("[retention]\nbatch-ids = \"2d\"\n{streams}"));
+    let sent = |server: &Server, id: &str| server.send("open", id, &event(0, "a")).json()["repeated"].clone();
+    assert_eq!(sent(&server, "first"), false);
+    server.at(30, 0);
+    assert_eq!((sent(&server, "second"), sent(&server, "first")), (false.into(), true.into()));
+    // The second day is within two days of the fourth, the first is not.
+    server.at(3 * 24 + 23, 0);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while sent(&server, "first") == true {
+        assert!(std::time::Instant::now() < until, "it is not forgotten");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(sent(&server, "second"), true);
+    server.stop();
+    server.start().unwrap();
+    assert_eq!((sent(&server, "second"), sent(&server, "first")), (true.into(), true.into()));
+    server.change("batch-ids = \"2d\"", "batch-ids = \"2h\"");
+    assert!(server.try_config().unwrap_err().contains("at least `1d`"));
+}
+
+/// A proxy that is trusted is believed about the address of its client.
+#[test]
+fn addresses_behind_trusted_proxies_are_audited() {
+    let mut server = Server::with("", STREAMS);
+    let address = |server: &Server| {
+        let headers = [("content-type", "application/json"), ("x-forwarded-for", "192.0.2.1, 198.51.100.7")];
+        let made = server.private.post("/v1/tokens", &server.operate, &headers, b"{\"role\":\"read:*\"}").unwrap();
+        assert_eq!(made.status, 201);
+        server.get("/v1/audit?last=1").json()["entries"][0]["address"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(address(&server), "127.0.0.1");
+    server.stop();
+    server.change("[private]\n", "[private]\ntrusted-proxies = [\"127.0.0.0/8\"]\n");
+    server.start().unwrap();
+    assert_eq!(address(&server), "198.51.100.7");
+}
+
 /// Copies are made on schedule, and the oldest are removed.
 #[test]
 fn backups_are_made_on_schedule() {
