@@ -56,7 +56,7 @@ pub struct Config {
     /// When copies are made without a request.
     #[serde(default)]
     pub backup_schedule: Option<BackupSchedule>,
-    /// How long what is no longer needed is kept.
+    /// How long records are kept that grow with the number of batches.
     #[serde(default)]
     pub retention: RetentionConfig,
     /// The budgets of data sources: files created by `evertally budget`.

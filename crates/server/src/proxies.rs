@@ -70,7 +70,8 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || format!("`{text}` is not an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`");
+        let invalid =
+            || format!("`{text}` is not an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`");
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| invalid())?)),
             None => (text, None),

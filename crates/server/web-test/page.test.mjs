@@ -212,7 +212,7 @@ test("a token that reads one stream signs in", async () => {
   await stranger.getByText("nothing is published yet").waitFor();
   await asOperator("DELETE", `/v1/tokens/${id}`);
   await stranger.reload();
-  await stranger.getByText("The token of this tab is no longer valid.").waitFor();
+  await stranger.getByText("The token of this tab has been revoked or has expired.").waitFor();
   assert.equal(await stranger.evaluate(() => sessionStorage.length), 0);
 });
 

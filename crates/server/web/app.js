@@ -40,7 +40,7 @@ async function show(isFirst) {
       token.forget();
       dressNav();
       const root = h("div", { class: "view" });
-      signInView(root, signal, "The token of this tab is no longer valid. Sign in with another one, or read public streams without one.");
+      signInView(root, signal, "The token of this tab has been revoked or has expired. Sign in with another one, or read public streams without one.");
       main.replaceChildren(root);
       return;
     }
@@ -74,7 +74,7 @@ function dressNav() {
   document.querySelector('[data-view="sign-in"]').textContent = token.get() ? "Signed in" : "Sign in";
   isOperators().then((is) => {
     document.querySelector('[data-view="operator"]').hidden = !is;
-  }, () => {}); // the view shows what is wrong
+  }, () => {}); // the view shows the problem
 }
 document.addEventListener("signed", dressNav);
 dressNav();

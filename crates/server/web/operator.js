@@ -178,7 +178,7 @@ class Operator {
   }
 }
 
-/** A button that asks for confirmation, with what it costs. */
+/** A button that asks for confirmation, with the cost. */
 function asked(word, question, paragraphs, yes, then) {
   return h("button", { type: "button", class: "quiet", onclick: async ({ target }) => {
     try {
@@ -191,7 +191,7 @@ function asked(word, question, paragraphs, yes, then) {
   } }, word);
 }
 
-/** What it costs to extend a stream, in paragraphs. */
+/** The cost of extending a stream, in paragraphs. */
 async function costOfExtension(name) {
   const [stream, { sources }] = await Promise.all([api.json(api.stream(name)), api.json("/v1/sources")]);
   const source = sources.find(({ name }) => name === stream.source);
@@ -200,7 +200,7 @@ async function costOfExtension(name) {
     stream.person_column
       ? `It spends its budget again, for anyone with events in both: ${stream.guarantee.words}`
       : `Each event is in one of the two streams, and keeps its guarantee: ${stream.guarantee.words} People with events in both are protected less.`,
-    source ? `What it needs is taken from source ${source.name} for good: ${source.spent} of ${source.total} is spent, and ${source.left} is left now.` : null,
+    source ? `Its budget is taken from source ${source.name} for good: ${source.spent} of ${source.total} is spent, and ${source.left} is left now.` : null,
   ];
 }
 
@@ -265,7 +265,7 @@ function parsed(declaration) {
   }
 }
 
-/** What it costs to open a previewed stream, in paragraphs. */
+/** The cost of opening a previewed stream, in paragraphs. */
 function costOf(found, { source, public: isPublic }) {
   return [
     `It spends ${found.budget} for ${found.unit}, for good: nothing that happens to the stream later gives it back.`,

@@ -33,7 +33,7 @@ pub struct Setting {
     pub decoding: Arc<Decoding>,
     /// How long after a start past steps are held open, in microseconds: for events queued elsewhere.
     pub catch_up: i64,
-    /// How long the ids of batches are remembered, in microseconds; as long as the stream exists if it is none.
+    /// How long the ids of batches are remembered, in microseconds; without it, as long as the stream exists.
     pub retention: Option<i64>,
 }
 

@@ -3,7 +3,7 @@
 use super::core::Core;
 use crate::store::{BATCH_DAYS, BATCHES, stored};
 use evertally_declare::error::Result;
-use redb::{ReadableTable, WriteTransaction};
+use redb::WriteTransaction;
 
 /// A day in microseconds.
 const DAY: i64 = 86_400_000_000;

@@ -57,7 +57,7 @@ pub struct Intake {
     pub ahead: i64,
     /// Memory limits for decoding batches.
     pub decoding: Arc<Decoding>,
-    /// How long the ids of batches are remembered, in microseconds; as long as the stream exists if it is none.
+    /// How long the ids of batches are remembered, in microseconds; without it, as long as the stream exists.
     pub retention: Option<i64>,
 }
 
@@ -88,7 +88,8 @@ impl Service {
     pub fn start(setting: Setting) -> Result<Self> {
         let (store, clock) = (setting.store.clone(), Arc::clone(&setting.clock));
         let Setting { sources, ahead, decoding, retention, .. } = &setting;
-        let intake = Intake { sources: sources.clone(), ahead: *ahead, decoding: Arc::clone(decoding), retention: *retention };
+        let intake =
+            Intake { sources: sources.clone(), ahead: *ahead, decoding: Arc::clone(decoding), retention: *retention };
         let watchers: Arc<Mutex<Vec<Watcher>>> = Arc::default();
         let watching = Arc::clone(&watchers);
         let notify = move |notice: Notice| {
@@ -147,8 +148,7 @@ impl Service {
     /// # Errors
     /// If the service is overloaded or stopping.
     pub fn change_intake(&self, intake: Intake) -> Result<(), Refusal> {
-        let (sources, decoding, retention) =
-            (intake.sources.clone(), Arc::clone(&intake.decoding), intake.retention);
+        let (sources, decoding, retention) = (intake.sources.clone(), Arc::clone(&intake.decoding), intake.retention);
         self.ask(move |core| {
             (core.sources, core.decoding, core.retention) = (sources, decoding, retention);
             Ok(())

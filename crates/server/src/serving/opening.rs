@@ -8,10 +8,9 @@ use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::store::Store;
 use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
-use evertally_declare::error::{Context, Result, usage};
+use evertally_declare::error::{Result, usage};
 use evertally_ledger::keyfile;
 use evertally_ledger::ledger::{assign_to_service, ledger_path};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the folder, and the streams of the configuration that are not open yet.
