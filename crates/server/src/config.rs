@@ -197,7 +197,7 @@ pub struct LimitsConfig {
     pub decoding_bytes: u64,
     /// Bytes of memory for all batches together while they are read, approximately.
     pub all_decoding_bytes: u64,
-    /// Ids of rows in the open steps of all streams.
+    /// Ids of rows in the open steps of one stream.
     pub ids: u64,
     /// Batches of Parquet and Arrow that are decoded at the same time.
     pub decoders: usize,

@@ -57,7 +57,7 @@ impl Core {
         let now = self.clock.now().micros();
         let (store, count) = (self.store.clone(), batches.len());
         let written = store.change(|writing| {
-            let mut new = NewInCommit { batches: BTreeMap::new(), ids: NewIds::new(self.free_ids()) };
+            let mut new = NewInCommit { batches: BTreeMap::new(), ids: NewIds::default() };
             for (info, prepared) in batches {
                 let counts = Arc::clone(&info);
                 answers.push(match self.admit(writing, &info, prepared, now, &mut new) {
@@ -88,11 +88,6 @@ impl Core {
             self.count(batch);
         }
         answers
-    }
-
-    /// How many more ids of rows there is memory for.
-    fn free_ids(&self) -> u64 {
-        self.decoding.ids.saturating_sub(self.live.values().map(|live| live.ids.count()).sum())
     }
 
     /// Writes a batch, if it can be accepted.
@@ -129,7 +124,7 @@ impl Core {
         }
         let closed = live.closed();
         let Divided { mut chunks, aside, late } = divide(info, chunks, closed)?;
-        if !new.ids.have_room(&chunks) {
+        if !new.ids.have_room(number, &live.ids, &chunks, self.decoding.ids) {
             return Err(Refusal::TooManyIds(self.decoding.ids));
         }
         let mut duplicates = 0;

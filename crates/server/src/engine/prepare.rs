@@ -73,7 +73,7 @@ pub(super) fn prepare(
                 Ok(None) => {}
                 Ok(Some(placed)) => {
                     let steps = reading.chunks.len();
-                    let id = match ids.as_mut().map(|ids| ids.read(event)).transpose() {
+                    let id = match ids.as_mut().map(|ids| ids.read(event, placed.step())).transpose() {
                         Ok(id) => id,
                         Err(error) => return reading.add(error),
                     };

@@ -42,7 +42,7 @@ pub enum Refusal {
     Busy,
     /// The service shuts down; the request can be repeated once it is up again.
     Stopping,
-    /// The open steps of all streams have this number of ids of rows, which is the most.
+    /// The open steps of the stream have this number of ids of rows, which is the most.
     TooManyIds(u64),
     /// The disk is full.
     DiskFull(String),
@@ -103,7 +103,7 @@ impl fmt::Display for Refusal {
             Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
             Self::TooManyIds(most) => write!(
                 f,
-                "the open steps of all streams have at most {most} ids of rows (`ids` in [limits]); send the batch \
+                "the open steps of the stream have at most {most} ids of rows (`ids` in [limits]); send the batch \
                  again after a step has closed, with the same id"
             ),
             Self::DiskFull(what) => f.write_str(what),

@@ -30,11 +30,12 @@ impl IdReader {
         Self { column, key: blake3::derive_key("evertally serve 1 row ids", key), scratch: String::new() }
     }
 
-    /// The hashed id of a row.
+    /// The hashed id of a row in its own step: rows of different steps are different, also if one is late and counted in
+    /// the step of the other.
     ///
     /// # Errors
     /// If it has none, or one that may have been rounded.
-    pub(super) fn read(&mut self, row: &Event<'_>) -> Result<HashedId> {
+    pub(super) fn read(&mut self, row: &Event<'_>, step: u64) -> Result<HashedId> {
         let ColumnRole::Filter(place) = self.column else { unreachable!("it is the last column of the filter") };
         let cell = row.filter_cell(place);
         let text = match cell {
@@ -48,7 +49,8 @@ impl IdReader {
             let problem = "is missing, but rows of this stream are counted once by their `id`";
             return Err(row.error(self.column, problem).remedy("send the id of the event in this column").into());
         };
-        let hash = blake3::keyed_hash(&self.key, text.as_bytes());
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        let hash = hasher.update(&step.to_le_bytes()).update(text.as_bytes()).finalize();
         Ok(hash.as_bytes().first_chunk().copied().map_or(0, HashedId::from_le_bytes))
     }
 }
@@ -109,20 +111,30 @@ impl OpenIds {
 }
 
 /// The ids of the rows in one commit, which are not among those of their streams yet.
+#[derive(Default)]
 pub(super) struct NewIds {
     by_step: BTreeMap<(u32, u64), IdSet>,
-    /// The number of further ids for which there is memory.
-    left: u64,
 }
 
 impl NewIds {
-    pub(super) fn new(left: u64) -> Self {
-        Self { by_step: BTreeMap::new(), left }
-    }
-
-    /// Whether there is memory for the ids of all rows of these chunks.
-    pub(super) fn have_room(&self, chunks: &BTreeMap<u64, Chunk>) -> bool {
-        chunks.values().map(|chunk| chunk.ids.len() as u64).sum::<u64>() <= self.left
+    /// Whether a stream may have the ids of all rows of these chunks that are not counted yet. Each stream has its own
+    /// limit: one for all would let the writers of a stream learn of others, and keep them out.
+    pub(super) fn have_room(&self, number: u32, known: &OpenIds, chunks: &BTreeMap<u64, Chunk>, most: u64) -> bool {
+        let all: u64 = chunks.values().map(|chunk| chunk.ids.len() as u64).sum();
+        let new = self.by_step.range((number, 0)..=(number, u64::MAX)).map(|(_, ids)| ids.len() as u64).sum::<u64>();
+        let present = known.count() + new;
+        if present + all <= most {
+            return true;
+        }
+        let is_new = |step: u64, id: HashedId| {
+            let is_in = |ids: &IdSet| ids.contains(&id);
+            !known.0.get(&step).is_some_and(is_in) && !self.by_step.get(&(number, step)).is_some_and(is_in)
+        };
+        let distinct = |(step, chunk): (&u64, &Chunk)| {
+            let ids: IdSet = chunk.ids.iter().map(|row| row.id).filter(|id| is_new(*step, *id)).collect();
+            ids.len() as u64
+        };
+        present + chunks.iter().map(distinct).sum::<u64>() <= most
     }
 
     /// Removes the rows of a chunk that were counted before in its step, and returns their number.
@@ -147,7 +159,6 @@ impl NewIds {
         chunk.bytes.truncate(to);
         let removed = (before - chunk.ids.len()) as u64;
         chunk.events -= removed;
-        self.left -= chunk.ids.len() as u64;
         removed
     }
 }
@@ -170,7 +181,7 @@ mod tests {
 
     #[test]
     fn rows_with_known_ids_are_removed_with_their_bytes() {
-        let (mut known, mut new) = (OpenIds::default(), NewIds::new(10));
+        let (mut known, mut new) = (OpenIds::default(), NewIds::default());
         known.add(3, &chunk(&[(1, "x")]));
         let mut rows = chunk(&[(1, "one"), (2, "two"), (2, "again"), (3, "three"), (1, "one")]);
         assert_eq!(new.remove_counted(7, 3, &known, &mut rows), 3);
@@ -181,8 +192,14 @@ mod tests {
             assert_eq!(new.remove_counted(number, step, &known, &mut rows), removed, "{number} {step}");
             assert_eq!(rows.events, 2 - removed);
         }
-        assert!(new.have_room(&BTreeMap::from([(3, chunk(&[(9, "")])), (4, chunk(&[(8, ""), (7, ""), (6, "")]))])));
-        assert!(!new.have_room(&BTreeMap::from([(3, chunk(&[(9, ""); 5]))])));
+        // Known are 1 in step 3, and of this commit 2 and 3 in step 3 and 2 and 3 in step 4.
+        let room =
+            |rows: &[(HashedId, &str)], most| new.have_room(7, &known, &BTreeMap::from([(3, chunk(rows))]), most);
+        assert!(room(&[(9, "")], 6) && !room(&[(9, "")], 5));
+        // Rows that are counted already, or twice in the batch, need no room.
+        assert!(room(&[(1, ""), (2, ""), (3, "")], 5) && room(&[(9, ""), (9, ""), (2, "")], 6));
+        // Other streams do not matter.
+        assert!(new.have_room(9, &OpenIds::default(), &BTreeMap::from([(3, chunk(&[(9, "")]))]), 1));
         known.forget(2);
         assert_eq!(known.count(), 1);
         known.forget(3);

@@ -284,7 +284,7 @@ impl FromRequestParts<Arc<App>> for Caller {
         let shared = Arc::clone(&app);
         match app.threads.run(Work::Quick, move || Ok(shared.tokens.find(&token))).await? {
             // Browsers repeat a user's password by themselves, also in requests that other sites have started.
-            Some(token) if is_basic && matches!(token.role, Role::Operate | Role::OperateStream(_)) => {
+            Some(token) if is_basic && matches!(token.role, Role::Operate | Role::OperateStream(_) | Role::Monitor) => {
                 Err(ProblemAnswer::unauthorized().because("send an operator's token as `Authorization: Bearer TOKEN`"))
             }
             Some(token) => Ok(Self { token: Some(token), peer }),

@@ -80,6 +80,11 @@ impl ProblemAnswer {
         Self { status, document: Box::new(document), retry_after: None, accepts_password: false }
     }
 
+    #[cfg(test)]
+    pub(super) fn document(&self) -> &Document {
+        &self.document
+    }
+
     /// The kind of problem in one word.
     pub(super) fn word(&self) -> &str {
         self.document.kind.rsplit(':').next().unwrap_or_default()

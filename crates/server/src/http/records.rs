@@ -1,19 +1,82 @@
 //! Log records of OpenTelemetry and Loki as rows of JSON lines: every field of a record is a column.
 
 use super::problem::ProblemAnswer;
-use serde::{Deserialize, Serialize};
+use crate::engine::Share;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Makes rows from the body of a request.
-pub(super) type ToRows = fn(&[u8]) -> Result<Vec<u8>, ProblemAnswer>;
+/// Makes rows from the body of a request, within the limits of a buffer.
+pub(super) type ToRows = fn(&[u8], &mut RowBuffer<'_>) -> Result<(), ProblemAnswer>;
+
+/// The most bytes of the rows of a request. Each row has all attributes of its resource, so a small request could stand
+/// for any number of bytes.
+const MAX_ROW_BYTES: usize = 32 << 20;
+
+/// About the memory of a parsed object, in addition to its texts.
+const OBJECT_BYTES: u64 = 512;
+
+/// About the memory to parse a request, in bytes per byte of it.
+const MEMORY_PER_BYTE: u64 = 8;
+
+/// The most memory to parse a request: more is not a matter of waiting.
+const MAX_PARSED_BYTES: u64 = 256 << 20;
+
+/// Charges the memory to parse a request.
+///
+/// # Errors
+/// If it would take too much, or other requests use the memory.
+pub(super) fn charge_parsing(body: &[u8], memory: &mut Share) -> Result<(), ProblemAnswer> {
+    let objects = body.iter().filter(|byte| **byte == b'{').count() as u64;
+    let bytes = objects * OBJECT_BYTES + body.len() as u64 * MEMORY_PER_BYTE; // fits: a body has at most 8 MiB
+    if bytes > MAX_PARSED_BYTES {
+        return Err(ProblemAnswer::too_large("the request has too many records; send fewer at a time"));
+    }
+    Ok(memory.use_more(bytes)?)
+}
+
+/// Rows that are being written, as JSON lines.
+pub(super) struct RowBuffer<'m> {
+    rows: Vec<u8>,
+    charged: usize,
+    memory: &'m mut Share,
+}
+
+impl<'m> RowBuffer<'m> {
+    pub(super) fn new(memory: &'m mut Share) -> Self {
+        Self { rows: Vec::new(), charged: 0, memory }
+    }
+
+    pub(super) fn into_rows(self) -> Vec<u8> {
+        self.rows
+    }
+
+    /// Charges the memory of a row that is complete.
+    fn charge(&mut self) -> Result<(), ProblemAnswer> {
+        if self.rows.len() > MAX_ROW_BYTES {
+            return Err(ProblemAnswer::too_large(format!(
+                "the records take more than {MAX_ROW_BYTES} bytes as rows, each with all attributes of its resource or \
+                 stream; send fewer at a time"
+            )));
+        }
+        // A vector that grows has up to twice its length.
+        self.memory.use_more(2 * (self.rows.len() - self.charged) as u64)?;
+        self.charged = self.rows.len();
+        Ok(())
+    }
+}
+
+/// A field that is absent or null has its default, as in every encoding of protocol buffers.
+fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+}
 
 /// A request to export logs (OTLP 1, JSON encoding). Unknown fields are ignored, as the protocol requires.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExportRequest<'b> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     resource_logs: Vec<ResourceLogs<'b>>,
 }
 
@@ -21,32 +84,32 @@ struct ExportRequest<'b> {
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 struct ResourceLogs<'b> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     resource: Attributes<'b>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     scope_logs: Vec<ScopeLogs<'b>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Attributes<'b> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     attributes: Vec<KeyValue<'b>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ScopeLogs<'b> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     scope: Scope<'b>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     log_records: Vec<LogRecord<'b>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Scope<'b> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     name: Cow<'b, str>,
 }
 
@@ -56,17 +119,17 @@ struct LogRecord<'b> {
     time_unix_nano: Value,
     observed_time_unix_nano: Value,
     severity_number: Value,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     severity_text: Cow<'b, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     event_name: Cow<'b, str>,
     #[serde(borrow)]
     body: Option<AnyValue<'b>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     attributes: Vec<KeyValue<'b>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     trace_id: Cow<'b, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     span_id: Cow<'b, str>,
 }
 
@@ -118,8 +181,10 @@ impl AnyValue<'_> {
         }
         match (&self.int_value, &self.double_value) {
             (Value::Null, double) => double.clone(),
-            // 64-bit integers are texts in this encoding.
-            (Value::String(digits), _) => digits.parse::<i64>().map_or(Value::Null, Value::from),
+            // 64-bit integers are texts in this encoding. Any other text is kept, so that its row is refused by it.
+            (Value::String(digits), _) => {
+                digits.parse::<i64>().map_or_else(|_| Value::from(digits.as_str()), Value::from)
+            }
             (number, _) => number.clone(),
         }
     }
@@ -133,16 +198,15 @@ impl KeyValue<'_> {
 
 /// The rows of a request to export logs. Columns: `time`, `observed_time`, `severity`, `severity_number`, `event_name`,
 /// `body`, `trace_id`, `span_id`, `scope`, and `attributes.KEY` and `resource.KEY` for each attribute.
-pub(super) fn from_otlp(body: &[u8]) -> Result<Vec<u8>, ProblemAnswer> {
+pub(super) fn from_otlp(body: &[u8], buffer: &mut RowBuffer<'_>) -> Result<(), ProblemAnswer> {
     let request: ExportRequest<'_> = serde_json::from_slice(body).map_err(|error| {
         ProblemAnswer::bad(format!("the body is not an OTLP request for logs (`resourceLogs`) in JSON: {error}"))
     })?;
-    let mut rows = Vec::new();
     for of_resource in &request.resource_logs {
         for of_scope in &of_resource.scope_logs {
             for record in &of_scope.log_records {
                 let (time, observed) = (time_of(&record.time_unix_nano), time_of(&record.observed_time_unix_nano));
-                let mut row = RowWriter::new(&mut rows);
+                let mut row = RowWriter::new(&mut buffer.rows);
                 row.cell("time", time.as_ref().or(observed.as_ref()));
                 row.cell("observed_time", observed.as_ref());
                 row.cell("severity", non_empty(&record.severity_text));
@@ -160,10 +224,11 @@ pub(super) fn from_otlp(body: &[u8]) -> Result<Vec<u8>, ProblemAnswer> {
                     }
                 }
                 row.end();
+                buffer.charge()?;
             }
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// A request to push logs (Loki, JSON encoding).
@@ -191,18 +256,17 @@ enum LoggedLine<'b> {
 
 /// The rows of a request to push logs. Columns: `time`, `line`, and `labels.KEY` and `metadata.KEY` for each label and
 /// each part of the structured metadata.
-pub(super) fn from_loki(body: &[u8]) -> Result<Vec<u8>, ProblemAnswer> {
+pub(super) fn from_loki(body: &[u8], buffer: &mut RowBuffer<'_>) -> Result<(), ProblemAnswer> {
     let request: PushRequest<'_> = serde_json::from_slice(body).map_err(|error| {
         ProblemAnswer::bad(format!("the body is not a push request of Loki (`streams`) in JSON: {error}"))
     })?;
-    let mut rows = Vec::new();
     for stream in &request.streams {
         for entry in &stream.values {
             let (time, line, metadata) = match entry {
                 LoggedLine::Line(time, line) => (time, line, None),
                 LoggedLine::WithMetadata(time, line, metadata) => (time, line, Some(metadata)),
             };
-            let mut row = RowWriter::new(&mut rows);
+            let mut row = RowWriter::new(&mut buffer.rows);
             row.cell("time", time_of(&Value::from(time.as_ref())));
             row.cell("line", Some(line));
             for (label, value) in &stream.stream {
@@ -212,9 +276,10 @@ pub(super) fn from_loki(body: &[u8]) -> Result<Vec<u8>, ProblemAnswer> {
                 row.cell(&format!("metadata.{name}"), Some(value));
             }
             row.end();
+            buffer.charge()?;
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn non_empty(text: &str) -> Option<&str> {
@@ -267,9 +332,17 @@ impl<'r> RowWriter<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Decoding;
+
+    fn converted(to_rows: ToRows, body: &str) -> Result<String, ProblemAnswer> {
+        let mut memory = Decoding::default().share(0).unwrap();
+        let mut buffer = RowBuffer::new(&mut memory);
+        to_rows(body.as_bytes(), &mut buffer)?;
+        Ok(String::from_utf8(buffer.into_rows()).unwrap())
+    }
 
     fn rows(to_rows: ToRows, body: &str) -> String {
-        String::from_utf8(to_rows(body.as_bytes()).unwrap()).unwrap()
+        converted(to_rows, body).unwrap()
     }
 
     #[test]
@@ -300,8 +373,37 @@ mod tests {
         );
         assert_eq!(rows(from_otlp, r#"{"resourceLogs":[]}"#), "");
         for wrong in ["", "[]", "{}", r#"{"resourceSpans":[]}"#, "\u{0}"] {
-            assert!(from_otlp(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(converted(from_otlp, wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn fields_that_are_null_have_their_defaults() {
+        let body = r#"{"resourceLogs":[{"resource":null,"scopeLogs":[{"scope":null,"logRecords":[
+            {"severityText":null,"attributes":null,"timeUnixNano":"1767225600000000000",
+             "body":{"intValue":"99999999999999999999"}}]}]},{"scopeLogs":null}]}"#;
+        assert_eq!(rows(from_otlp, body), "{\"time\":\"2026-01-01T00:00:00Z\",\"body\":\"99999999999999999999\"}\n");
+    }
+
+    /// A small request that stands for many bytes is refused, and takes no memory.
+    #[test]
+    fn rows_of_a_request_are_bounded() {
+        let big = "x".repeat(1 << 20);
+        let records = vec!["{}"; 3000].join(",");
+        let otlp = format!(
+            r#"{{"resourceLogs":[{{"resource":{{"attributes":[{{"key":"k","value":{{"stringValue":"{big}"}}}}]}},
+            "scopeLogs":[{{"logRecords":[{records}]}}]}}]}}"#
+        );
+        let lines = vec![r#"["1767225600000000001","l"]"#; 3000].join(",");
+        let loki = format!(r#"{{"streams":[{{"stream":{{"k":"{big}"}},"values":[{lines}]}}]}}"#);
+        for (to_rows, body) in [(from_otlp as ToRows, otlp), (from_loki, loki)] {
+            let refused = serde_json::to_string(converted(to_rows, &body).unwrap_err().document()).unwrap();
+            assert!(refused.contains("33554432 bytes as rows"), "{refused}");
+        }
+        let mut memory = Decoding::default().share(0).unwrap();
+        charge_parsing(&[b'{'; 1000], &mut memory).unwrap();
+        assert_eq!(memory.used(), 520_000);
+        assert!(charge_parsing(&[b'{'; 1 << 20], &mut memory).is_err());
     }
 
     #[test]
@@ -319,7 +421,7 @@ mod tests {
             )
         );
         for wrong in ["{}", r#"{"streams":[{"values":[["1"]]}]}"#, r#"{"streams":[{"values":[[1,"x"]]}]}"#] {
-            assert!(from_loki(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(converted(from_loki, wrong).is_err(), "{wrong}");
         }
     }
 }

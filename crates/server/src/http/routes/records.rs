@@ -3,7 +3,7 @@
 use super::super::app::{App, Caller};
 use super::super::body::{BodyLimits, Incoming};
 use super::super::problem::{Document, ProblemAnswer};
-use super::super::records::{ToRows, from_loki, from_otlp};
+use super::super::records::{RowBuffer, ToRows, charge_parsing, from_loki, from_otlp};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use super::events::{coding_of, named_id};
@@ -24,9 +24,6 @@ const MAX_BYTES: u64 = 8 << 20;
 
 /// Bytes that are read before their memory is charged.
 const PIECE: u64 = 64 << 10;
-
-/// About the memory to convert a request, in bytes per byte of it.
-const MEMORY_PER_BYTE: u64 = 8;
 
 /// Accepts log records of an OpenTelemetry exporter (OTLP/HTTP with JSON encoding) completely or not at all. Columns:
 /// `time`, `observed_time`, `severity`, `severity_number`, `event_name`, `body`, `trace_id`, `span_id`, `scope`, and
@@ -112,12 +109,15 @@ async fn take(
         let (mut reader, mut memory, mut request) = (incoming.open(&decoding)?, decoding.share(0)?, Vec::new());
         loop {
             let read = (&mut reader).take(PIECE).read_to_end(&mut request).map_err(PipelineError::from)?;
-            memory.use_more(read as u64 * MEMORY_PER_BYTE)?;
+            memory.use_more(read as u64)?;
             if read == 0 {
                 break;
             }
         }
-        let rows = to_rows(&request)?;
+        charge_parsing(&request, &mut memory)?;
+        let mut rows = RowBuffer::new(&mut memory);
+        to_rows(&request, &mut rows)?;
+        let rows = rows.into_rows();
         app.service.accept(&info, id, (Format::JsonLines, Box::new(Cursor::new(rows))))?;
         Ok(accepted())
     })
