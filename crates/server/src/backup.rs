@@ -27,6 +27,8 @@ pub struct Backups {
     setting: Mutex<(Option<PathBuf>, Option<BackupSchedule>)>,
     problem: Mutex<Option<String>>,
     last: Mutex<Option<Timestamp>>,
+    /// When to try again after a copy that failed.
+    retry: Mutex<Option<Instant>>,
 }
 
 /// A copy.
@@ -42,6 +44,8 @@ impl Backups {
     pub fn set(&self, folder: Option<&Path>, schedule: Option<&BackupSchedule>, folder_id: &str) {
         let newest = folder.and_then(|folder| copies(folder, folder_id).ok()).and_then(|copies| Some(copies.last()?.0));
         *self.last() = newest;
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.retry() = None;
         *self.setting() = (folder.map(Path::to_owned), schedule.cloned());
     }
 
@@ -51,6 +55,10 @@ impl Backups {
 
     fn last(&self) -> MutexGuard<'_, Option<Timestamp>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retry(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.retry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When the newest copy was made, as far as is known.
@@ -79,7 +87,9 @@ impl Backups {
         *self.last() = Some(now);
         if let Some(keep) = schedule.and_then(|schedule| schedule.keep) {
             let copies = copies(&folder, &service.folder_id)?;
-            for (_, old) in &copies[..copies.len().saturating_sub(keep.get())] {
+            let excess = copies.len().saturating_sub(keep.get());
+            // The new copy stays, whatever the clock says of the others.
+            for (_, old) in copies.iter().filter(|(_, own)| *own != path).take(excess) {
                 std::fs::remove_file(old)?;
             }
         }
@@ -89,11 +99,10 @@ impl Backups {
 
     /// Makes copies on schedule until `is_over`.
     pub fn run(&self, service: &Weak<Service>, is_over: &AtomicBool) {
-        let mut retry: Option<Instant> = None;
         while !is_over.load(Ordering::Relaxed) {
             std::thread::sleep(POLL_INTERVAL);
             let every = self.setting().1.as_ref().map(|schedule| schedule.every);
-            let (Some(every), None) = (every, retry.filter(|retry| Instant::now() < *retry)) else { continue };
+            let (Some(every), None) = (every, self.retry().filter(|retry| Instant::now() < *retry)) else { continue };
             let now = Timestamp::now();
             // A copy from the future is the work of a wrong clock.
             let last = self.newest().filter(|last| *last <= now);
@@ -102,7 +111,7 @@ impl Backups {
             }
             let Some(service) = service.upgrade() else { return };
             let made = self.make(&service);
-            retry = made.as_ref().err().map(|_| Instant::now() + RETRY_INTERVAL);
+            *self.retry() = made.as_ref().err().map(|_| Instant::now() + RETRY_INTERVAL);
             let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
             *problem = match made {
                 Ok(BackupFile { path, bytes }) => {

@@ -157,4 +157,9 @@ pub fn log(level: tracing::Level, as_json: bool) {
     let _ = if as_json { subscriber.json().flatten_event(true).try_init() } else { subscriber.try_init() };
 }
 
+/// Writes a message for people to the log.
+pub fn note(line: &str) {
+    tracing::info!("{line}");
+}
+
 pub use tracing::Level;

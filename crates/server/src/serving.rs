@@ -26,6 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// A running service.
 pub struct Running {
@@ -92,6 +93,13 @@ impl Running {
         self.urls.iter().find(|(of, _)| *of == side).map(|(_, url)| url.as_str())
     }
 
+    /// Stops at once: sessions are checkpointed, requests under way are not answered.
+    fn shut_down(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.service.stop();
+        self.app.tokens.save_uses();
+    }
+
     /// Stops: requests under way are answered, and sessions are checkpointed.
     pub async fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
@@ -142,37 +150,54 @@ pub async fn serve_until_shutdown(config: &Config, file: &Path, started: impl Fn
     started(&running);
     supervisor.is_ready(&running.service);
     tokio::pin!(shutdown);
+    let mut reloading: Option<JoinHandle<()>> = None;
     let signal = loop {
         tokio::select! {
             signal = &mut shutdown => break signal,
             lost = lost(&running.service) => break lost,
-            () = reload.next() => reload_from(&running, config, file, &supervisor).await,
+            () = reload.next(), if reloading.is_none() => {
+                supervisor.is_reloading();
+                reloading = Some(reload_from(&running, config, file));
+            }
+            () = finished(&mut reloading) => supervisor.is_reloaded(),
         }
     };
     supervisor.is_stopping();
-    if let Some(running) = Arc::into_inner(running) {
-        running.stop().await;
+    match Arc::try_unwrap(running) {
+        Ok(running) => running.stop().await,
+        // A reload is under way, and may wait for a file.
+        Err(running) => running.shut_down(),
     }
     signal
 }
 
-/// Reads the configuration again. If it is invalid, or part of it cannot be taken up, the service continues as it was.
-async fn reload_from(running: &Arc<Running>, config: &Config, file: &Path, supervisor: &Supervisor) {
-    supervisor.is_reloading();
+/// Waits for the end of a reload; forever if there is none.
+async fn finished(reloading: &mut Option<JoinHandle<()>>) {
+    match reloading {
+        Some(handle) => drop(handle.await),
+        None => std::future::pending().await,
+    }
+    *reloading = None;
+}
+
+/// Reads the configuration again, in a thread. If it is invalid, or part of it cannot be taken up, the service
+/// continues as it was.
+fn reload_from(running: &Arc<Running>, config: &Config, file: &Path) -> JoinHandle<()> {
     let (own, file) = (Arc::clone(running), file.to_owned());
     let (adopts_key, forgets_witness) = (config.adopts_key, config.forgets_witness);
-    let reloaded = tokio::task::spawn_blocking(move || {
-        let new = Config { adopts_key, forgets_witness, ..Config::read(&file)? };
-        own.reload(&new)
-    });
-    match reloaded.await.unwrap_or_else(|error| Err(failure(error))) {
-        Ok(()) => {
-            running.app.audit.record(&AuditEntry::done("service", "reload", ""));
-            tracing::info!("the configuration was read again and taken up");
+    tokio::task::spawn_blocking(move || {
+        let new = Config::read(&file).map(|new| Config { adopts_key, forgets_witness, ..new });
+        let reloaded = new.and_then(|new| own.reload(&new));
+        let mut entry = AuditEntry::done("service", "reload", "");
+        match reloaded {
+            Ok(()) => tracing::info!("the configuration was read again and taken up"),
+            Err(error) => {
+                entry.outcome = "refused".to_owned();
+                tracing::error!(%error, "the changed configuration was not taken up");
+            }
         }
-        Err(error) => tracing::error!(%error, "the changed configuration was not taken up"),
-    }
-    supervisor.is_reloaded();
+        own.app.audit.record(&entry);
+    })
 }
 
 /// Waits until the disk of the service has failed.

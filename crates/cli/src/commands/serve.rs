@@ -75,7 +75,10 @@ impl ServeArgs {
             LogLevel::Debug => Level::DEBUG,
         };
         program::log(level, matches!(self.log_format, LogFormat::Json));
-        let say = |line: &str| eprintln!("{line}");
+        let say = |line: &str| match self.log_format {
+            LogFormat::Text => eprintln!("{line}"),
+            LogFormat::Json => program::note(line),
+        };
         match self.config {
             None => program::demonstrate(self.listen, say)?,
             Some(config) if self.health => println!("{}", program::health(&config)?),

@@ -115,7 +115,7 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         check_open(&live.state(), info.name())?;
-        if let Some(why) = live.slow_clock(Instant::from_micros(now)) {
+        if let Some(why) = info.slow_clock(Instant::from_micros(now)) {
             return Err(Refusal::Halted(why));
         }
         if live.closing == ClosedBy::Sums {

@@ -159,7 +159,7 @@ impl Core {
     /// Why the clock is wrong, if it is earlier than a step that it has closed.
     pub(super) fn slow_clock(&self) -> Option<String> {
         let now = self.clock.now();
-        self.live.values().find_map(|live| live.slow_clock(now))
+        self.live.values().find_map(|live| live.info.slow_clock(now))
     }
 
     /// Current problems, in words for an operator; empty if there are none.

@@ -48,13 +48,16 @@ impl Log {
         }
         self.looked = Some(std::time::Instant::now());
         let problems = core.problems();
-        for problem in problems.iter().filter(|problem| !self.logged.contains(problem)) {
+        // Times in a problem do not make it another one.
+        let kinds: Vec<String> =
+            problems.iter().map(|problem| problem.replace(|c: char| c.is_ascii_digit(), "")).collect();
+        for (problem, _) in problems.iter().zip(&kinds).filter(|(_, kind)| !self.logged.contains(kind)) {
             tracing::error!(problem = %problem, "problem");
         }
         if problems.is_empty() && !self.logged.is_empty() {
             tracing::info!("all problems are solved");
         }
-        self.logged = problems;
+        self.logged = kinds;
     }
 }
 

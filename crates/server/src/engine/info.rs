@@ -2,7 +2,7 @@
 
 use super::identity;
 use super::reporting::{GuaranteeStatement, Reporting};
-use crate::store::StreamRecord;
+use crate::store::{ClosedBy, StreamRecord};
 use evertally_declare::event::Columns;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::steps::Instant;
@@ -181,6 +181,29 @@ impl StreamInfo {
 
     pub(super) fn set_record(&self, record: StreamRecord) {
         *self.record.write().unwrap_or_else(PoisonError::into_inner) = record;
+    }
+
+    /// Why the clock is wrong, if it is earlier than the end of a step that it has closed.
+    pub(super) fn slow_clock(&self, now: Instant) -> Option<String> {
+        let (closed, state) = {
+            let progress = self.locked();
+            (progress.closed, progress.state.clone())
+        };
+        let is_by_clock = matches!(self.record().closing, ClosedBy::Schedule { .. });
+        if closed == 0 || state != StreamState::Open || !is_by_clock {
+            return None;
+        }
+        let calendar = &self.stream.calendar;
+        let end = calendar.end_of(closed);
+        (now < end).then(|| {
+            format!(
+                "the machine's clock is slow: it shows {}, but stream `{}` was published through {}. Correct the \
+                 clock; until then the stream accepts and publishes nothing",
+                calendar.format(now),
+                self.name(),
+                calendar.format(end)
+            )
+        })
     }
 
     /// Its declared groups.

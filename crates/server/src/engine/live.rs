@@ -66,25 +66,6 @@ impl RunningStream {
         Some((Instant::from_micros(closes), Instant::from_micros(closes.saturating_add(delay))))
     }
 
-    /// Why the clock is wrong, if it is earlier than the end of a step that it has closed.
-    pub(super) fn slow_clock(&self, now: Instant) -> Option<String> {
-        let closed = self.closed();
-        if closed == 0 || self.state() != StreamState::Open || !matches!(self.closing, ClosedBy::Schedule { .. }) {
-            return None;
-        }
-        let calendar = &self.info.stream.calendar;
-        let end = calendar.end_of(closed);
-        (now < end).then(|| {
-            format!(
-                "the machine's clock is slow: it shows {}, but stream `{}` was published through {}. Correct the \
-                 clock; until then the stream accepts and publishes nothing",
-                calendar.format(now),
-                self.info.name(),
-                calendar.format(end)
-            )
-        })
-    }
-
     /// The last step that may be shown once its moment has come. If there is a witness, or one has seen more than this
     /// folder has, it is the last step recorded there.
     pub(super) fn showable(&self, has_witness: bool) -> u64 {

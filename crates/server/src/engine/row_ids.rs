@@ -30,8 +30,8 @@ impl IdReader {
         Self { column, key: blake3::derive_key("evertally serve 1 row ids", key), scratch: String::new() }
     }
 
-    /// The hashed id of a row in its own step: rows of different steps are different, also if one is late and counted in
-    /// the step of the other.
+    /// The hashed id of a row in its own step: rows of different steps are different, also if one is late and counted
+    /// in the step of the other.
     ///
     /// # Errors
     /// If it has none, or one that may have been rounded.

@@ -182,6 +182,9 @@ impl Service {
         id: impl Into<BatchId>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
+        if let Some(why) = info.slow_clock(self.clock.now()) {
+            return Err(Refusal::Halted(why)); // otherwise events of now would seem to be of the future
+        }
         let intake = self.intake();
         let prepared = prepare(info, id.into(), batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;

@@ -125,15 +125,21 @@ async fn repeat(often: Duration, mut stopping: watch::Receiver<bool>, what: impl
     }
 }
 
+/// The limits of a listener, logged if the limit of open files allows fewer connections.
 fn most(limits: &LimitsConfig, side: Side, room: usize) -> ConnectionLimits {
-    let all = limits.connections.min(room).max(1);
-    if all < limits.connections {
+    let allowed = allowed(limits, room);
+    if allowed.all < limits.connections {
         tracing::info!(
             side = ?side,
-            connections = all,
+            connections = allowed.all,
             "fewer connections than configured: the limit of open files (ulimit -n, LimitNOFILE) allows no more"
         );
     }
+    allowed
+}
+
+fn allowed(limits: &LimitsConfig, room: usize) -> ConnectionLimits {
+    let all = limits.connections.min(room).max(1);
     ConnectionLimits {
         all,
         of_address: limits.connections_per_address.max(1),
@@ -159,7 +165,7 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
         let peer = peer.ip().to_canonical();
         if !Arc::ptr_eq(&settings, &app.settings()) {
             settings = app.settings();
-            connections.set_limits(most(&settings.limits, bound.side, room));
+            connections.set_limits(allowed(&settings.limits, room));
         }
         let idle = settings.limits.idle.duration().max(MIN_IDLE);
         let activity = ConnectionActivity::new(idle);

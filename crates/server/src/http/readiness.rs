@@ -93,6 +93,7 @@ impl Readiness {
             (since.elapsed() > NOT_READY_AFTER, "the counting thread makes no progress"),
             (health.read_only.is_some(), "the service is read-only: it accepts and publishes nothing"),
             (health.witness_problem.is_some(), "the witness cannot be updated"),
+            (health.slow_clock.is_some(), "the machine's clock is slow: a stream accepts and publishes nothing"),
         ]
         .into_iter()
         .filter_map(|(is_wrong, reason)| is_wrong.then_some(reason))

@@ -4,7 +4,7 @@ use super::{reload, streams};
 use crate::config::{Config, Listener, secret_of};
 use crate::http::check_certificate;
 use crate::webhook::Webhooks;
-use evertally_declare::error::{Result, usage};
+use evertally_declare::error::Result;
 use evertally_ledger::source::SourceBudget;
 
 /// Checks a configuration: every stream is planned, and every file that it names is read, except the key. Nothing is
@@ -29,9 +29,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         let state = budget.map_err(|error| error.context(format_args!("source `{name}`")))?;
         found.push(format!("source `{name}`: {} of {} is left", state.left, state.cap));
     }
-    if let Some(backups) = config.backups.as_ref().filter(|backups| !backups.is_dir()) {
-        return Err(usage(format!("the folder for backups, {}, does not exist; create it", backups.display())));
-    }
+    reload::check_backups(config)?;
     for stream in &config.streams {
         let preview = reload::plan(streams::opening_of(config, stream));
         let preview = preview.map_err(|error| streams::named(stream, &error))?;

@@ -48,6 +48,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
         streams::take_up(&service, config, stream)?;
     }
     streams::check_webhooks(&service, config)?;
+    streams::check_sources(&service, config)?;
     Ok(service)
 }
 

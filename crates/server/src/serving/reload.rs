@@ -41,12 +41,18 @@ impl Running {
         };
         let retention = new.retention.batch_ids.map(|kept| kept.0);
         let intake = Intake { sources: new.sources.clone(), ahead: new.steps.ahead.0, decoding, retention };
+        let before = Intake::clone(&service.intake());
         service.change_intake(intake).map_err(streams::refused)?;
+        // New streams may spend from new sources.
+        if let Err(error) = check_new_streams(service, new) {
+            service.change_intake(before).map_err(streams::refused)?;
+            return Err(error);
+        }
         self.app.change_settings(app_settings(new));
         for stream in &new.streams {
-            streams::take_up(service, new, stream)?;
+            let taken_up = streams::take_up(service, new, stream);
+            taken_up.map_err(|error| error.context("everything before this in the file was taken up"))?;
         }
-        streams::check_webhooks(service, new)?;
         self.app.webhooks.set(&new.webhooks, service)?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
@@ -57,12 +63,12 @@ impl Running {
 /// Checks all that can be checked before anything changes.
 fn check(service: &Service, new: &Config) -> Result<()> {
     Webhooks::check(&new.webhooks)?;
+    check_backups(new)?;
+    streams::check_sources(service, new)?;
     for stream in &new.streams {
-        let checked = match service.stream(&stream.name) {
-            Some(info) => streams::check_change(new, stream, &info),
-            None => plan(streams::opening_of(new, stream)).map(drop),
-        };
-        checked.map_err(|error| streams::named(stream, &error))?;
+        if let Some(info) = service.stream(&stream.name) {
+            streams::check_change(new, stream, &info).map_err(|error| streams::named(stream, &error))?;
+        }
     }
     for hook in &new.webhooks {
         let is_configured = |name: &String| new.streams.iter().any(|stream| stream.name == *name);
@@ -71,6 +77,25 @@ fn check(service: &Service, new: &Config) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Checks whether the streams that are not open yet could be opened, each by itself.
+fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
+    for stream in new.streams.iter().filter(|stream| service.stream(&stream.name).is_none()) {
+        let preview = service.preview(streams::opening_of(new, stream)).map_err(streams::refused);
+        preview.map_err(|error| streams::named(stream, &error))?;
+    }
+    Ok(())
+}
+
+/// Checks that the folder for backups exists.
+pub(super) fn check_backups(config: &Config) -> Result<()> {
+    match &config.backups {
+        Some(folder) if !folder.is_dir() => {
+            Err(usage(format!("the folder for backups, {}, does not exist; create it", folder.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Plans a stream without a service.

@@ -1,11 +1,13 @@
 //! The streams of a configuration: opened, joined by new groups, or changed where they may change.
 
+use crate::audit::{AuditEntry, AuditLog};
 use crate::config::{Config, StreamConfig};
 use crate::engine::{
     Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
 };
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::problem::Wording;
+use evertally_ledger::source::{Costs, SourceBudget};
 
 /// Opens a stream of the configuration, or takes up its changes if it is open already.
 ///
@@ -14,7 +16,10 @@ use evertally_declare::problem::Wording;
 pub(super) fn take_up(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     let taken_up = match service.stream(&stream.name) {
         Some(info) => change(service, config, stream, &info),
-        None => service.open(opening_of(config, stream)).map(drop).map_err(refused),
+        None => service.open(opening_of(config, stream)).map_err(refused).map(|_| {
+            let entry = AuditEntry::done("service", "open", &stream.name);
+            AuditLog::from_folder(&config.folder).record(&entry);
+        }),
     };
     taken_up.map_err(|error| named(stream, &error))
 }
@@ -85,8 +90,18 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
         }
         return Ok(());
     }
-    if let Some(groups) = joining {
-        service.join_groups(&stream.name, groups).map_err(refused)?;
+    let is_open = info.progress().state == StreamState::Open;
+    match joining {
+        Some(groups) if is_open => {
+            tracing::info!(stream = %stream.name, groups = groups.len(), "groups join");
+            service.join_groups(&stream.name, groups).map_err(refused)?;
+        }
+        Some(_) => tracing::warn!(stream = %stream.name, "no group can join: the stream is not open"),
+        None => {}
+    }
+    if let Some(more) = added_groups(&stream.declaration, &info.record().declaration).filter(|_| is_open) {
+        let groups = more.len();
+        tracing::warn!(stream = %stream.name, groups, "the configuration lacks groups of the stream, which continue");
     }
     match service.change_settings(&stream.name, wanted) {
         Ok(names) if names.is_empty() => {}
@@ -105,6 +120,30 @@ pub(super) fn refused(refusal: Refusal) -> PipelineError {
         Refusal::Other(error) => error,
         refusal => usage(refusal.to_string()),
     }
+}
+
+/// Checks that the budget of every source knows the streams that spend from it: another file under the same name would
+/// let them spend the total again.
+///
+/// # Errors
+/// The first that does not.
+pub(super) fn check_sources(service: &Service, config: &Config) -> Result<()> {
+    for info in service.streams() {
+        let record = info.record();
+        let Some((source, path)) = record.source.and_then(|name| config.sources.get_key_value(&name)) else { continue };
+        let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
+        let state = budget.map_err(|error| error.context(format_args!("source `{source}`")))?;
+        let is_own = |cost: &Costs| cost.stream == info.name() && cost.key_id == service.key_id;
+        if !state.costs.iter().any(is_own) {
+            return Err(usage(format!(
+                "the budget {} of source `{source}` does not know stream `{}`, which spends from it: restore the \
+                 previous file",
+                path.display(),
+                info.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that every stream named by a webhook exists.

@@ -103,6 +103,35 @@ fn a_running_service_takes_up_streams_and_limits() {
     assert_eq!(server.public.get("/v1/streams/open", "").unwrap().status, 404);
 }
 
+/// A new stream that cannot be opened keeps everything else of the file from being taken up.
+#[test]
+fn a_reload_is_whole_or_nothing() {
+    let mut server = Server::with("", STREAMS);
+    let stream = |name: &str, start: &str| {
+        format!("\n[[stream]]\nstream = \"{name}\"\nstart = \"{start}\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n")
+    };
+    let before = server.more.clone();
+    server.more = before.replace("public = true\nstart", "title = \"T\"\npublic = false\nstart")
+        + &stream("good", "2026-01-01")
+        + &stream("past", "2020-01-01");
+    let refused = server.reload("", "").unwrap_err();
+    assert!(refused.contains("stream `past`") && refused.contains("first step ended"), "{refused}");
+    assert_eq!(server.get("/v1/streams/good").status, 404);
+    let open = server.public.get("/v1/streams/open", "").unwrap();
+    assert!(open.status == 200 && open.json()["title"] != "T", "{}", open.text);
+    server.more = before + &stream("good", "2026-01-01");
+    server.reload("", "").unwrap();
+    assert_eq!(server.get("/v1/streams/good").status, 200);
+    let opened = server.get("/v1/audit").text;
+    assert!(opened.contains("\"action\":\"open\",\"subject\":\"good\""), "{opened}");
+    // A retired stream keeps no start from its other changes.
+    assert_eq!(server.post("/v1/streams/open/retire", "").status, 200);
+    server.reload("groups = [\"a\", ", "groups = [\"a\", ").unwrap();
+    server.reload("\"ü \\\"x\\\"\"]", "\"ü \\\"x\\\"\", \"more\"]").unwrap();
+    server.stop();
+    server.start().unwrap();
+}
+
 /// Ids of batches are forgotten after their retention, and not before.
 #[test]
 fn old_ids_of_batches_are_forgotten() {
@@ -163,6 +192,17 @@ fn backups_are_made_on_schedule() {
         assert_eq!(server.post("/v1/backup", "").status, 201);
     }
     assert_eq!(copies(&server), 2);
+    // A copy from the future, made by a clock that was ahead, does not cost the new one.
+    let name = |server: &Server| {
+        let made = server.post("/v1/backup", "").json()["file"].as_str().unwrap().to_owned();
+        std::path::PathBuf::from(made)
+    };
+    let newest = name(&server);
+    for year in ["2126", "2127"] {
+        let (start, rest) = newest.to_str().unwrap().rsplit_once('-').unwrap();
+        std::fs::copy(&newest, format!("{start}-{year}{}", &rest[4..])).unwrap();
+    }
+    assert!(name(&server).exists());
     assert!(server.get("/v1/operator").json()["last_backup"].is_string());
     // A folder that is gone is an alarm once a copy is due again, also after a restart.
     server.stop();

@@ -198,3 +198,18 @@ fn a_report_before_the_first_publication_counts_none() {
     assert!(report.contains(guarantee["words"].as_str().unwrap()), "{guarantee}");
     assert!(guarantee["rho"].as_f64().unwrap() >= 0.2, "{guarantee}");
 }
+
+/// A source keeps its file: another one under the same name would let its streams spend the total again.
+#[test]
+fn the_file_of_a_source_cannot_be_swapped() {
+    let mut server = server();
+    for broken in ["shop = \"bank.budget\"", "shop = \"gone.budget\""] {
+        let refused = server.reload("shop = \"shop.budget\"", broken).unwrap_err();
+        assert!(refused.contains("shop"), "{refused}");
+        server.stop();
+        let refused = server.start().unwrap_err();
+        assert!(refused.contains("shop"), "{refused}");
+        server.change(broken, "shop = \"shop.budget\"");
+        server.start().unwrap();
+    }
+}

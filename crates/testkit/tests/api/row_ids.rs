@@ -117,11 +117,15 @@ fn ids_are_forgotten_with_their_steps() {
 #[test]
 fn the_memory_for_ids_is_bounded() {
     let server = Server::with("[limits]\nids = 3\n", &streams());
-    assert_eq!(send(&server, "refuse", "1", &rows(0, &["a", "b"])), (2, 0));
+    // Each stream has its own ids: a writer learns nothing of other streams, and keeps nobody out.
+    assert_eq!(send(&server, "refuse", "1", &rows(0, &["a", "b", "c"])), (3, 0));
+    assert_eq!(send(&server, "side-file", "0", &rows(0, &["c", "d"])), (2, 0));
     let refused = server.send("side-file", "1", &rows(0, &["a", "b"]));
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("60")), "{}", refused.text);
     assert!(refused.text.contains("too-many-ids") && refused.text.contains("`ids`"), "{}", refused.text);
     assert_eq!(send(&server, "side-file", "2", &rows(0, &["a"])), (1, 0));
+    // Rows that are counted already need no room.
+    assert_eq!(send(&server, "side-file", "3", &rows(0, &["a", "a", "c"])), (3, 3));
     // Once the steps are closed, there is room.
     for name in ["refuse", "next-step", "side-file"] {
         server.publish(name, 1);
