@@ -109,6 +109,9 @@ fn ids_are_forgotten_with_their_steps() {
     server.stop();
     server.start().unwrap();
     assert_eq!(send(&server, "next-step", "4", &(rows(0, &["c"]) + &rows(1, &["x", "y"]))), (3, 3));
+    // A late row and one of the open step with the same id are two rows, in one batch or in two.
+    assert_eq!(send(&server, "next-step", "5", &(rows(0, &["x", "new"]) + &rows(1, &["new"]))), (3, 0));
+    assert_eq!(send(&server, "next-step", "6", &(rows(0, &["x"]) + &rows(1, &["x", "new"]))), (3, 3));
     // Rows that are set aside have none.
     assert_eq!(send(&server, "side-file", "2", &rows(0, &["a", "a"])), (2, 0));
     assert_eq!(server.get("/v1/streams/side-file/late").json()["events"].as_array().unwrap().len(), 2);
