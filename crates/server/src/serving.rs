@@ -137,7 +137,7 @@ fn compute_promises(streams: Vec<Arc<StreamInfo>>) {
     drop(started); // otherwise the first request computes it
 }
 
-/// Runs a service until the process receives a signal to end. If `file` is given, SIGHUP reads it again.
+/// Runs a service until the process receives a signal to end. SIGHUP reads its configuration again from `file`.
 ///
 /// # Errors
 /// As [`Running::start`].

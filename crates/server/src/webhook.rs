@@ -16,6 +16,7 @@ pub use state::{WebhookState, WebhookStream};
 
 use crate::config::{WebhookConfig, secret_of};
 use crate::engine::{Refusal, Service, StreamInfo};
+pub use delivery::MessageWriter;
 use delivery::Webhook;
 use evertally_declare::error::{Result, usage};
 use signature::Signer;
@@ -26,9 +27,6 @@ use std::time::{Duration, Instant};
 
 /// The most dead letters that one request of an operator sends again.
 const MAX_RESENT: usize = 100;
-
-/// Writes the message about a publication.
-pub type MessageWriter = fn(&Service, &StreamInfo, u64) -> Result<String>;
 
 /// All webhooks of a service.
 pub struct Webhooks {

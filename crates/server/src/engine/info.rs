@@ -174,6 +174,11 @@ impl StreamInfo {
         self.record.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Who closes its steps.
+    pub fn closing(&self) -> ClosedBy {
+        self.record.read().unwrap_or_else(PoisonError::into_inner).closing
+    }
+
     /// Whether anybody may read it.
     pub fn is_public(&self) -> bool {
         self.record.read().unwrap_or_else(PoisonError::into_inner).public
@@ -185,12 +190,14 @@ impl StreamInfo {
 
     /// Why the clock is wrong, if it is earlier than the end of a step that it has closed.
     pub(super) fn slow_clock(&self, now: Instant) -> Option<String> {
-        let (closed, state) = {
+        if !matches!(self.closing(), ClosedBy::Schedule { .. }) {
+            return None;
+        }
+        let closed = {
             let progress = self.locked();
-            (progress.closed, progress.state.clone())
+            if progress.state == StreamState::Open { progress.closed } else { 0 }
         };
-        let is_by_clock = matches!(self.record().closing, ClosedBy::Schedule { .. });
-        if closed == 0 || state != StreamState::Open || !is_by_clock {
+        if closed == 0 {
             return None;
         }
         let calendar = &self.stream.calendar;

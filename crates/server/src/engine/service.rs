@@ -389,7 +389,7 @@ impl Drop for Service {
 
 /// The last step whose events are accepted now.
 fn latest(info: &StreamInfo, clock: &dyn Clock, ahead: i64) -> u64 {
-    let by_clock = matches!(info.record().closing, ClosedBy::Schedule { .. });
+    let by_clock = matches!(info.closing(), ClosedBy::Schedule { .. });
     latest_step(&info.stream, by_clock.then(|| clock.now()), ahead)
 }
 

@@ -6,7 +6,7 @@ use super::info::StreamState;
 use super::refusal::Refusal;
 use super::resolved::Resolved;
 use super::{Notice, StreamInfo};
-use crate::store::{ClosedBy, STREAMS, StreamRecord, stored, to_bytes};
+use crate::store::{ClosedBy, StreamRecord};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{Result, failure, usage};
 use serde_json::{Map, Value};
@@ -141,11 +141,7 @@ impl Core {
         let before = self.live.get(&number).ok_or(Refusal::NoStream)?;
         live.acknowledged = before.acknowledged;
         self.load_unpublished(&mut live)?;
-        self.store.change(|writing| {
-            let mut streams = writing.open_table(STREAMS).map_err(stored)?;
-            streams.insert(number, to_bytes(&record)?.as_slice()).map_err(stored)?;
-            Ok(())
-        })?;
+        self.change_record(info, record)?;
         live.info.counts.continue_from(&info.counts);
         let info = Arc::clone(&live.info);
         self.put(live);

@@ -2,6 +2,7 @@
 
 use super::{reload, streams};
 use crate::config::{Config, Listener, secret_of};
+use crate::engine::Core;
 use crate::http::check_certificate;
 use crate::webhook::Webhooks;
 use evertally_declare::error::Result;
@@ -31,7 +32,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     }
     reload::check_backups(config)?;
     for stream in &config.streams {
-        let preview = reload::plan(streams::opening_of(config, stream));
+        let preview = Core::plan(streams::opening_of(config, stream));
         let preview = preview.map_err(|error| streams::named(stream, &error))?;
         let (planned, errors) = (preview.stream(), preview.errors());
         let budget = planned.plan.request().budget();

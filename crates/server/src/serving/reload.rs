@@ -3,7 +3,7 @@
 use super::opening::decoding_of;
 use super::{Running, app_settings, streams};
 use crate::config::Config;
-use crate::engine::{Core, Intake, Opening, Preview, Service};
+use crate::engine::{Intake, Service};
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
 use std::sync::{Arc, PoisonError};
@@ -96,9 +96,4 @@ pub(super) fn check_backups(config: &Config) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Plans a stream without a service.
-pub(super) fn plan(opening: Opening) -> Result<Preview> {
-    Core::plan(opening)
 }

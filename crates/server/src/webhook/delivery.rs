@@ -70,9 +70,12 @@ fn in_words(setbacks: &BTreeMap<String, Setback>) -> Option<String> {
     })
 }
 
+/// Writes the message about a publication.
+pub type MessageWriter = fn(&Service, &StreamInfo, u64) -> Result<String>;
+
 /// A webhook.
 pub(super) struct Webhook {
-    message: fn(&Service, &StreamInfo, u64) -> Result<String>,
+    message: MessageWriter,
     address: String,
     streams: Vec<String>,
     authorization: Option<String>,
@@ -87,7 +90,7 @@ pub(super) struct Webhook {
 impl Webhook {
     pub(super) fn new(
         config: &WebhookConfig,
-        message: fn(&Service, &StreamInfo, u64) -> Result<String>,
+        message: MessageWriter,
         authorization: Option<String>,
         signer: Option<Signer>,
     ) -> Self {

@@ -125,7 +125,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
                     lag_seconds: lag as f64 / 1e6,
                     problem: match progress.state {
                         StreamState::Failed(why) => Some(why),
-                        StreamState::Recovering(step) => Some(is_behind(info.record().closing, progress.closed, step)),
+                        StreamState::Recovering(step) => Some(is_behind(info.closing(), progress.closed, step)),
                         _ => None,
                     },
                 }

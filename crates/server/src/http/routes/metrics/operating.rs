@@ -8,12 +8,12 @@ use crate::engine::{Health, StreamInfo, StreamState};
 use crate::folder::{free_bytes, store_bytes};
 use crate::store::ClosedBy;
 use crate::webhook::WebhookState;
+use evertally_declare::url::without_secrets;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-
-/// The kinds of problems.
-const KINDS: [&str; 8] = ["backup", "clock", "disk", "other", "read-only", "stream", "webhook", "witness"];
 
 /// Adds everything that an operator may know.
 pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]) -> Result<(), ProblemAnswer> {
@@ -59,10 +59,10 @@ fn counts(text: &mut MetricsText, info: &StreamInfo, now: i64, doubted: Option<D
 /// How long ago the clock should have closed the open step. If the clock is before a step that it closed, or in doubt,
 /// it closes nothing: then how long it lacks, or has been in doubt.
 fn lag(info: &StreamInfo, now: i64, doubted: Option<Duration>) -> Duration {
-    let (progress, closing) = (info.progress(), info.record().closing);
-    if !matches!(closing, ClosedBy::Schedule { .. }) {
+    if !matches!(info.closing(), ClosedBy::Schedule { .. }) {
         return Duration::ZERO;
     }
+    let progress = info.progress();
     let Some(closes_at) = progress.closes_at.filter(|_| progress.state == StreamState::Open) else {
         return Duration::ZERO;
     };
@@ -82,20 +82,18 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
     let troubles = app.troubles().len();
     let is_full = has(!app.has_free_disk());
     let is_clock_wrong = app.service.clock_doubt().is_some() || health.slow_clock.is_some();
-    let mut kinds = [
+    let mut kinds = BTreeMap::from([
         ("backup", has(app.backups.problem().is_some())),
         ("clock", has(is_clock_wrong)),
-        ("other", 0),
         ("disk", is_full),
         ("read-only", has(health.read_only.is_some())),
         ("stream", streams.iter().filter(is_failing).count()),
         ("webhook", app.webhooks.problems().len()),
         ("witness", has(health.witness_problem.is_some())),
-    ];
-    let known: usize = kinds.iter().map(|(_, count)| count).sum();
-    kinds[2].1 = (health.problems.len() + troubles).saturating_sub(known);
-    for kind in KINDS {
-        let count = kinds.iter().find(|(own, _)| *own == kind).map_or(0, |(_, count)| *count);
+    ]);
+    let known: usize = kinds.values().sum();
+    kinds.insert("other", (health.problems.len() + troubles).saturating_sub(known));
+    for (kind, count) in kinds {
         let help = "Current problems by kind, as described at the operator's page.";
         text.add("evertally_problems", help, &[("kind", kind)], count as f64);
     }
@@ -113,21 +111,14 @@ fn witness(text: &mut MetricsText, app: &App, health: &Health) {
     flag(text, "evertally_witness_failing", "1 if the witness cannot be read or written.", is_failing);
 }
 
-/// A URL without its secrets: no user, and no query.
-fn without_secrets(url: &str) -> String {
-    let plain = url.split(['?', '#']).next().unwrap_or(url);
-    match plain.split_once("://") {
-        Some((scheme, rest)) => {
-            let host = rest.find('/').unwrap_or(rest.len());
-            let from = rest[..host].rfind('@').map_or(0, |at| at + 1);
-            format!("{scheme}://{}", &rest[from..])
-        }
-        None => plain.to_owned(),
-    }
+/// A URL without its user, query and fragment, which may be secrets.
+fn without_query(url: &str) -> String {
+    let shown = without_secrets(Path::new(url));
+    shown.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 fn webhook(text: &mut MetricsText, hook: &WebhookState) {
-    let url = without_secrets(&hook.url);
+    let url = without_query(&hook.url);
     for stream in &hook.streams {
         let Some(delivered) = stream.delivered else { continue };
         let labels = [("webhook", &*url), ("stream", stream.name.as_str())];
@@ -225,7 +216,7 @@ mod tests {
             ("https://user:secret@hooks.example:8443/a@b", "https://hooks.example:8443/a@b"),
             ("http://hooks.example", "http://hooks.example"),
         ] {
-            assert_eq!(without_secrets(url), shown);
+            assert_eq!(without_query(url), shown);
         }
     }
 }
