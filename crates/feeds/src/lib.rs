@@ -1,0 +1,131 @@
+//! Sources of events: brokers, databases and object stores, followed so that each event is counted once.
+//!
+//! A [`Source`] consists of partitions, which are read in order. A [`Position`] is a place between two rows of a
+//! partition, as text that only its source understands: an offset of Kafka, an id of Redis, the names of objects. The
+//! service stores the position of a partition together with the rows before it, in one commit, and accepts a batch only
+//! if it begins at the stored position. Therefore neither a crash on either side, nor a lost answer, nor a second
+//! feeder can count a row twice or lose one, and a feeder keeps no state of its own.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod address;
+mod rows;
+mod tls;
+
+pub use address::{Address, Query};
+pub use rows::{Origins, RowWriter, Rows};
+
+use async_trait::async_trait;
+use evertally_declare::error::{PipelineError, Result, usage};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A place in a partition, between two rows, as text of at most [`MAX_POSITION_BYTES`] bytes.
+pub type Position = String;
+
+/// The most bytes of a position.
+pub const MAX_POSITION_BYTES: usize = 4096;
+
+/// What a source needs besides its URL.
+#[derive(Clone, Debug, Default)]
+pub struct SourceOptions {
+    /// A file with the password of the user in the URL, or with a token, if there is no user.
+    pub password_file: Option<PathBuf>,
+    /// A file with the certificate of the authority of the other side, if that is not a public one.
+    pub authority: Option<PathBuf>,
+    /// Whether rows get what the source knows about them, in further fields: `_time`, `_key`, `_topic`.
+    pub with_metadata: bool,
+}
+
+/// The most that a batch may contain.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimits {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes. A single row that has more is a batch of its own.
+    pub bytes: usize,
+    /// How long to wait for a first row.
+    pub wait: Duration,
+}
+
+/// Rows of one partition.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The partition.
+    pub partition: String,
+    /// The position before them; `None` at the beginning of the partition.
+    pub after: Option<Position>,
+    /// The position after them.
+    pub position: Position,
+    /// The rows. There may be none, if everything up to the position is to be passed over.
+    pub rows: Rows,
+}
+
+/// Why a source gives no batch.
+#[derive(Debug)]
+pub enum SourceError {
+    /// It cannot be reached, or is not ready: the same call may succeed later.
+    Away(String),
+    /// It will not succeed until somebody changes something.
+    Fault(PipelineError),
+}
+
+impl From<PipelineError> for SourceError {
+    fn from(error: PipelineError) -> Self {
+        Self::Fault(error)
+    }
+}
+
+/// A source of events.
+///
+/// The caller asks for the [partitions](Self::partitions), [seeks](Self::seek) each to the position that the service
+/// has, and then takes batches. It seeks again when the service has another position than expected, and after
+/// [`SourceError::Away`] it seeks in every partition before it takes the next batch.
+#[async_trait]
+pub trait Source: Send {
+    /// Its name for messages, without passwords.
+    fn shown(&self) -> String;
+
+    /// The name of its data, under which the service keeps its positions: it depends on what is read, not on where the
+    /// feeder runs.
+    fn identity(&self) -> String;
+
+    /// The names of its present partitions; `""` if it has only one. New ones may be added at any time, so this is
+    /// called again every few seconds.
+    async fn partitions(&mut self) -> Result<Vec<String>, SourceError>;
+
+    /// Continues a partition after a position, or from its beginning.
+    async fn seek(&mut self, partition: &str, position: Option<&str>) -> Result<(), SourceError>;
+
+    /// The next batch of any partition that was sought; `None` if no row arrived in time. The batch after it continues
+    /// at its position, whether or not that was [accepted](Self::accepted) yet. Dropping the future loses no row.
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError>;
+
+    /// Everything before the position is durable at the service, so the source may forget it.
+    async fn accepted(&mut self, _partition: &str, _position: &str) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    /// Messages about the source that its operator should read, such as rows that it deleted before they were read.
+    fn warnings(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The schemes of sources, with an example of each, for messages and help.
+pub const SCHEMES: [(&str, &str); 0] = [];
+
+/// Opens a source by its URL. Nothing is connected yet.
+///
+/// # Errors
+/// If the URL or a file that it needs is invalid.
+pub fn open(url: &str, _options: &SourceOptions) -> Result<Box<dyn Source>> {
+    let address = Address::parse(url)?;
+    match address.scheme.as_str() {
+        scheme => {
+            let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
+            Err(usage(format!("`{scheme}` is not a kind of source; choose {}", all.join(", "))))
+        }
+    }
+}
