@@ -7,6 +7,7 @@
 //! | `streams` | number | [stream records](StreamRecord) |
 //! | `batches` | stream, id | [accepted batches](BatchRecord) |
 //! | `batch days` | stream, day, id | the days on which batches were accepted, if their ids are forgotten some day |
+//! | `positions` | stream, source, partition | [up to where a source was accepted](PositionRecord) |
 //! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes] |
 //! | `ids` | stream, step, number of the batch | keyed hashes of the ids of rows in open steps |
 //! | `late` | stream, number of the batch | late events that were set aside |
@@ -29,7 +30,7 @@
 /// copied.
 macro_rules! with_tables {
     ($each:ident) => {
-        $each!(STREAMS BATCHES EVENTS IDS BATCH_DAYS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED
+        $each!(STREAMS BATCHES POSITIONS EVENTS IDS BATCH_DAYS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED
             DEAD_LETTERS SHOWN)
     };
 }
@@ -40,7 +41,7 @@ mod records;
 
 pub use ledger::RedbLedger;
 pub use records::{
-    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, RowBlock, StateRecord, StoredRow, StoredView,
+    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, PositionRecord, RowBlock, StateRecord, StoredRow, StoredView,
     StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
@@ -65,6 +66,7 @@ pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta
 pub(crate) const STREAMS: TableDefinition<u32, &[u8]> = TableDefinition::new("streams");
 pub(crate) const BATCHES: TableDefinition<(u32, &str), &[u8]> = TableDefinition::new("batches");
 pub(crate) const BATCH_DAYS: TableDefinition<(u32, u32, &str), ()> = TableDefinition::new("batch days");
+pub(crate) const POSITIONS: TableDefinition<(u32, &str, &str), &[u8]> = TableDefinition::new("positions");
 pub(crate) const EVENTS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("events");
 pub(crate) const IDS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("ids");
 pub(crate) const LATE: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("late");

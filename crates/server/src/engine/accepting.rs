@@ -3,6 +3,7 @@
 use super::chunk::Chunk;
 use super::core::Core;
 use super::decoding::Share;
+use super::identity::ResolvedId;
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
 use super::prepare::{MAX_NAMED_ROWS, PreparedBatch, late_rows};
@@ -101,15 +102,12 @@ impl Core {
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
         let PreparedBatch { id, digest, rows, chunks, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
-        let mut table = writing.open_table(BATCHES).map_err(stored)?;
-        let before = table.get((number, id.as_str())).map_err(stored)?.map(|bytes| bytes.value().to_vec());
-        if let Some(before) = before {
-            let before: BatchRecord = from_bytes(&before, "a batch")?;
-            if before.digest != digest {
-                return Err(Refusal::Differs(before.rows));
-            }
-            let duplicates = before.duplicates;
-            return Ok((Receipt { batch: id, rows, duplicates, digest, repeated: true }, None));
+        let before = match &id {
+            ResolvedId::Text(id) => accepted_as(id, writing, number, (rows, digest))?,
+            ResolvedId::Source(range) => range.accepted(writing, number, (rows, digest))?,
+        };
+        if let Some(receipt) = before {
+            return Ok((receipt, None));
         }
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
@@ -132,9 +130,14 @@ impl Core {
             duplicates += new.ids.remove_counted(number, *step, &live.ids, chunk);
         }
         let batch = new.batches.get(&number).copied().unwrap_or(live.batches) + 1;
-        let record = to_bytes(&BatchRecord { digest, rows, duplicates, at: now })?;
-        table.insert((number, id.as_str()), record.as_slice()).map_err(stored)?;
-        self.note_day(writing, number, &id, now)?;
+        let id = match id {
+            ResolvedId::Text(id) => {
+                self.note_id(&id, writing, number, BatchRecord { digest, rows, duplicates, at: now })?;
+                id
+            }
+            ResolvedId::Source(range) => range.note(writing, number, (rows, digest, duplicates), now)?,
+        };
+        let mut table = writing.open_table(BATCHES).map_err(stored)?;
         table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;
         let mut events = writing.open_table(EVENTS).map_err(stored)?;
         for (step, chunk) in &chunks {
@@ -158,6 +161,13 @@ impl Core {
         ))
     }
 
+    /// Writes the id of an accepted batch.
+    fn note_id(&self, id: &str, writing: &WriteTransaction, number: u32, record: BatchRecord) -> Result<()> {
+        let mut table = writing.open_table(BATCHES).map_err(stored)?;
+        table.insert((number, id), to_bytes(&record)?.as_slice()).map_err(stored)?;
+        self.note_day(writing, number, id, record.at)
+    }
+
     /// Counts a written batch: events of the open step now, the others once their step is open.
     fn count(&mut self, accepted: Accepted) {
         let Accepted { number, batch, chunks, late, _memory } = accepted;
@@ -179,6 +189,25 @@ impl Core {
                 return;
             }
         }
+    }
+}
+
+/// The receipt of the batch with an id, if one was accepted.
+fn accepted_as(
+    id: &str,
+    writing: &WriteTransaction,
+    number: u32,
+    (rows, digest): (u64, [u8; 32]),
+) -> Result<Option<Receipt>, Refusal> {
+    let table = writing.open_table(BATCHES).map_err(stored)?;
+    let before = table.get((number, id)).map_err(stored)?;
+    let before = before.map(|bytes| from_bytes::<BatchRecord>(bytes.value(), "a batch")).transpose()?;
+    match before {
+        Some(before) if before.digest != digest => Err(Refusal::Differs(before.rows)),
+        Some(BatchRecord { duplicates, .. }) => {
+            Ok(Some(Receipt { batch: id.to_owned(), rows, duplicates, digest, repeated: true }))
+        }
+        None => Ok(None),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The identities of batches and rows: ids, and keyed digests.
 
+use super::positions::SourceRange;
 use evertally_declare::event::{ColumnLayout, Columns, Event};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,8 @@ pub enum BatchId {
     Named(String),
     /// The keyed digest of the bytes of the batch after decompression, for clients that cannot set an id per batch.
     Content,
+    /// Its place in a source.
+    Source(SourceRange),
 }
 
 impl From<&str> for BatchId {
@@ -20,13 +23,23 @@ impl From<&str> for BatchId {
 }
 
 impl BatchId {
-    /// The id as text, once all bytes of the batch have been read.
-    pub(super) fn into_text(self, bytes: [u8; 32]) -> String {
+    /// The id with the digest of all bytes, once they have been read.
+    pub(super) fn resolve(self, bytes: [u8; 32]) -> ResolvedId {
         match self {
-            Self::Named(id) => id,
-            Self::Content => format!("content:{}", evertally::hex(&bytes)),
+            Self::Named(id) => ResolvedId::Text(id),
+            Self::Content => ResolvedId::Text(format!("content:{}", evertally::hex(&bytes))),
+            Self::Source(range) => ResolvedId::Source(range),
         }
     }
+}
+
+/// The id of a batch that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ResolvedId {
+    /// A text.
+    Text(String),
+    /// Its place in a source.
+    Source(SourceRange),
 }
 
 /// The bytes of a batch, shared by all clones. If they are its [id](BatchId::Content), reading digests them.
@@ -170,8 +183,8 @@ mod tests {
         let (named, content) = (BatchId::from("a"), BatchId::Content);
         assert_eq!(digest(&named, b"x"), [0; 32]);
         assert_ne!(digest(&content, b"x"), digest(&content, b"y"));
-        assert_eq!(named.into_text([0; 32]), "a");
-        let id = content.clone().into_text(digest(&content, b"x"));
+        assert_eq!(named.resolve([0; 32]), ResolvedId::Text("a".to_owned()));
+        let ResolvedId::Text(id) = content.clone().resolve(digest(&content, b"x")) else { panic!("not a text") };
         assert!(evertally_declare::header_text::is_batch_id(&id) && id.starts_with("content:"), "{id}");
     }
 }

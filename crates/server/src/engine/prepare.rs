@@ -2,7 +2,7 @@
 
 use super::chunk::{Chunk, IdentifiedRow, ROW_BYTES};
 use super::decoding::{Decoding, Share};
-use super::identity::{BatchBytes, BatchId, RowsDigest};
+use super::identity::{BatchBytes, BatchId, ResolvedId, RowsDigest};
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use super::row_ids::IdReader;
@@ -32,7 +32,7 @@ const BATCH: &str = "the batch";
 
 /// A valid batch that was read and waits for its turn.
 pub struct PreparedBatch {
-    pub(super) id: String,
+    pub(super) id: ResolvedId,
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
     pub(super) chunks: BTreeMap<u64, Chunk>,
@@ -111,7 +111,7 @@ pub(super) fn prepare(
     if !reading.problems.is_empty() {
         return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
     }
-    let id = id.into_text(bytes.finish().map_err(PipelineError::from)?);
+    let id = id.resolve(bytes.finish().map_err(PipelineError::from)?);
     Ok(PreparedBatch { id, digest: digest.finish(), rows: reading.rows, chunks: reading.chunks, memory })
 }
 

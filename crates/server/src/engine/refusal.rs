@@ -30,6 +30,9 @@ pub enum Refusal {
     },
     /// A batch with this id was accepted with other rows, and with this number of rows.
     Differs(u64),
+    /// The rows of a source do not begin at this position, after which its next rows are expected; `None` is its
+    /// beginning.
+    Elsewhere(Option<String>),
     /// The sums differ from the accepted ones, or are not those of the next step.
     Conflict(String),
     /// There is no such stream.
@@ -96,6 +99,10 @@ impl fmt::Display for Refusal {
             }
             Self::Differs(_) => {
                 f.write_str("a batch with this id was accepted with other rows; use a new id for another batch")
+            }
+            Self::Elsewhere(position) => {
+                let position = position.as_ref().map_or("its beginning".to_owned(), |text| format!("`{text}`"));
+                write!(f, "the accepted rows of this source end at {position}: send what follows")
             }
             Self::NoStream => f.write_str("there is no such stream"),
             Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),

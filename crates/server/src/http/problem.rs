@@ -30,6 +30,9 @@ pub(super) struct Document {
     /// The number of rows of the batch that was accepted under the same id.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_rows: Option<u64>,
+    /// The position in the source up to which its rows were accepted; null if none were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<Option<String>>,
     /// The number of further rows with problems.
     #[serde(skip_serializing_if = "is_zero")]
     more: u64,
@@ -75,6 +78,7 @@ impl ProblemAnswer {
             detail: None,
             errors: Vec::new(),
             taken_rows: None,
+            position: None,
             more: 0,
         };
         Self { status, document: Box::new(document), retry_after: None, accepts_password: false }
@@ -205,6 +209,12 @@ impl From<Refusal> for ProblemAnswer {
                 let problem = Self::new(StatusCode::CONFLICT, "batch-differs", "Another batch has this id");
                 let mut problem = problem.because(detail);
                 problem.document.taken_rows = Some(rows);
+                problem
+            }
+            Refusal::Elsewhere(position) => {
+                let mut problem = Self::new(StatusCode::CONFLICT, "other-position", "Other rows of the source follow")
+                    .because(detail);
+                problem.document.position = Some(position);
                 problem
             }
             Refusal::Conflict(_) => {

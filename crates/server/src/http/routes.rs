@@ -56,6 +56,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, open
             .route("/v1/streams", get(streams::list).post(streams::open))
             .route("/metrics", get(metrics::metrics))
             .route("/v1/streams/{stream}/events", post(events::take))
+            .route("/v1/streams/{stream}/positions", get(events::positions))
             .route("/v1/streams/{stream}/otlp/v1/logs", post(records::otlp))
             .route("/v1/streams/{stream}/loki/api/v1/push", post(records::loki))
             .route("/v1/streams/{stream}/sums", put(sums::put))

@@ -77,6 +77,21 @@ pub struct BatchRecord {
     pub at: i64,
 }
 
+/// The position in a partition of a source, and the last batch before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PositionRecord {
+    /// The position.
+    pub position: String,
+    /// The keyed digest of the declared columns of the last batch.
+    pub digest: [u8; 32],
+    /// The number of its rows.
+    pub rows: u64,
+    /// How many of them were not counted, because rows with their ids had been.
+    pub duplicates: u64,
+    /// When it was accepted, in microseconds since 1970.
+    pub at: i64,
+}
+
 /// A publication that a webhook has refused for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetterRecord {

@@ -40,6 +40,7 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("get", "/v1/streams/{stream}/picture.png", 'p'),
     ("get", "/v1/streams/{stream}/watch", 'p'),
     ("post", "/v1/streams/{stream}/events", 'w'),
+    ("get", "/v1/streams/{stream}/positions", 'w'),
     ("post", "/v1/streams/{stream}/otlp/v1/logs", 'w'),
     ("post", "/v1/streams/{stream}/loki/api/v1/push", 'w'),
     ("put", "/v1/streams/{stream}/sums", 'w'),

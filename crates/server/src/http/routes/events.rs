@@ -6,7 +6,7 @@ use super::super::body_fault::Coding;
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use crate::engine::{BatchId, Receipt};
+use crate::engine::{BatchId, Receipt, SourceRange};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -18,13 +18,14 @@ use evertally_declare::format::Format;
 use evertally_declare::header_text::is_batch_id;
 use evertally_declare::words::any_of;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct ReceiptAnswer {
-    /// Its id: the client's, or `content:` and a digest of its bytes.
+    /// Its id: the client's, or `content:` and a digest of its bytes, or its source, partition and position.
     batch: String,
     /// The number of its rows.
     rows: u64,
@@ -46,6 +47,19 @@ pub(in super::super) struct BatchOptions {
     #[serde(default)]
     #[param(inline)]
     batch_id: Option<BatchIdSource>,
+    /// The source of the rows, such as a topic or a file, instead of an id. Its positions are stored with its rows, and
+    /// only rows that begin at the stored position are accepted.
+    #[serde(default)]
+    source: Option<String>,
+    /// The partition of the source, if it has several, each with its own position.
+    #[serde(default)]
+    partition: Option<String>,
+    /// The position before the rows, which is the stored one; omitted at the beginning.
+    #[serde(default)]
+    after: Option<String>,
+    /// The position after the rows: a text of at most 4096 bytes that the service does not interpret.
+    #[serde(default)]
+    position: Option<String>,
 }
 
 /// The source of the id of a batch.
@@ -62,7 +76,7 @@ pub(in super::super) enum BatchIdSource {
         ("stream" = String, Path),
         BatchOptions,
         ("Idempotency-Key" = Option<String>, Header, description = "An id of your choice, of 1 to 200 visible ASCII \
-            characters. It is required unless `batch-id` is set."),
+            characters. It is required unless `batch-id` or `source` is set."),
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
     request_body(
@@ -105,6 +119,49 @@ pub(in super::super) async fn take(
     .await
 }
 
+/// The source whose positions are asked for.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct OfSource {
+    /// Its name.
+    source: String,
+}
+
+/// Up to where a source was accepted.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct SourcePositions {
+    /// The name of the source.
+    source: String,
+    /// The position of each partition, by its name; the only partition of a source has the name ``.
+    positions: BTreeMap<String, String>,
+}
+
+/// Lists up to where the rows of a source were accepted.
+#[utoipa::path(get, path = "/v1/streams/{stream}/positions", tag = "writing",
+    params(("stream" = String, Path), OfSource),
+    responses(
+        (status = 200, body = SourcePositions),
+        (status = 400, body = Document, content_type = "application/problem+json"),
+        (status = 403, body = Document, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])))]
+pub(in super::super) async fn positions(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    options: Result<Query<OfSource>, QueryRejection>,
+) -> Result<Response, ProblemAnswer> {
+    caller.writes(&name)?;
+    let Query(OfSource { source }) = options.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+    waiting(&app, Work::Engine, move |app| {
+        let asked = source.clone();
+        let positions = app.service.ask(move |core| core.positions(&name, &asked))?;
+        Ok(Json(SourcePositions { source, positions }))
+    })
+    .await
+}
+
 /// The format of a request's rows, and its body.
 pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format, Incoming), ProblemAnswer> {
     let format = format_of(headers)?;
@@ -117,12 +174,20 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format
 }
 
 fn id_of(options: BatchOptions, headers: &HeaderMap) -> Result<BatchId, ProblemAnswer> {
-    match (options.batch_id, headers.get("idempotency-key")) {
-        (Some(BatchIdSource::Content), None) => Ok(BatchId::Content),
-        (Some(BatchIdSource::Content), Some(_)) => {
-            Err(ProblemAnswer::bad("a batch has one id: send either `Idempotency-Key` or `batch-id=content`"))
+    let BatchOptions { batch_id, source, partition, after, position } = options;
+    if source.is_none() && (partition.is_some() || after.is_some() || position.is_some()) {
+        return Err(ProblemAnswer::bad("`partition`, `after` and `position` are places in a `source`: name it, too"));
+    }
+    match (batch_id, source, headers.contains_key("idempotency-key")) {
+        (None, None, _) => named_id(headers),
+        (Some(BatchIdSource::Content), None, false) => Ok(BatchId::Content),
+        (None, Some(source), false) => {
+            let (partition, position) = (partition.unwrap_or_default(), position.unwrap_or_default());
+            Ok(BatchId::Source(SourceRange::new(&source, &partition, after.as_deref(), &position)?))
         }
-        (None, _) => named_id(headers),
+        _ => Err(ProblemAnswer::bad(
+            "a batch has one id: send `Idempotency-Key`, or `batch-id=content`, or `source` and `position`",
+        )),
     }
 }
 
