@@ -10,14 +10,28 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod address;
+mod files;
+mod following;
+mod http;
 mod rows;
+mod run;
+mod stdin;
+mod target;
 mod tls;
 
 pub use address::{Address, Query};
-pub use rows::{Origins, RowWriter, Rows};
+pub use files::{FileOptions, open_files};
+pub use following::{FollowOptions, Observer, Sent, blocking, follow};
+pub use http::{Remote, Token};
+pub use rows::{Origins, RowWriter, Rows, row_end};
+pub use run::run;
+pub use stdin::open_stdin;
+pub use target::{Answer, RefusedRow, SendError, Target};
+pub use tokio_util::sync::CancellationToken;
 
 use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result, usage};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -87,6 +101,14 @@ pub trait Source: Send {
     /// Its name for messages, without passwords.
     fn shown(&self) -> String;
 
+    /// A partition for messages.
+    fn place(&self, partition: &str) -> String {
+        match partition {
+            "" => self.shown(),
+            partition => format!("{}, partition {partition}", self.shown()),
+        }
+    }
+
     /// The name of its data, under which the service keeps its positions: it depends on what is read, not on where the
     /// feeder runs.
     fn identity(&self) -> String;
@@ -94,6 +116,9 @@ pub trait Source: Send {
     /// The names of its present partitions; `""` if it has only one. New ones may be added at any time, so this is
     /// called again every few seconds.
     async fn partitions(&mut self) -> Result<Vec<String>, SourceError>;
+
+    /// Learns all positions that the service has, also of partitions that do not exist any more.
+    fn remember(&mut self, _positions: &BTreeMap<String, Position>) {}
 
     /// Continues a partition after a position, or from its beginning.
     async fn seek(&mut self, partition: &str, position: Option<&str>) -> Result<(), SourceError>;
@@ -105,6 +130,24 @@ pub trait Source: Send {
     /// Everything before the position is durable at the service, so the source may forget it.
     async fn accepted(&mut self, _partition: &str, _position: &str) -> Result<(), SourceError> {
         Ok(())
+    }
+
+    /// Whether nothing will ever follow.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// What was not taken because more may be written to it, with the remedy.
+    ///
+    /// # Errors
+    /// If it does not exist.
+    fn unfinished(&mut self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// The files that it reads or writes, so that no output replaces them.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Messages about the source that its operator should read, such as rows that it deleted before they were read.
@@ -122,10 +165,6 @@ pub const SCHEMES: [(&str, &str); 0] = [];
 /// If the URL or a file that it needs is invalid.
 pub fn open(url: &str, _options: &SourceOptions) -> Result<Box<dyn Source>> {
     let address = Address::parse(url)?;
-    match address.scheme.as_str() {
-        scheme => {
-            let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
-            Err(usage(format!("`{scheme}` is not a kind of source; choose {}", all.join(", "))))
-        }
-    }
+    let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
+    Err(usage(format!("`{}` is not a kind of source; choose {}", address.scheme, all.join(", "))))
 }

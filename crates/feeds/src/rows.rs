@@ -2,15 +2,18 @@
 
 use evertally_declare::format::Format;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Rows of a batch in the format of its source.
+/// Rows of a batch in the format of their source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// Their format.
     pub format: Format,
     /// How the bytes are compressed, as HTTP names it.
     pub compression: Option<&'static str>,
+    /// The header line of CSV, with its line end; otherwise empty.
+    pub header: Vec<u8>,
     /// Their bytes.
     pub bytes: Vec<u8>,
     /// Where they come from, for messages.
@@ -24,20 +27,10 @@ pub enum Origins {
     Numbers(&'static str, Vec<u64>),
     /// The place of each row.
     Texts(Vec<String>),
-    /// A row is known by its place in the bytes.
+    /// The line of a file in which the first row begins.
+    FromLine(u64),
+    /// A row is known by its number in the bytes.
     Whole,
-}
-
-impl Origins {
-    /// The place of a row, counted from 1.
-    pub fn of(&self, row: usize) -> Option<String> {
-        let index = row.checked_sub(1)?;
-        match self {
-            Self::Numbers(unit, numbers) => numbers.get(index).map(|number| format!("{unit} {number}")),
-            Self::Texts(texts) => texts.get(index).cloned(),
-            Self::Whole => Some(format!("row {row}")),
-        }
-    }
 }
 
 /// Writes messages as JSON lines, each of which is one row: objects, and arrays of objects.
@@ -102,8 +95,30 @@ impl RowWriter {
 
     /// The rows, with their origins.
     pub fn finish(self, origins: Origins) -> Rows {
-        Rows { format: Format::JsonLines, compression: None, bytes: self.bytes, origins }
+        Rows { format: Format::JsonLines, compression: None, header: Vec::new(), bytes: self.bytes, origins }
     }
+}
+
+/// The position after the line end of the next row of a text; `None` if the row is incomplete. A line end inside quotes
+/// does not end a row of CSV.
+pub fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
+    if format != Format::Csv {
+        return bytes.iter().position(|byte| *byte == b'\n').map(|place| place + 1);
+    }
+    let mut is_quoted = false;
+    for (place, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\n' if !is_quoted => return Some(place + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The number of line ends.
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 impl Rows {
@@ -112,16 +127,71 @@ impl Rows {
         RowWriter::default().finish(Origins::Whole)
     }
 
-    /// The bytes without some rows of JSON lines, which are counted from 1.
-    pub fn without(&self, left_out: &BTreeSet<usize>) -> Vec<u8> {
-        let lines = self.bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
-        lines.filter(|(index, _)| !left_out.contains(&(index + 1))).flat_map(|(_, line)| line.to_vec()).collect()
+    /// Whether single rows can be left out.
+    pub fn has_lines(&self) -> bool {
+        self.format.has_lines() && self.compression.is_none()
     }
 
-    /// The text of a row of JSON lines, counted from 1.
+    /// The rows of a text.
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let end = row_end(self.format, rest).unwrap_or(rest.len());
+            let (row, tail) = rest.split_at(end);
+            rest = tail;
+            (!row.is_empty()).then_some(row)
+        })
+    }
+
+    /// The body of a request, without some rows, which are counted from 1.
+    pub fn body(&self, left_out: &BTreeSet<usize>) -> Cow<'_, [u8]> {
+        if self.header.is_empty() && left_out.is_empty() {
+            return Cow::Borrowed(&self.bytes);
+        }
+        let mut body = self.header.clone();
+        if left_out.is_empty() {
+            body.extend_from_slice(&self.bytes);
+        } else {
+            let kept = self.each().enumerate().filter(|(index, _)| !left_out.contains(&(index + 1)));
+            kept.for_each(|(_, row)| body.extend_from_slice(row));
+        }
+        Cow::Owned(body)
+    }
+
+    /// The row, counted from 1, that the service calls by a number: that of a line of the [body](Self::body), or of a
+    /// row of a table.
+    pub fn row_of(&self, number: u64, left_out: &BTreeSet<usize>) -> Option<usize> {
+        if !self.has_lines() {
+            return usize::try_from(number).ok();
+        }
+        let mut line = count_lines(&self.header);
+        for (index, row) in self.each().enumerate().filter(|(index, _)| !left_out.contains(&(index + 1))) {
+            line += count_lines(row).max(1);
+            if line >= number {
+                return Some(index + 1);
+            }
+        }
+        None
+    }
+
+    /// The text of a row, counted from 1.
     pub fn text_of(&self, row: usize) -> Option<String> {
-        let line = self.bytes.split(|byte| *byte == b'\n').nth(row.checked_sub(1)?)?;
-        Some(String::from_utf8_lossy(line).into_owned())
+        let text = self.each().nth(row.checked_sub(1)?).filter(|_| self.has_lines())?;
+        Some(String::from_utf8_lossy(text).trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// The place of a row, counted from 1, in its source.
+    pub fn origin_of(&self, row: usize) -> Option<String> {
+        let index = row.checked_sub(1)?;
+        match &self.origins {
+            Origins::Numbers(unit, numbers) => numbers.get(index).map(|number| format!("{unit} {number}")),
+            Origins::Texts(texts) => texts.get(index).cloned(),
+            Origins::FromLine(first) => {
+                let lines: u64 = self.each().take(index).map(|row| count_lines(row).max(1)).sum();
+                Some(format!("line {}", first + lines))
+            }
+            Origins::Whole => Some(format!("row {row}")),
+        }
     }
 }
 
@@ -140,7 +210,7 @@ mod tests {
         assert_eq!(writer.push(b"no \"json\"\n", &fields), 1);
         assert_eq!(writer.push(b"\xff", &fields), 1);
         assert_eq!(writer.push(b"3", &fields), 1);
-        let rows = writer.finish(Origins::Whole);
+        let rows = writer.finish(Origins::Numbers("offset", vec![5, 6, 6, 7, 9, 10, 11]));
         let text = String::from_utf8(rows.bytes.clone()).expect("UTF-8");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -155,7 +225,32 @@ mod tests {
                 "3"
             ]
         );
-        assert_eq!(rows.without(&BTreeSet::from([1, 2, 3, 4, 5, 6])), b"3\n");
+        let left_out = BTreeSet::from([1, 2, 3, 4, 6]);
+        assert_eq!(rows.body(&left_out), &b"\"no \\\"json\\\"\\n\"\n3\n"[..]);
+        assert_eq!((rows.row_of(1, &left_out), rows.row_of(2, &left_out)), (Some(5), Some(7)));
+        assert_eq!((rows.row_of(3, &left_out), rows.row_of(2, &BTreeSet::new())), (None, Some(2)));
         assert_eq!(rows.text_of(7).as_deref(), Some("3"));
+        assert_eq!(rows.origin_of(7).as_deref(), Some("offset 11"));
+    }
+
+    #[test]
+    fn rows_of_csv_may_have_several_lines() {
+        let rows = Rows {
+            format: Format::Csv,
+            compression: None,
+            header: b"a,b\n".to_vec(),
+            bytes: b"1,\"x\ny\"\n2,z\n3,w".to_vec(),
+            origins: Origins::FromLine(11),
+        };
+        let none = BTreeSet::new();
+        assert_eq!(rows.body(&none), &b"a,b\n1,\"x\ny\"\n2,z\n3,w"[..]);
+        for (line, row) in [(1, 1), (2, 1), (3, 1), (4, 2), (5, 3)] {
+            assert_eq!(rows.row_of(line, &none), Some(row), "line {line}");
+        }
+        assert_eq!(rows.origin_of(3).as_deref(), Some("line 14"));
+        let left_out = BTreeSet::from([1]);
+        assert_eq!(rows.body(&left_out), &b"a,b\n2,z\n3,w"[..]);
+        assert_eq!(rows.row_of(2, &left_out), Some(2));
+        assert_eq!(rows.text_of(1).as_deref(), Some("1,\"x\ny\""));
     }
 }

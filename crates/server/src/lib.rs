@@ -13,7 +13,6 @@
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
 //! | [`audit`] | who did what |
-//! | [`feed`] | follows files and sends them to a service elsewhere |
 //! | [`folder`] | the files of the folder |
 //! | [`descriptors`] | the limit on connections, so that the store can always open its files |
 //! | [`supervisor`] | signs of life for the service manager |
@@ -34,7 +33,6 @@ pub mod cors;
 pub mod demo;
 pub mod descriptors;
 pub mod engine;
-pub mod feed;
 pub mod folder;
 pub mod http;
 mod meters;

@@ -41,8 +41,8 @@ mod records;
 
 pub use ledger::RedbLedger;
 pub use records::{
-    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, PositionRecord, RowBlock, StateRecord, StoredRow, StoredView,
-    StreamRecord,
+    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, PositionRecord, RowBlock, StateRecord, StoredRow,
+    StoredView, StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
 

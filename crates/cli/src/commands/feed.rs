@@ -1,23 +1,31 @@
-//! `evertally feed`: sends the new rows of files to a service.
+//! `evertally feed`.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use evertally_declare::words::count_of_rows;
-use evertally_server::feed::{self, Feed, From, Remote};
+use evertally_feeds::{
+    CancellationToken, FileOptions, FollowOptions, Observer, Remote, Sent, Source, SourceOptions, Token, open_files,
+    open_stdin, run,
+};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How often progress is reported.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Flags of `evertally feed`.
 #[derive(Args, Debug)]
 #[command(
-    group = clap::ArgGroup::new("source").required(true).args(["file", "folder", "stdin"]),
+    group = clap::ArgGroup::new("source").required(true).args(["from", "file", "folder", "stdin"]),
     after_help = concat!(
         "Examples:\n",
         "  evertally feed --url https://counts.example:8801 --stream visits --token-file feed.token \\\n",
-        "    --file visits.csv --memory visits.memory\n",
+        "    --file visits.csv\n",
+        "  evertally feed --url https://counts.example:8801 --stream visits --token-file feed.token \\\n",
+        "    --from kafka://broker.example:9092/visits\n",
         "  tail -F access.jsonl | evertally feed --url http://127.0.0.1:8801 --stream visits --stdin",
         " --format jsonl \\\n    --memory visits.memory\n\n",
-        "The guide: docs/guide/run/service.md"
+        "The guide: docs/guide/run/sources.md"
     )
 )]
 pub(super) struct FeedArgs {
@@ -27,13 +35,27 @@ pub(super) struct FeedArgs {
     /// The stream to write to.
     #[arg(long, value_name = "NAME")]
     stream: String,
-    /// File with a token that may write to the stream [default: the environment variable EVERTALLY_TOKEN]
+    /// File with a token that may write to the stream; it is read again when it is used [default: the environment
+    /// variable EVERTALLY_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the CA certificate of the service, if its authority is not a public one.
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
-    /// Follow a file that grows: CSV with a header, JSON lines, or an access log.
+    /// Follow a source: kafka://HOST/TOPIC, nats://HOST/STREAM, redis://HOST/0?stream=KEY, mqtt://HOST/TOPIC,
+    /// postgresql://HOST/DATABASE, or objects: s3://BUCKET/PREFIX/, gs://, az://.
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// File with the password of the user in the URL of the source, or with a token.
+    #[arg(long, value_name = "FILE", requires = "from")]
+    password_file: Option<PathBuf>,
+    /// File with the CA certificate of the source, if its authority is not a public one.
+    #[arg(long, value_name = "FILE", requires = "from")]
+    source_authority: Option<PathBuf>,
+    /// Add what the source knows about each message as further columns: _time, _key, _topic.
+    #[arg(long, requires = "from")]
+    metadata: bool,
+    /// Follow a file that grows: CSV with a header, JSON lines, or an access log. It may be rotated.
     #[arg(long)]
     file: Option<PathBuf>,
     /// Follow all present and future files of a folder: growing text files, and complete files (.gz, .zst, .parquet)
@@ -41,19 +63,20 @@ pub(super) struct FeedArgs {
     #[arg(long)]
     folder: Option<PathBuf>,
     /// Read standard input.
-    #[arg(long)]
+    #[arg(long, requires = "memory")]
     stdin: bool,
     /// Format of the rows, if no file name determines it: csv, jsonl, common-log or combined-log.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from")]
     format: Option<String>,
-    /// File that records which rows were sent. Use one per source and stream, and keep it as long as the source.
-    #[arg(long, value_name = "FILE")]
-    memory: PathBuf,
-    /// Name of the feeder, part of every batch id [default: the name of this machine]
+    /// File that keeps the rows of standard input until they are accepted. Use one per pipe and stream.
+    #[arg(long, value_name = "FILE", requires = "stdin")]
+    memory: Option<PathBuf>,
+    /// Name of the source at the service, which keeps the position in it. Two sources of one stream need two names
+    /// [default: what is followed, such as file:/srv/visits.csv or kafka:visits]
     #[arg(long)]
     name: Option<String>,
     /// Maximum number of rows in a batch.
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rows: u32,
     /// Stop at the end of the input instead of waiting for more.
     #[arg(long)]
@@ -70,33 +93,71 @@ impl FeedArgs {
     /// Runs `evertally feed`.
     pub(super) fn run(self) -> Result<()> {
         let token = match (&self.token_file, std::env::var("EVERTALLY_TOKEN")) {
-            (Some(file), _) => {
-                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
-            }
-            (None, Ok(token)) => token,
+            (Some(file), _) => Token::File(file.clone()),
+            (None, Ok(token)) => Token::Text(token),
             (None, Err(_)) => bail!("no token: give --token-file FILE, or set EVERTALLY_TOKEN"),
         };
-        let remote = Remote::new(&self.url, &self.stream, token.trim(), self.authority.as_deref())?;
-        let from = match (self.file, self.folder) {
-            (Some(file), _) => From::File(file),
-            (None, Some(folder)) => From::Folder(folder),
-            (None, None) => From::Stdin,
+        let remote = Remote::new(&self.url, &self.stream, token, self.authority.as_deref())?;
+        let mut source = self.source()?;
+        let options =
+            FollowOptions { name: self.name, rows: self.rows as usize, is_once: self.once, aside: self.aside };
+        let cancelled = CancellationToken::new();
+        let on_interrupt = cancelled.clone();
+        let interrupt = move || {
+            if on_interrupt.is_cancelled() {
+                std::process::exit(130); // the second time: whatever is under way, nothing counts twice
+            }
+            on_interrupt.cancel();
         };
-        let feed = Feed {
-            from,
-            format: self.format,
-            memory: self.memory,
-            name: self.name,
-            rows: self.rows as usize,
-            is_once: self.once,
-            is_complete: self.complete,
-            aside: self.aside,
-        };
-        let sent = feed::follow(&feed, &remote, &AtomicBool::new(false), &mut |line| eprintln!("{line}"))?;
+        ctrlc::set_handler(interrupt).context("cannot watch for Ctrl-C")?;
+        let mut report = Report { said: Instant::now(), last: Sent::default() };
+        if !self.once {
+            report.message(&format!("following {}, for stream `{}`", source.shown(), self.stream));
+        }
+        let sent = run(&mut *source, &remote, &options, &cancelled, &mut report)?;
         let aside = if sent.aside > 0 { format!(", {} set aside", sent.aside) } else { String::new() };
         let batches = if sent.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", sent.batches) };
-        let rows = count_of_rows(sent.rows);
-        eprintln!("{rows} sent in {batches}{aside}");
+        eprintln!("{} sent in {batches}{aside}", count_of_rows(sent.rows));
         Ok(())
+    }
+
+    fn source(&self) -> Result<Box<dyn Source>> {
+        let files = |path: &PathBuf, is_folder| {
+            let (format, is_complete) = (self.format.clone(), self.complete);
+            open_files(&FileOptions { path: path.clone(), is_folder, format, is_complete })
+        };
+        Ok(match (&self.from, &self.file, &self.folder, &self.memory) {
+            (Some(url), ..) => {
+                let options = SourceOptions {
+                    password_file: self.password_file.clone(),
+                    authority: self.source_authority.clone(),
+                    with_metadata: self.metadata,
+                };
+                evertally_feeds::open(url, &options)?
+            }
+            (_, Some(file), ..) => files(file, false)?,
+            (_, _, Some(folder), _) => files(folder, true)?,
+            (.., Some(memory)) => open_stdin(self.format.as_deref(), memory)?,
+            _ => bail!("no source is given"),
+        })
+    }
+}
+
+/// Reports to standard error.
+struct Report {
+    said: Instant,
+    last: Sent,
+}
+
+impl Observer for Report {
+    fn message(&mut self, text: &str) {
+        eprintln!("{text}");
+    }
+
+    fn progress(&mut self, sent: Sent) {
+        if self.said.elapsed() > PROGRESS_INTERVAL && sent != self.last {
+            (self.said, self.last) = (Instant::now(), sent);
+            eprintln!("{} sent in {} batches", count_of_rows(sent.rows), sent.batches);
+        }
     }
 }

@@ -3,8 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "copies of the database, which writes its own files")]
 
 use super::{
-    BATCH_DAYS, BATCHES, CLOSED, DEAD_LETTERS, DELIVERED, EVENTS, FOLLOWS, IDS, LATE, LEDGER, META, NAMES, POSITIONS, RECOVERING,
-    ROWS, SHOWN, STATES, STREAMS, Store, private, stored,
+    BATCH_DAYS, BATCHES, CLOSED, DEAD_LETTERS, DELIVERED, EVENTS, FOLLOWS, IDS, LATE, LEDGER, META, NAMES, POSITIONS,
+    RECOVERING, ROWS, SHOWN, STATES, STREAMS, Store, private, stored,
 };
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};

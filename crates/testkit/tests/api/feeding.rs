@@ -1,49 +1,67 @@
 //! `evertally feed`: every row of a file arrives exactly once, whatever happens in between.
 
 use crate::server::Server;
-use evertally_server::feed::{Feed, From, Remote, Sent, follow};
+use evertally_feeds::{CancellationToken, FileOptions, FollowOptions, Observer, Remote, Sent, Token, open_files, run};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
 
 struct Feeding {
     server: Server,
     token: String,
-    feed: Feed,
-    remote: Remote,
+    files: FileOptions,
+    options: FollowOptions,
+}
+
+/// The messages of a feeder.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Observer for &Heard {
+    fn message(&mut self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
 }
 
 impl Feeding {
-    fn new(from: impl FnOnce(&Path) -> From) -> Self {
+    fn new(name: &str) -> Self {
         let server = Server::new();
         let token = server.token("write:open");
-        let remote = Remote::new(&format!("http://{}", server.private.address()), "open", &token, None).unwrap();
-        let feed = Feed {
-            from: from(server.folder.path()),
-            format: None,
-            memory: server.path("feed.memory"),
-            name: Some("here".into()),
-            rows: 3,
-            is_once: true,
-            is_complete: false,
-            aside: None,
-        };
-        Self { server, token, feed, remote }
+        let (path, is_folder) = (server.path(name), !name.contains('.'));
+        if is_folder {
+            std::fs::create_dir(&path).unwrap();
+        }
+        let files = FileOptions { path, is_folder, format: None, is_complete: false };
+        let options = FollowOptions { name: None, rows: 3, is_once: true, aside: None };
+        Self { server, token, files, options }
+    }
+
+    fn remote(&self) -> Remote {
+        let url = format!("http://{}", self.server.private.address());
+        Remote::new(&url, "open", Token::Text(self.token.clone()), None).unwrap()
+    }
+
+    fn follow(&self, cancelled: &CancellationToken, heard: &Heard) -> Result<Sent, String> {
+        let mut source = open_files(&self.files).map_err(|error| error.to_string())?;
+        let sent = run(&mut *source, &self.remote(), &self.options, cancelled, &mut &*heard);
+        sent.map_err(|error| error.to_string())
     }
 
     fn go(&self) -> Result<Sent, String> {
-        let mut say = |line: &str| eprintln!("{line}");
-        follow(&self.feed, &self.remote, &AtomicBool::new(false), &mut say).map_err(|error| error.to_string())
+        self.follow(&CancellationToken::new(), &Heard::default())
     }
 
     fn file(&self) -> PathBuf {
         self.server.path("visits.csv")
     }
 
-    fn remembered(&self) -> serde_json::Value {
-        serde_json::from_str(&std::fs::read_to_string(&self.feed.memory).unwrap()).unwrap()
+    /// The position in the file at the service.
+    fn position(&self) -> serde_json::Value {
+        let source = format!("file:{}", self.file().canonicalize().unwrap().display());
+        let positions = self.server.service().ask(move |core| core.positions("open", &source)).unwrap();
+        serde_json::from_str(&positions[""]).unwrap()
     }
 }
 
@@ -57,7 +75,7 @@ fn rows(minutes: std::ops::Range<u32>) -> String {
 
 #[test]
 fn a_file_that_grows_is_followed() {
-    let feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
+    let feeding = Feeding::new("visits.csv");
     assert!(feeding.go().unwrap_err().contains("visits.csv"), "the file does not exist");
     // A quoted line end is part of a row.
     grow(&feeding.file(), "time,group,note\n2026-01-01T00:00:00Z,a,\"two\nlines\"\n");
@@ -68,64 +86,125 @@ fn a_file_that_grows_is_followed() {
     grow(&feeding.file(), &more);
     assert_eq!(feeding.go().unwrap(), taken(7, 3));
     assert_eq!(feeding.server.events("open"), 8);
-    assert_eq!(feeding.remembered()["sources"][feeding.file().to_str().unwrap()]["line"], 11);
+    assert_eq!(feeding.position()["line"], 11);
 }
 
 #[test]
-fn what_was_on_its_way_arrives_once() {
-    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
+fn a_feeder_needs_no_memory() {
+    let mut feeding = Feeding::new("visits.csv");
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..8)));
     assert_eq!(feeding.go().unwrap().rows, 8);
-    // State files of all moments before the answer to a batch was received.
-    let path = feeding.file().to_str().unwrap().to_owned();
-    let whole = feeding.remembered();
+    // It asks the service where to go on, however it cuts its batches.
+    for (rows_of_batch, minute) in [(5, 10), (1, 11), (100, 12)] {
+        feeding.options.rows = rows_of_batch;
+        assert_eq!(feeding.go().unwrap(), Sent::default());
+        grow(&feeding.file(), &rows(minute..minute + 1));
+        assert_eq!(feeding.go().unwrap(), Sent { rows: 1, batches: 1, aside: 0 });
+    }
+    assert_eq!(feeding.server.events("open"), 11);
+    // Another name is another source.
+    feeding.options.name = Some("elsewhere".into());
+    assert_eq!(feeding.go().unwrap().rows, 11);
+    feeding.options.name = None;
+    // Another file under the name of one that was sent, as of another machine, is refused.
     let text = std::fs::read_to_string(feeding.file()).unwrap();
-    let ends: Vec<usize> = std::iter::once(11).chain([3, 6, 8].map(|row| 11 + row * 23)).collect();
-    assert_eq!(ends[3], text.len());
-    for (before, after) in [(0, 1), (1, 2), (2, 3)] {
-        let (from, to) = (ends[before], ends[after]);
-        let mut memory = whole.clone();
-        memory["sources"] = serde_json::json!({});
-        memory["pending"] = serde_json::json!({
-            "source": path, "from": from, "to": to, "line": 2 + 3 * before, "format": "csv", "header": "time,group\n",
-            "digest": blake3::hash(&text.as_bytes()[from..to]).to_hex().to_string(), "left_out": [],
-        });
-        std::fs::write(&feeding.feed.memory, memory.to_string()).unwrap();
-        assert_eq!(feeding.go().unwrap().batches, 3 - before as u64);
-        assert_eq!(feeding.server.events("open"), 8);
-    }
-    // A feeder without its state file sends nothing twice: a batch that begins where another began is identical or
-    // refused.
-    std::fs::remove_file(&feeding.feed.memory).unwrap();
-    assert_eq!(feeding.go().unwrap().rows, 8);
-    assert_eq!(feeding.server.events("open"), 8);
-    // Also if it would cut batches differently: the accepted ones are found again.
-    for rows in [5, 1, 100] {
-        std::fs::remove_file(&feeding.feed.memory).unwrap();
-        feeding.feed.rows = rows;
-        assert_eq!(feeding.go().unwrap(), Sent { rows: 8, batches: 3, aside: 0 });
-        assert_eq!(feeding.server.events("open"), 8);
-    }
-    // Other content under the name of a sent file is refused.
-    std::fs::remove_file(&feeding.feed.memory).unwrap();
     std::fs::write(feeding.file(), text.replace(",a\n", ",b/c\n")).unwrap();
     let refused = feeding.go().unwrap_err();
-    assert!(refused.contains("other bytes under the id feed:") && refused.contains("--name"), "{refused}");
-    assert_eq!(feeding.server.events("open"), 8);
-    std::fs::remove_file(&feeding.feed.memory).unwrap();
-    std::fs::write(feeding.file(), &text).unwrap();
-    assert_eq!(feeding.go().unwrap().batches, 3);
-    // A state file belongs to one feeder and stream.
-    feeding.feed.name = Some("elsewhere".into());
-    assert!(feeding.go().unwrap_err().contains("is the state of feeder `here`"));
+    assert!(refused.contains("another machine") && refused.contains("--name"), "{refused}");
+    assert_eq!(feeding.server.events("open"), 22);
+}
+
+#[test]
+fn two_feeders_of_one_file_count_it_once() {
+    let mut feeding = Feeding::new("visits.csv");
+    feeding.options.rows = 1;
+    grow(&feeding.file(), &format!("time,group\n{}", rows(0..50)));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| feeding.go().unwrap());
+        }
+    });
+    assert_eq!(feeding.server.events("open"), 50);
+}
+
+#[test]
+fn a_service_that_was_restored_is_fed_again_from_its_copy_on() {
+    let mut feeding = Feeding::new("visits.csv");
+    grow(&feeding.file(), &format!("time,group\n{}", rows(0..4)));
+    assert_eq!(feeding.go().unwrap().rows, 4);
+    feeding.server.save_copy();
+    grow(&feeding.file(), &rows(4..9));
+    assert_eq!(feeding.go().unwrap().rows, 5);
+    feeding.server.restore_copy();
+    assert_eq!(feeding.server.events("open"), 4);
+    assert_eq!(feeding.go().unwrap().rows, 5);
+    assert_eq!(feeding.server.events("open"), 9);
+}
+
+/// Makes a file old, as if nobody had written to it for a while.
+fn age(path: &Path, seconds: u64) {
+    let old = SystemTime::now() - Duration::from_secs(seconds);
+    OpenOptions::new().write(true).open(path).unwrap().set_modified(old).unwrap();
+}
+
+#[test]
+fn a_rotated_file_is_read_to_its_end_and_then_the_new_one() {
+    let feeding = Feeding::new("visits.csv");
+    let (file, sent) = (feeding.file(), |rows| assert_eq!(feeding.go().unwrap().rows, rows));
+    let fresh = |minutes| grow(&file, &format!("time,group\n{}", rows(minutes)));
+    let rotated = |name: &str, seconds| {
+        std::fs::rename(&file, feeding.server.path(name)).unwrap();
+        age(&feeding.server.path(name), seconds);
+    };
+    fresh(0..4);
+    sent(4);
+    grow(&file, &rows(4..6));
+    rotated("visits.csv.1", 60);
+    fresh(6..9);
+    sent(5);
+    // By a copy that is truncated afterwards, without anything new in the old file.
+    std::fs::copy(&file, feeding.server.path("visits.csv.2")).unwrap();
+    age(&feeding.server.path("visits.csv.2"), 50);
+    std::fs::write(&file, "").unwrap();
+    sent(0);
+    fresh(9..10);
+    sent(1);
+    // Several times while nobody looks, and compressed.
+    grow(&file, &rows(10..12));
+    rotated("visits.csv-3", 40);
+    let text = std::fs::read(feeding.server.path("visits.csv-3")).unwrap();
+    std::fs::remove_file(feeding.server.path("visits.csv-3")).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&text).unwrap();
+    std::fs::write(feeding.server.path("visits.csv-3.gz"), encoder.finish().unwrap()).unwrap();
+    age(&feeding.server.path("visits.csv-3.gz"), 40);
+    fresh(12..20);
+    rotated("visits.csv-4", 30);
+    fresh(20..22);
+    rotated("visits.csv-5", 20);
+    fresh(22..23);
+    sent(13);
+    assert_eq!(feeding.server.events("open"), 23);
+    // A file that is still written to after its name was taken is not left.
+    std::fs::rename(&file, feeding.server.path("visits.csv-6")).unwrap();
+    fresh(30..31);
+    sent(0);
+    grow(&feeding.server.path("visits.csv-6"), &rows(23..24));
+    sent(1);
+    age(&feeding.server.path("visits.csv-6"), 10);
+    sent(1);
+    assert_eq!(feeding.server.events("open"), 25);
+    // Without the rest of the old one, nothing is skipped in silence.
+    grow(&file, &rows(31..32));
+    std::fs::remove_file(&file).unwrap();
+    fresh(40..41);
+    let refused = feeding.go().unwrap_err();
+    assert!(refused.contains("have disappeared"), "{refused}");
 }
 
 #[test]
 fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
-    let mut feeding = Feeding::new(|folder| {
-        std::fs::create_dir(folder.join("in")).unwrap();
-        From::Folder(folder.join("in"))
-    });
+    let mut feeding = Feeding::new("in");
     let folder = feeding.server.path("in");
     let inside = |name: &str| folder.join(name);
     grow(&inside("a.csv"), &format!("time,group\n{}", rows(0..5)));
@@ -136,7 +215,7 @@ fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
     let whole = zstd::encode_all(format!("time,group\n{}", rows(10..14)).as_bytes(), 3).unwrap();
     std::fs::write(inside("d.csv.zst"), whole).unwrap();
     assert_eq!(feeding.go().unwrap().rows, 0, "the file may still be growing");
-    feeding.feed.is_complete = true;
+    feeding.files.is_complete = true;
     assert_eq!(feeding.go().unwrap(), Sent { rows: 4, batches: 1, aside: 0 });
     std::fs::copy(inside("a.csv"), inside("copy.csv")).unwrap();
     assert!(feeding.go().unwrap_err().contains("under another name"));
@@ -155,8 +234,8 @@ fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
 
 #[test]
 fn bad_rows_are_named_by_their_lines_or_put_aside() {
-    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
-    feeding.feed.rows = 100;
+    let mut feeding = Feeding::new("visits.csv");
+    feeding.options.rows = 100;
     grow(&feeding.file(), "time,group,note\n2026-01-01T00:00:00Z,a,\"two\nlines\"\nnever,a,\n");
     grow(&feeding.file(), &rows(1..3).replace(",a\n", ",a,\n"));
     grow(&feeding.file(), "2026-01-01T00:05:00Z,nobody,\"x\ny\"\n");
@@ -169,11 +248,11 @@ fn bad_rows_are_named_by_their_lines_or_put_aside() {
     std::fs::write(feeding.file(), bad.replace("never,a", "2026-01-01T00:09:00Z,a")).unwrap();
     assert!(feeding.go().unwrap_err().contains("line 7, field group"));
     std::fs::write(feeding.file(), bad).unwrap();
-    feeding.feed.aside = Some(feeding.server.path("aside.jsonl"));
+    feeding.options.aside = Some(feeding.server.path("aside.jsonl"));
     assert_eq!(feeding.go().unwrap(), Sent { rows: 3, batches: 1, aside: 2 });
     let aside = std::fs::read_to_string(feeding.server.path("aside.jsonl")).unwrap();
     let aside: Vec<serde_json::Value> = aside.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((aside.len(), &aside[0]["row"], &aside[0]["line"]), (2, &"never,a,".into(), &4.into()));
+    assert_eq!((aside.len(), &aside[0]["row"], &aside[0]["place"]), (2, &"never,a,".into(), &"line 4".into()));
     assert_eq!(aside[1]["row"], "2026-01-01T00:05:00Z,nobody,\"x\ny\"");
     // A step that is closed meanwhile changes neither the omitted rows nor the batch that is sent again.
     feeding.server.publish("open", 1);
@@ -181,87 +260,74 @@ fn bad_rows_are_named_by_their_lines_or_put_aside() {
     assert_eq!(feeding.go().unwrap(), Sent { rows: 1, batches: 1, aside: 1 });
     assert_eq!(feeding.server.events("open"), 4);
     let aside = std::fs::read_to_string(feeding.server.path("aside.jsonl")).unwrap();
-    assert!(aside.lines().last().unwrap().contains("\"line\":9"), "{aside}");
+    assert!(aside.lines().last().unwrap().contains("\"place\":\"line 9\""), "{aside}");
 }
 
 #[test]
 fn a_service_that_is_away_is_waited_for() {
-    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
-    feeding.feed.is_once = false;
-    let (file, cancelled) = (feeding.file(), AtomicBool::new(false));
-    let lines = std::sync::Mutex::new(Vec::new());
+    let mut feeding = Feeding::new("visits.csv");
+    feeding.options.is_once = false;
+    let (file, cancelled, heard) = (feeding.file(), CancellationToken::new(), Heard::default());
     feeding.server.stop();
     std::thread::scope(|scope| {
-        let (feed, remote) = (&feeding.feed, &feeding.remote);
-        let (cancelled, lines) = (&cancelled, &lines);
-        let fed = scope
-            .spawn(move || follow(feed, remote, cancelled, &mut |line| lines.lock().unwrap().push(line.to_owned())));
+        let fed = scope.spawn(|| feeding.follow(&cancelled, &heard));
         std::thread::sleep(Duration::from_millis(300)); // the file does not exist yet
         grow(&file, &format!("time,group\n{}2026-01-01T00:5", rows(0..4)));
         std::thread::sleep(Duration::from_millis(700));
-        assert!(lines.lock().unwrap().iter().any(|line| line.contains("cannot be reached")), "{lines:?}");
-        cancelled.store(true, Ordering::Relaxed);
-        assert!(fed.join().unwrap().unwrap_err().is_cancelled());
+        let lines = heard.0.lock().unwrap().clone();
+        assert!(lines.iter().any(|line| line.contains("cannot be reached")), "{lines:?}");
+        cancelled.cancel();
+        assert_eq!(fed.join().unwrap().unwrap(), Sent::default());
     });
     feeding.server.start().unwrap();
-    feeding.remote =
-        Remote::new(&format!("http://{}", feeding.server.private.address()), "open", &feeding.token, None).unwrap();
-    // For a state file, another address is another service; here it is the same.
-    let memory = std::fs::read_to_string(&feeding.feed.memory).unwrap();
-    let old = feeding.remembered()["target"].as_str().unwrap().to_owned();
-    std::fs::write(&feeding.feed.memory, memory.replace(&old, feeding.remote.place())).unwrap();
-    cancelled.store(false, Ordering::Relaxed);
+    let cancelled = CancellationToken::new();
+    let wait_for = |events| {
+        let arrived = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            feeding.server.events("open") == events
+        });
+        assert!(arrived, "{} events", feeding.server.events("open"));
+    };
     std::thread::scope(|scope| {
-        let (feed, remote, cancelled) = (&feeding.feed, &feeding.remote, &cancelled);
-        let fed = scope.spawn(move || follow(feed, remote, cancelled, &mut |_| ()));
-        for _ in 0..200 {
-            if feeding.server.events("open") == 4 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        grow(&file, "5:00Z,a\n");
-        for _ in 0..200 {
-            if feeding.server.events("open") == 5 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert_eq!(feeding.server.events("open"), 5, "a row counts once it is complete");
-        cancelled.store(true, Ordering::Relaxed);
-        assert!(fed.join().unwrap().is_err());
+        let fed = scope.spawn(|| feeding.follow(&cancelled, &Heard::default()));
+        wait_for(4);
+        grow(&file, "5:00Z,a\n"); // a row counts once it is complete
+        wait_for(5);
+        cancelled.cancel();
+        assert_eq!(fed.join().unwrap().unwrap().rows, 5);
     });
 }
 
 #[test]
 fn a_line_without_an_end_is_not_sent_unless_it_is_the_last() {
-    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new("visits.csv");
     grow(&feeding.file(), &format!("time,group\n{}2026-01-01T00:5", rows(0..2)));
     assert_eq!(feeding.go().unwrap().rows, 2);
     assert_eq!(feeding.go().unwrap().rows, 0);
     grow(&feeding.file(), "9:00Z,a");
     assert_eq!(feeding.go().unwrap().rows, 0);
-    feeding.feed.is_complete = true;
+    feeding.files.is_complete = true;
     assert_eq!(feeding.go().unwrap().rows, 1);
     assert_eq!(feeding.server.events("open"), 3);
 }
 
 #[test]
 fn a_token_does_not_travel_for_all_to_read() {
+    let token = |text: &str| Token::Text(text.to_owned());
     for (url, message) in [
         ("http://counts.example:8801", "use https"),
         ("ftp://127.0.0.1", "is not a valid URL"),
         ("https://counts.example/v1", "has a path"),
         ("counts.example", "is not a valid URL"),
     ] {
-        let refused = Remote::new(url, "open", "evt_x", None).err().unwrap().to_string();
+        let refused = Remote::new(url, "open", token("evt_x"), None).err().unwrap().to_string();
         assert!(refused.contains(message), "{url}: {refused}");
     }
     for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://counts.example"] {
-        assert!(Remote::new(url, "open", "evt_x", None).is_ok(), "{url}");
+        assert!(Remote::new(url, "open", token("evt_x"), None).is_ok(), "{url}");
     }
-    assert!(Remote::new("http://127.0.0.1:1", "open", "two words", None).is_err());
-    let feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
+    assert!(Remote::new("http://127.0.0.1:1", "open", token("two words"), None).is_err());
+    let feeding = Feeding::new("visits.csv");
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..1)));
     feeding.server.revoke(&feeding.token);
     let refused = feeding.go().unwrap_err();
@@ -270,22 +336,21 @@ fn a_token_does_not_travel_for_all_to_read() {
 
 #[test]
 fn a_damaged_file_is_refused_once_and_not_sent_again() {
-    let feeding = Feeding::new(|folder| From::File(folder.join("visits.csv.gz")));
+    let feeding = Feeding::new("visits.csv.gz");
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(format!("time,group\n{}", rows(0..8)).as_bytes()).unwrap();
     let whole = encoder.finish().unwrap();
     let path = feeding.server.path("visits.csv.gz");
     let write = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let old = std::time::SystemTime::now() - Duration::from_secs(60);
-        OpenOptions::new().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        age(&path, 60);
     };
     write(&whole[..whole.len() - 9]);
     let began = std::time::Instant::now();
     let refused = feeding.go().unwrap_err();
     assert!(refused.contains("visits.csv.gz") && refused.contains("damaged, truncated"), "{refused}");
     assert!(began.elapsed() < Duration::from_secs(10), "the batch was retried");
-    // Once corrected, it is accepted under the same id.
+    // Once corrected, it is accepted.
     write(&whole);
     assert_eq!(feeding.go().unwrap().rows, 8);
     assert_eq!(feeding.server.events("open"), 8);
@@ -293,12 +358,12 @@ fn a_damaged_file_is_refused_once_and_not_sent_again() {
 
 #[test]
 fn rows_are_put_aside_into_no_file_that_is_needed() {
-    let mut feeding = Feeding::new(|folder| From::File(folder.join("visits.csv")));
+    let mut feeding = Feeding::new("visits.csv");
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..2)));
-    for name in ["visits.csv", "feed.memory", "some.key.ledger", "some.key.uses", "data/aside.jsonl"] {
-        feeding.feed.aside = Some(feeding.server.path(name));
+    for name in ["visits.csv", "some.key.ledger", "some.key.uses", "data/aside.jsonl"] {
+        feeding.options.aside = Some(feeding.server.path(name));
         assert!(feeding.go().unwrap_err().contains("no output replaces it"), "{name}");
     }
-    feeding.feed.aside = Some(feeding.server.path("aside.jsonl"));
+    feeding.options.aside = Some(feeding.server.path("aside.jsonl"));
     assert_eq!(feeding.go().unwrap().rows, 2);
 }

@@ -5,9 +5,9 @@ use evertally_declare::format::Format;
 
 /// The format of a source, and its compression as the service names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Encoding {
-    pub(super) format: Format,
-    pub(super) compression: Option<&'static str>,
+pub(crate) struct Encoding {
+    pub(crate) format: Format,
+    pub(crate) compression: Option<&'static str>,
 }
 
 impl Encoding {
@@ -16,7 +16,7 @@ impl Encoding {
     }
 
     /// The encoding of a source that grows.
-    pub(super) fn from_name(name: &str) -> Result<Self> {
+    pub(crate) fn from_name(name: &str) -> Result<Self> {
         let found = Format::ALL.into_iter().find(|format| format.has_lines() && format.is_called(name));
         found.map(Self::plain).ok_or_else(|| {
             let words = Format::any_word_of(Format::has_lines);
@@ -25,7 +25,7 @@ impl Encoding {
     }
 
     /// From the ending of a file's name.
-    pub(super) fn from_path(path: &std::path::Path) -> Option<Self> {
+    pub(crate) fn from_path(path: &std::path::Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (name, compression) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
             (Some(name), _) => (name.to_owned(), Some("gzip")),
@@ -39,17 +39,12 @@ impl Encoding {
     }
 
     /// Whether rows can be cut off while the file grows. Other files are sent as a whole.
-    pub(super) fn grows(self) -> bool {
+    pub(crate) fn grows(self) -> bool {
         self.format.has_lines() && self.compression.is_none()
     }
 
     /// Whether it is CSV that grows: each batch begins with the header line, and rows may have line ends in quotes.
-    pub(super) fn is_growing_csv(self) -> bool {
+    pub(crate) fn is_growing_csv(self) -> bool {
         self == Self::plain(Format::Csv)
-    }
-
-    /// Its name in the state file.
-    pub(super) fn state_name(self) -> &'static str {
-        if self.grows() { self.format.word() } else { "whole" }
     }
 }

@@ -1,0 +1,464 @@
+//! Files that grow, and folders of files.
+//!
+//! The position in a file is the offset of its next row, with digests of bytes at its beginning and before the offset:
+//! so a file that was replaced is noticed. If a single followed file was rotated, the rest is read from the file that
+//! it became, which is the one in its folder that begins with the bytes sent, and then those written after that.
+
+mod contents;
+mod encoding;
+mod rotation;
+
+use super::following::blocking;
+use super::rows::count_lines;
+use super::{Batch, BatchLimits, Origins, Position, Rows, Source, SourceError, row_end};
+use async_trait::async_trait;
+use contents::{Contents, FilePosition};
+pub(crate) use encoding::Encoding;
+use evertally_declare::error::{Context, PipelineError, Result, usage};
+use rotation::Generation;
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The most bytes of a row.
+const MAX_ROW_BYTES: usize = 4 << 20;
+/// The most bytes of a file that is sent as a whole: 512 MiB.
+const MAX_FILE_BYTES: u64 = 512 << 20;
+/// How long a file that is sent as a whole must have been unchanged.
+const MIN_FILE_AGE: Duration = Duration::from_secs(2);
+/// How often a file that was rotated is looked for: while several are renamed, none may have its name.
+const SEARCHES: u32 = 3;
+/// How often files are checked for new rows.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What is followed, and how.
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// A file, or a folder, of which all present and future files are followed, without its subfolders.
+    pub path: PathBuf,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// The format of the rows; by default, from the ending of the name.
+    pub format: Option<String>,
+    /// Whether files are complete: then a last line without a line end is sent, too, without waiting for further
+    /// writes.
+    pub is_complete: bool,
+}
+
+/// Opens a file or a folder as a source.
+///
+/// # Errors
+/// If there is no such folder, or the format is not known.
+pub fn open_files(options: &FileOptions) -> Result<Box<dyn Source>> {
+    let FileOptions { path, is_folder, format, is_complete } = options;
+    let format = format.as_deref().map(Encoding::from_name).transpose()?;
+    let shown = path.display();
+    let path = if *is_folder {
+        let folder = path.canonicalize().context(format_args!("cannot find {shown}"))?;
+        if !folder.is_dir() {
+            return Err(usage(format!("{shown} is not a folder; follow a file with --file")));
+        }
+        folder
+    } else {
+        if format.or_else(|| Encoding::from_path(path)).is_none() {
+            return Err(usage(format!("the name {shown} does not reveal its format: add --format")));
+        }
+        let folder = evertally_ledger::disk::folder_of(path);
+        let folder = folder.canonicalize().context(format_args!("cannot find the folder of {shown}"))?;
+        folder.join(path.file_name().ok_or_else(|| usage(format!("{shown} is not a file")))?)
+    };
+    if path.to_str().is_none() {
+        return Err(usage(format!("the path {shown} is not UTF-8")));
+    }
+    let files =
+        Files { path: path.clone(), is_folder: *is_folder, format, is_complete: *is_complete, ..Files::default() };
+    Ok(Box::new(FileSource { path, is_folder: *is_folder, files: Arc::new(Mutex::new(files)) }))
+}
+
+struct FileSource {
+    path: PathBuf,
+    is_folder: bool,
+    files: Arc<Mutex<Files>>,
+}
+
+#[derive(Default)]
+struct Files {
+    path: PathBuf,
+    is_folder: bool,
+    format: Option<Encoding>,
+    is_complete: bool,
+    /// The files that are read, by the names of their partitions.
+    reading: BTreeMap<String, Reading>,
+    /// The positions that the service has.
+    stored: BTreeMap<String, FilePosition>,
+    /// A batch that was read and not taken yet.
+    ready: Option<Batch>,
+}
+
+/// A file that is read.
+#[derive(Clone, Debug, Default)]
+struct Reading {
+    /// The position, as text, after the rows read so far.
+    after: Option<Position>,
+    position: FilePosition,
+    /// Where the rows after the position are, if the file was rotated.
+    rotated: Option<Generation>,
+}
+
+impl FileSource {
+    fn inner(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn with_files<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Files) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let files = Arc::clone(&self.files);
+        blocking(move || what(&mut files.lock().unwrap_or_else(PoisonError::into_inner))).await
+    }
+}
+
+#[async_trait]
+impl Source for FileSource {
+    fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn place(&self, partition: &str) -> String {
+        self.inner().path_of(partition).display().to_string()
+    }
+
+    fn identity(&self) -> String {
+        let kind = if self.is_folder { "folder" } else { "file" };
+        format!("{kind}:{}", self.path.display())
+    }
+
+    async fn partitions(&mut self) -> Result<Vec<String>, SourceError> {
+        Ok(self.with_files(|files| files.names()).await?)
+    }
+
+    fn remember(&mut self, positions: &BTreeMap<String, Position>) {
+        let parsed = positions.iter().filter_map(|(name, text)| Some((name.clone(), FilePosition::parse(text)?)));
+        self.inner().stored = parsed.collect();
+    }
+
+    async fn seek(&mut self, partition: &str, position: Option<&str>) -> Result<(), SourceError> {
+        let parsed = position.map(|text| {
+            FilePosition::parse(text).ok_or_else(|| {
+                usage(format!("{}: the service has a position of another kind of source", self.place(partition)))
+            })
+        });
+        let parsed = parsed.transpose()?.unwrap_or_else(|| FilePosition { line: 1, ..FilePosition::default() });
+        let mut files = self.inner();
+        files.ready = files.ready.take().filter(|batch| batch.partition != partition);
+        let reading = Reading { after: position.map(str::to_owned), position: parsed, rotated: None };
+        files.reading.insert(partition.to_owned(), reading);
+        Ok(())
+    }
+
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+        let until = Instant::now() + limits.wait;
+        loop {
+            self.with_files(move |files| files.read(limits)).await?;
+            // Taken only here, so that a dropped future leaves it for the next call.
+            if let Some(batch) = self.inner().ready.take() {
+                return Ok(Some(batch));
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    fn unfinished(&mut self) -> Result<Vec<String>> {
+        self.inner().unfinished()
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+}
+
+impl Files {
+    fn path_of(&self, partition: &str) -> PathBuf {
+        if self.is_folder { self.path.join(partition) } else { self.path.clone() }
+    }
+
+    /// The partitions: in a folder the names of its files, without hidden ones, which may still be written under a
+    /// temporary name, and without those of unknown formats.
+    fn names(&self) -> Result<Vec<String>> {
+        if !self.is_folder {
+            return Ok(vec![String::new()]);
+        }
+        let cannot = || format!("cannot list {}", self.path.display());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path).context(cannot())? {
+            let entry = entry.context(cannot())?;
+            let path = entry.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                return Err(usage(format!("the path {} is not UTF-8", path.display())));
+            };
+            let is_known = Encoding::from_path(&path).or(self.format).is_some();
+            if is_known && !name.starts_with('.') && path.is_file() {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Reads the next batch of any file.
+    fn read(&mut self, limits: BatchLimits) -> Result<()> {
+        if self.ready.is_some() {
+            return Ok(());
+        }
+        let names: Vec<String> = self.reading.keys().cloned().collect();
+        for name in names {
+            let mut reading = self.reading[&name].clone();
+            let batch = self.next_of(&name, &mut reading, limits)?;
+            self.reading.insert(name, reading);
+            if batch.is_some() {
+                self.ready = batch;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next rows of a file.
+    fn next_of(&self, name: &str, reading: &mut Reading, limits: BatchLimits) -> Result<Option<Batch>> {
+        let path = self.path_of(name);
+        let Some(encoding) = self.encoding_of(&path) else { return Ok(None) };
+        if !encoding.grows() {
+            return self.whole(name, &path, reading, encoding);
+        }
+        loop {
+            let Some((contents, is_last)) = self.contents(name, &path, reading)? else { return Ok(None) };
+            if let Some(cut) = self.cut(&path, &contents, reading, encoding, (limits, is_last))? {
+                return self.batch(name, &path, &contents, reading, cut).map(Some);
+            }
+            if is_last || !reading.finish_rotated(&path)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn encoding_of(&self, path: &Path) -> Option<Encoding> {
+        // The name of a single file need not say its format.
+        if self.is_folder {
+            Encoding::from_path(path).or(self.format)
+        } else {
+            self.format.or_else(|| Encoding::from_path(path))
+        }
+    }
+
+    /// The bytes with the rows after the position, and whether they are those of the file itself rather than of one
+    /// that was rotated away.
+    fn contents(&self, name: &str, path: &Path, reading: &mut Reading) -> Result<Option<(Contents, bool)>> {
+        let cannot = || format!("cannot open {}", path.display());
+        if let Some(generation) = reading.rotated.clone() {
+            let is_live = generation.is_live(path);
+            let begins = |contents: &Contents| contents.begins_as(&reading.position).unwrap_or(false);
+            // Rotating again renames it. The file itself is checked below, once rows of it were read.
+            match generation.open().ok().filter(begins) {
+                Some(contents) if !is_live || reading.position.windows.is_empty() => {
+                    return Ok(Some((contents, is_live)));
+                }
+                None if reading.position.windows.is_empty() => return Ok(None),
+                _ => reading.rotated = None,
+            }
+        }
+        let contents = match Contents::plain(path) {
+            Ok(contents) => contents,
+            Err(error) if error.kind() == ErrorKind::NotFound && reading.after.is_none() => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return self.rotated(path, reading, false),
+            Err(error) => return Err(error).context(cannot()),
+        };
+        let len = std::fs::metadata(path).context(cannot())?.len();
+        if reading.after.is_none() {
+            self.refuse_renamed(name, path, &contents, len)?;
+            return Ok(Some((contents, true)));
+        }
+        if len < reading.position.offset || !contents.begins_as(&reading.position).context(cannot())? {
+            return self.rotated(path, reading, true);
+        }
+        Ok(Some((contents, true)))
+    }
+
+    /// The file that a single followed file became.
+    fn rotated(&self, path: &Path, reading: &mut Reading, exists: bool) -> Result<Option<(Contents, bool)>> {
+        let mut found = None;
+        for attempt in 0..if self.is_folder { 0 } else { SEARCHES } {
+            if attempt > 0 {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            found = found.or(Generation::find(path, &reading.position)?);
+        }
+        match found {
+            Some(generation) => {
+                let contents = generation.open()?;
+                reading.rotated = Some(generation);
+                Ok(Some((contents, false)))
+            }
+            None if exists => Err(replaced(path, reading.position.line)),
+            None => Ok(None), // it may come back
+        }
+    }
+
+    /// The rows after the position, and what comes before them in a body.
+    fn cut(
+        &self,
+        path: &Path,
+        contents: &Contents,
+        reading: &mut Reading,
+        encoding: Encoding,
+        (limits, is_last): (BatchLimits, bool),
+    ) -> Result<Option<Cut>> {
+        let cannot = || format!("cannot read {}", path.display());
+        let mut header = Vec::new();
+        if encoding.is_growing_csv() {
+            let head = contents.read_at(0, MAX_ROW_BYTES as u64 + 1).context(cannot())?;
+            let Some(end) = row_end(encoding.format, &head) else { return no_row_yet(path, 1, head.len()) };
+            header = head[..end].to_vec();
+            if reading.position.offset == 0 {
+                (reading.position.offset, reading.position.line) = (end as u64, 1 + count_lines(&header));
+            }
+        }
+        let most = limits.bytes.max(MAX_ROW_BYTES);
+        let mut bytes = contents.read_at(reading.position.offset, most as u64 + 1).context(cannot())?;
+        let taken = whole_rows(encoding, &bytes, limits);
+        // A rotated file grows no more once it was left alone for a while.
+        let is_complete = self.is_complete && is_last || !is_last && reading.is_left_alone();
+        if taken == 0 && (!is_complete || bytes.len() > MAX_ROW_BYTES) {
+            return no_row_yet(path, reading.position.line, bytes.len());
+        }
+        if taken > 0 {
+            bytes.truncate(taken);
+        }
+        Ok((!bytes.is_empty()).then_some(Cut { encoding, header, bytes }))
+    }
+
+    fn batch(
+        &self,
+        name: &str,
+        path: &Path,
+        contents: &Contents,
+        reading: &mut Reading,
+        Cut { encoding, header, bytes }: Cut,
+    ) -> Result<Batch> {
+        let (first, offset) = (reading.position.line, reading.position.offset + bytes.len() as u64);
+        let windows = contents.windows(offset).context(format_args!("cannot read {}", path.display()))?;
+        reading.position = FilePosition { offset, line: first + count_lines(&bytes), windows };
+        let position = reading.position.text()?;
+        let after = reading.after.replace(position.clone());
+        let origins = if encoding.grows() { Origins::FromLine(first) } else { Origins::Whole };
+        let rows = Rows { format: encoding.format, compression: encoding.compression, header, bytes, origins };
+        Ok(Batch { partition: name.to_owned(), after, position, rows })
+    }
+
+    /// A file that is sent as a whole, once it no longer changes.
+    fn whole(&self, name: &str, path: &Path, reading: &mut Reading, encoding: Encoding) -> Result<Option<Batch>> {
+        let shown = path.display();
+        let (contents, about): (Contents, Metadata) = match (Contents::plain(path), std::fs::metadata(path)) {
+            (Ok(contents), Ok(about)) => (contents, about),
+            (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            (Err(error), _) | (_, Err(error)) => return Err(error).context(format_args!("cannot open {shown}")),
+        };
+        let len = about.len();
+        if reading.after.is_some() {
+            let is_same = len == reading.position.offset && contents.begins_as(&reading.position)?;
+            return if is_same { Ok(None) } else { Err(replaced(path, reading.position.line)) };
+        }
+        let age = about.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        if len == 0 || (!self.is_complete && age < MIN_FILE_AGE) {
+            return Ok(None);
+        }
+        self.refuse_renamed(name, path, &contents, len)?;
+        if len > MAX_FILE_BYTES {
+            let most = MAX_FILE_BYTES >> 20;
+            return Err(usage(format!("{shown} has more than {most} MiB, but is sent as a whole; split it")));
+        }
+        let bytes = contents.read_at(0, len).context(format_args!("cannot read {shown}"))?;
+        self.batch(name, path, &contents, reading, Cut { encoding, header: Vec::new(), bytes }).map(Some)
+    }
+
+    /// Refuses a file that was sent under another name, or a copy of one.
+    fn refuse_renamed(&self, name: &str, path: &Path, contents: &Contents, len: u64) -> Result<()> {
+        let current = self.reading.iter().filter(|(_, reading)| reading.after.is_some());
+        let current = current.map(|(name, reading)| (name, &reading.position));
+        for (other, position) in self.stored.iter().chain(current) {
+            let is_other = other != name && !position.windows.is_empty();
+            if is_other && len >= position.offset && contents.begins_as(position)? {
+                return Err(usage(format!(
+                    "{} begins with the bytes sent of {} ({} bytes), under another name; a followed file keeps its \
+                     name: rename it back, or remove it from the folder",
+                    path.display(),
+                    self.path_of(other).display(),
+                    position.offset
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The places that were not sent because the files may still be growing.
+    fn unfinished(&self) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        for (name, reading) in &self.reading {
+            let path = self.path_of(name);
+            let about = std::fs::metadata(&path).context(format_args!("cannot open {}", path.display()));
+            let len = if self.is_folder { about.map_or(0, |about| about.len()) } else { about?.len() };
+            if len > reading.position.offset {
+                left.push(format!(
+                    "{}, from line {} on: not sent, because the file may still be growing: run again later, or add \
+                     --complete",
+                    path.display(),
+                    reading.position.line
+                ));
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// Rows that were read.
+struct Cut {
+    encoding: Encoding,
+    header: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+/// The number of bytes of the first complete rows within the limits.
+fn whole_rows(encoding: Encoding, bytes: &[u8], limits: BatchLimits) -> usize {
+    let mut taken = 0;
+    for _ in 0..limits.rows {
+        match row_end(encoding.format, &bytes[taken..]) {
+            Some(end) if taken == 0 || taken + end <= limits.bytes => taken += end,
+            _ => break,
+        }
+    }
+    taken
+}
+
+fn no_row_yet<T>(path: &Path, line: u64, bytes: usize) -> Result<Option<T>> {
+    if bytes <= MAX_ROW_BYTES {
+        return Ok(None);
+    }
+    let remedy = "if it is CSV, look for an unclosed quote";
+    Err(usage(format!("{}, line {line}: a row exceeds {} MiB; {remedy}", path.display(), MAX_ROW_BYTES >> 20)))
+}
+
+fn replaced(path: &Path, line: u64) -> PipelineError {
+    usage(format!(
+        "{}: the rows sent through line {} have disappeared: the file was truncated or replaced, or the rows were sent \
+         from another file of this name, perhaps on another machine. Restore it, or follow it as a new source with \
+         another --name; nothing of the new file was sent",
+        path.display(),
+        line.saturating_sub(1)
+    ))
+}

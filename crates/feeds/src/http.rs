@@ -1,0 +1,239 @@
+//! A stream of a service, reached over HTTP.
+
+use super::following::blocking;
+use super::target::{Answer, RefusedRow, SendError, Target};
+use super::{Batch, Position};
+use async_trait::async_trait;
+use evertally_declare::error::{Context, PipelineError, Result, usage};
+use evertally_declare::header_text::is_header_text;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::Body;
+use ureq::http::{Response, Uri};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Characters that need no escape in a part of a path or a query.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A stream of a service, as the target of batches.
+#[derive(Clone)]
+pub struct Remote(Arc<RemoteStream>);
+
+struct RemoteStream {
+    agent: ureq::Agent,
+    /// The URL of the stream, to which the name of a resource is added.
+    address: String,
+    token: Token,
+}
+
+/// The token that allows writing.
+#[derive(Clone, Debug)]
+pub enum Token {
+    /// A token.
+    Text(String),
+    /// A file with it, which is read again for every request, so that a new token needs no restart.
+    File(PathBuf),
+}
+
+#[derive(Deserialize)]
+struct AcceptedBatch {
+    rows: u64,
+}
+
+#[derive(Deserialize)]
+struct SourcePositions {
+    positions: BTreeMap<String, Position>,
+}
+
+#[derive(Default, Deserialize)]
+struct ProblemDetails {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    errors: Vec<RefusedRow>,
+    #[serde(default)]
+    position: Option<Position>,
+}
+
+impl Token {
+    fn read(&self) -> Result<String> {
+        let text = match self {
+            Self::Text(text) => text.clone(),
+            Self::File(path) => {
+                std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?
+            }
+        };
+        let token = text.trim();
+        if !is_header_text(token) {
+            return Err(usage("invalid token; create one with `evertally token make --role write:STREAM`"));
+        }
+        Ok(format!("Bearer {token}"))
+    }
+}
+
+impl Remote {
+    /// A stream of the service at a URL such as `https://HOST:PORT`. `authority` is a file with the certificate of the
+    /// issuer, if that is not a well-known one.
+    ///
+    /// # Errors
+    /// If the URL is invalid, or the token would be sent unencrypted, or cannot be read.
+    pub fn new(url: &str, stream: &str, token: Token, authority: Option<&Path>) -> Result<Self> {
+        let uri: Uri = url.parse().map_err(|e| usage(format!("`{url}` is not a valid URL: {e}")))?;
+        let host = uri.host().ok_or_else(|| usage(format!("`{url}` is not a valid URL; write https://HOST:PORT")))?;
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if is_this_machine(host) => {}
+            Some("http") => {
+                return Err(usage(format!(
+                    "{host} is another machine, and http would reveal the token on the way: use https"
+                )));
+            }
+            _ => return Err(usage(format!("`{url}` is not a valid URL; write https://HOST:PORT"))),
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(usage(format!("`{url}` has a path; give only the address of the service")));
+        }
+        token.read()?;
+        let mut config = ureq::Agent::config_builder()
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0) // the token is sent to no other host
+            .max_redirects_will_error(false);
+        if let Some(authority) = authority {
+            let shown = authority.display();
+            let pem = std::fs::read(authority).context(format_args!("cannot read {shown}"))?;
+            let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+                .filter_map(|item| if let Ok(PemItem::Certificate(one)) = item { Some(one) } else { None })
+                .collect();
+            if certificates.is_empty() {
+                return Err(usage(format!("{shown} contains no certificate")));
+            }
+            let roots = RootCerts::new_with_certs(&certificates);
+            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        }
+        let address = format!("{}/v1/streams/{}", url.trim_end_matches('/'), escaped(stream));
+        Ok(Self(Arc::new(RemoteStream { agent: config.build().into(), address, token })))
+    }
+}
+
+fn escaped(text: &str) -> impl std::fmt::Display {
+    utf8_percent_encode(text, UNRESERVED)
+}
+
+impl RemoteStream {
+    fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError> {
+        let url = format!("{}/positions?source={}", self.address, escaped(source));
+        let request = self.agent.get(&url).header("authorization", self.token.read()?);
+        let (status, text) = self.answer(request.call())?;
+        match status {
+            200 => Ok(self.parsed::<SourcePositions>(status, &text)?.positions),
+            _ => Err(self.refused(status, self.problem(status, &text)?)),
+        }
+    }
+
+    fn send(&self, query: &str, kind: &str, coding: Option<&str>, body: &[u8]) -> Result<Answer, SendError> {
+        let url = format!("{}/events?{query}", self.address);
+        let mut request = self.agent.post(&url).header("authorization", self.token.read()?);
+        request = request.header("content-type", kind);
+        if let Some(coding) = coding {
+            request = request.header("content-encoding", coding);
+        }
+        let (status, text) = self.answer(request.send(body))?;
+        if status == 200 {
+            return Ok(Answer::Accepted(self.parsed::<AcceptedBatch>(status, &text)?.rows));
+        }
+        let problem = self.problem(status, &text)?;
+        match status {
+            409 if problem.kind.ends_with(":other-position") => Ok(Answer::Elsewhere(problem.position)),
+            422 if !problem.errors.is_empty() => Ok(Answer::BadRows(problem.errors)),
+            _ => Err(self.refused(status, problem)),
+        }
+    }
+
+    /// The status and the text of an answer.
+    fn answer(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<(u16, String), SendError> {
+        let away = |why: String| SendError::Away(format!("{} cannot be reached: {why}", self.address));
+        let mut answer = answer.map_err(|error| {
+            let why = error.to_string();
+            if why.contains("invalid peer certificate") {
+                // An invalid certificate stays invalid: no retry.
+                let remedy = "pass the certificate of its issuer with --authority; a self-signed certificate must not \
+                              be marked as an authority (CA:FALSE)";
+                let error = format!("the certificate of {} is not trusted: {why}; {remedy}", self.address);
+                return SendError::Refused(usage(error));
+            }
+            away(why)
+        })?;
+        let text = answer.body_mut().read_to_string().map_err(|e| away(e.to_string()))?;
+        Ok((answer.status().as_u16(), text))
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, status: u16, text: &str) -> Result<T, SendError> {
+        serde_json::from_str(text).map_err(|error| {
+            let what = format!("{} answered with status {status}, but not as evertally does: {error}", self.address);
+            SendError::Refused(usage(what))
+        })
+    }
+
+    fn problem(&self, status: u16, text: &str) -> Result<ProblemDetails, SendError> {
+        match serde_json::from_str(text) {
+            Ok(problem) => Ok(problem),
+            Err(_) if status >= 500 => Ok(ProblemDetails::default()),
+            Err(_) => self.parsed(status, text),
+        }
+    }
+
+    fn refused(&self, status: u16, problem: ProblemDetails) -> SendError {
+        let why = problem.detail.unwrap_or_else(|| format!("it answered with status {status}"));
+        match status {
+            408 | 429 | 500..=599 => SendError::Away(format!("{} accepts nothing now: {why}", self.address)),
+            _ => SendError::Refused(usage(format!("the service at {} refused the batch: {why}", self.address))),
+        }
+    }
+}
+
+impl From<PipelineError> for SendError {
+    fn from(error: PipelineError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+#[async_trait]
+impl Target for Remote {
+    fn shown(&self) -> String {
+        self.0.address.clone()
+    }
+
+    async fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError> {
+        let (stream, source) = (Arc::clone(&self.0), source.to_owned());
+        blocking(move || stream.positions(&source)).await
+    }
+
+    async fn send(&self, source: &str, batch: &Batch, body: Vec<u8>) -> Result<Answer, SendError> {
+        let mut query = format!("source={}&position={}", escaped(source), escaped(&batch.position));
+        if !batch.partition.is_empty() {
+            query.push_str(&format!("&partition={}", escaped(&batch.partition)));
+        }
+        if let Some(after) = &batch.after {
+            query.push_str(&format!("&after={}", escaped(after)));
+        }
+        let (stream, kind, coding) = (Arc::clone(&self.0), batch.rows.format.media_type(), batch.rows.compression);
+        blocking(move || stream.send(&query, kind, coding, &body)).await
+    }
+}
+
+/// Whether a host name means this machine.
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
