@@ -34,12 +34,17 @@ pub struct FollowOptions {
     pub is_once: bool,
     /// A file for rows that the service refuses; without it, the first refused row is an error.
     pub aside: Option<PathBuf>,
+    /// Whether errors name only the place of a refused row, since its problem may quote it.
+    pub hides_values: bool,
 }
 
 /// Is told how it goes.
 pub trait Observer: Send {
     /// A message for people.
     fn message(&mut self, text: &str);
+
+    /// Something cannot be reached for this reason, or can be again.
+    fn away(&mut self, _why: Option<&str>) {}
 
     /// Rows were accepted or set aside.
     fn progress(&mut self, _sent: Sent) {}
@@ -127,6 +132,7 @@ impl From<SourceError> for Stop {
 impl Patience<'_> {
     /// Waits before another attempt, and says once that something cannot be reached.
     async fn wait(&mut self, why: &str, observer: &mut dyn Observer) -> Result<(), Stop> {
+        observer.away(Some(why));
         if !self.is_away {
             observer.message(&format!("{why}; trying again until it succeeds"));
         }
@@ -141,6 +147,7 @@ impl Patience<'_> {
 
     /// Everything can be reached.
     fn reached(&mut self, observer: &mut dyn Observer) {
+        observer.away(None);
         if self.is_away {
             observer.message("it succeeds again");
         }
@@ -241,8 +248,7 @@ impl Follower<'_> {
     async fn deliver(&mut self, batch: Batch) -> Result<Option<Batch>, Stop> {
         let (limits, cancelled) = (self.limits, self.patience.cancelled);
         let place = self.source.place(&batch.partition);
-        let sending =
-            Sending { target: self.target, name: &self.name, batch: &batch, place, aside: &self.options.aside };
+        let sending = Sending { target: self.target, name: &self.name, batch: &batch, place, options: self.options };
         let sending = sending.run(self.observer, &mut self.patience);
         let (delivered, taken) = tokio::join!(sending, next(self.source, limits, cancelled));
         match delivered? {
@@ -290,14 +296,14 @@ struct Sending<'f> {
     batch: &'f Batch,
     /// Its partition, for messages.
     place: String,
-    aside: &'f Option<PathBuf>,
+    options: &'f FollowOptions,
 }
 
 impl Sending<'_> {
     /// Sends the batch, without the rows that are set aside, until there is an answer. It is not interrupted within an
     /// attempt: an answer on its way is worth waiting for.
     async fn run(self, observer: &mut dyn Observer, patience: &mut Patience<'_>) -> Result<Delivered, Stop> {
-        let Self { target, name, batch, aside, .. } = self;
+        let Self { target, name, batch, options, .. } = self;
         let mut left_out = BTreeSet::new();
         loop {
             let body = batch.rows.body(&left_out).into_owned();
@@ -310,7 +316,8 @@ impl Sending<'_> {
                 Ok(Answer::BadRows(rows)) => {
                     let found = rows.iter().filter_map(|row| batch.rows.row_of(row.row?, &left_out));
                     let found: BTreeSet<usize> = found.filter(|row| !left_out.contains(row)).collect();
-                    let Some(aside) = aside.as_ref().filter(|_| batch.rows.has_lines() && !found.is_empty()) else {
+                    let Some(aside) = options.aside.as_ref().filter(|_| batch.rows.has_lines() && !found.is_empty())
+                    else {
                         return Err(self.described(&rows, &left_out).into());
                     };
                     self.put_aside(aside, &rows, &left_out)?;
@@ -330,10 +337,14 @@ impl Sending<'_> {
             let place = row.and_then(|row| self.batch.rows.origin_of(row));
             let place = place.map_or(String::new(), |text| format!(", {text}"));
             let field = field.as_ref().map_or(String::new(), |field| format!(", field {field}"));
+            if self.options.hides_values {
+                all.push(format!("{}{place}{field} cannot be accepted", self.place));
+                continue;
+            }
             let remedy = remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
             all.push(format!("{}{place}{field}: {problem}{remedy}", self.place));
         }
-        let remedy = match self.aside {
+        let remedy = match self.options.aside {
             None if self.batch.rows.has_lines() => {
                 "correct the source, or set such rows aside with --aside FILE (in a configuration: aside)"
             }

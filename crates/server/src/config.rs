@@ -1,7 +1,9 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
+mod feed;
 mod stream;
 
+pub use feed::FeedConfig;
 pub use stream::{Closer, StreamConfig};
 
 use crate::cors::Cors;
@@ -50,6 +52,9 @@ pub struct Config {
     /// Webhooks: where publications are sent.
     #[serde(default, rename = "webhook")]
     pub webhooks: Vec<WebhookConfig>,
+    /// Sources that the service follows itself.
+    #[serde(default, rename = "feed")]
+    pub feeds: Vec<FeedConfig>,
     /// Where copies of the folder are written when an operator requests one.
     #[serde(default)]
     pub backups: Option<PathBuf>,
@@ -283,8 +288,9 @@ impl Config {
         let certificates = listeners.flat_map(|l| l.certificate.iter_mut().chain(&mut l.certificate_key));
         let hooks = self.webhooks.iter_mut();
         let hooks = hooks.flat_map(|hook| hook.authorization_file.iter_mut().chain(&mut hook.secret_file));
+        let feeds = self.feeds.iter_mut().flat_map(FeedConfig::paths);
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
-        for path in own.chain(witness).chain(certificates).chain(hooks).chain(self.sources.values_mut()) {
+        for path in own.chain(witness).chain(certificates).chain(hooks).chain(feeds).chain(self.sources.values_mut()) {
             if is_url(path) {
                 let shown = without_secrets(path);
                 return Err(format!("{shown}: the service keeps its files on this machine; give a path, not a URL"));
@@ -354,6 +360,12 @@ impl Config {
         }
         if self.retention.batch_ids.is_some_and(|kept| kept.0 < MIN_RETENTION.0) {
             return Err("`batch-ids` of [retention] is at least `1d`: clients send batches again".into());
+        }
+        for (index, feed) in self.feeds.iter().enumerate() {
+            feed.check()?;
+            if self.feeds[..index].contains(feed) {
+                return Err(format!("a [[feed]] of stream `{}` is configured twice", feed.stream));
+            }
         }
         let mut urls = BTreeSet::new();
         for hook in &self.webhooks {

@@ -24,6 +24,7 @@ mod work;
 
 pub use answers::publication_message;
 pub use app::{App, AppParts, AppSettings, Side};
+pub(crate) use body::decoded;
 pub use listen::{BoundListener, Serving};
 pub use openapi::document;
 pub(crate) use tls::check as check_certificate;

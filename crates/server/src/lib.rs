@@ -33,6 +33,7 @@ pub mod cors;
 pub mod demo;
 pub mod descriptors;
 pub mod engine;
+mod feeds;
 pub mod folder;
 pub mod http;
 mod meters;

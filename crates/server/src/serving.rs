@@ -80,6 +80,7 @@ impl Running {
         let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect(), descriptors);
         compute_promises(service.streams());
         app.webhooks.set(&config.webhooks, &service)?;
+        app.feeds.set(&config.feeds, &app)?;
         app.backups.set(config.backups.as_deref(), config.backup_schedule.as_ref(), &service.folder_id);
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));
@@ -104,6 +105,8 @@ impl Running {
     pub async fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.app.webhooks.stop(Duration::ZERO);
+        let app = Arc::clone(&self.app);
+        drop(tokio::task::spawn_blocking(move || app.feeds.stop()).await);
         self.serving.stop().await;
         let (service, app) = (self.service, self.app);
         let stopped = tokio::task::spawn_blocking(move || {

@@ -99,8 +99,8 @@ impl FeedArgs {
         };
         let remote = Remote::new(&self.url, &self.stream, token, self.authority.as_deref())?;
         let mut source = self.source()?;
-        let options =
-            FollowOptions { name: self.name, rows: self.rows as usize, is_once: self.once, aside: self.aside };
+        let (rows, hides_values) = (self.rows as usize, false);
+        let options = FollowOptions { name: self.name, rows, is_once: self.once, aside: self.aside, hides_values };
         let cancelled = CancellationToken::new();
         let on_interrupt = cancelled.clone();
         let interrupt = move || {

@@ -10,6 +10,7 @@ use crate::audit::AuditLog;
 use crate::backup::Backups;
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
+use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
 use crate::tokens::{KnownToken, Role, Tokens};
 use crate::webhook::Webhooks;
@@ -41,6 +42,8 @@ pub struct App {
     pub is_sealed: bool,
     /// The webhooks.
     pub webhooks: Arc<Webhooks>,
+    /// The sources that it follows.
+    pub feeds: Feeds,
     /// The copies of the folder.
     pub backups: Arc<Backups>,
     pub(super) requests: RequestMeters,
@@ -128,6 +131,7 @@ impl App {
             settings: RwLock::new(Arc::new(settings)),
             is_sealed,
             webhooks,
+            feeds: Feeds::default(),
             backups,
             requests: RequestMeters::default(),
             certificates: OnceLock::new(),
@@ -152,7 +156,7 @@ impl App {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Problems of webhooks and the disk, in words for an operator.
+    /// Problems of webhooks, feeds and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
             let most = self.settings().limits.free_bytes;
@@ -160,7 +164,8 @@ impl App {
                 "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
             )
         });
-        self.webhooks.problems().into_iter().chain(self.backups.problem()).chain(room).collect()
+        let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems());
+        hooks.chain(self.backups.problem()).chain(room).collect()
     }
 
     /// Names the certificates of the listeners, once.
@@ -174,7 +179,7 @@ impl App {
         all.filter_map(|(side, certificate)| Some((*side, certificate.expiry()? as f64))).collect()
     }
 
-    pub(super) fn has_free_disk(&self) -> bool {
+    pub(crate) fn has_free_disk(&self) -> bool {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *room {
             Some((looked, has_free_disk)) if looked.elapsed() < DISK_CHECK_INTERVAL => *has_free_disk,

@@ -2,12 +2,12 @@
 
 use super::body_fault::{Coding, Exceeded};
 use super::problem::ProblemAnswer;
-use crate::engine::{Decoding, Share};
+use crate::engine::{Decoding, Refusal, Share};
 use axum::body::{Body, BodyDataStream};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use evertally_declare::error::PipelineError;
+use evertally_declare::error::{PipelineError, usage};
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -46,34 +46,61 @@ impl Incoming {
     pub(super) fn open(self, decoding: &Decoding) -> Result<Box<dyn Read + Send>, ProblemAnswer> {
         let Self { raw, expected } = self;
         let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
-        let exceeded = Exceeded::Decoded(expected.decoded);
-        let decoded = |inner, window| Decoded { inner, coding: expected.coding, _window: window };
-        Ok(match expected.coding {
-            Coding::None => Box::new(raw),
-            Coding::Gzip => {
-                let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
-                Box::new(LimitedReader::new(decoded(Box::new(inner), None), expected.decoded, exceeded))
-            }
-            Coding::Zstd => {
-                let mut raw = raw;
-                let window = match decoding.share(1 << WINDOW_LOG) {
-                    Ok(window) => window,
-                    Err(busy) => {
-                        // Many clients read the answer only after they have sent everything.
-                        io::copy(&mut raw, &mut io::sink())
-                            .map_err(|e| ProblemAnswer::from_error(&PipelineError::from(e)))?;
-                        return Err(busy.into());
-                    }
-                };
-                let inner = zstd::Decoder::new(raw).and_then(|mut inner| {
-                    inner.window_log_max(WINDOW_LOG)?;
-                    Ok(inner)
-                });
-                let inner = inner.map_err(|e| ProblemAnswer::from_error(&PipelineError::from(e)))?;
-                Box::new(LimitedReader::new(decoded(Box::new(inner), Some(window)), expected.decoded, exceeded))
-            }
-        })
+        Ok(decode(raw, expected.coding, expected.decoded, decoding)?)
     }
+}
+
+/// Bytes that are compressed as HTTP names it, decoded; at most `limit` of them. Must be called in a thread that may
+/// block.
+///
+/// # Errors
+/// If a decoder cannot be created, or has no memory.
+pub(crate) fn decoded(
+    raw: impl Read + Send + 'static,
+    coding: Option<&str>,
+    limit: u64,
+    decoding: &Decoding,
+) -> Result<Box<dyn Read + Send>, Refusal> {
+    let coding = match coding {
+        None => Coding::None,
+        Some("gzip") => Coding::Gzip,
+        Some("zstd") => Coding::Zstd,
+        Some(other) => return Err(usage(format!("rows cannot be compressed as {other}")).into()),
+    };
+    decode(raw, coding, limit, decoding)
+}
+
+fn decode(
+    mut raw: impl Read + Send + 'static,
+    coding: Coding,
+    limit: u64,
+    decoding: &Decoding,
+) -> Result<Box<dyn Read + Send>, Refusal> {
+    let exceeded = Exceeded::Decoded(limit);
+    let decoded = |inner, window| Decoded { inner, coding, _window: window };
+    Ok(match coding {
+        Coding::None => Box::new(raw),
+        Coding::Gzip => {
+            let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
+            Box::new(LimitedReader::new(decoded(Box::new(inner), None), limit, exceeded))
+        }
+        Coding::Zstd => {
+            let window = match decoding.share(1 << WINDOW_LOG) {
+                Ok(window) => window,
+                Err(busy) => {
+                    // Many clients read the answer only after they have sent everything.
+                    io::copy(&mut raw, &mut io::sink()).map_err(PipelineError::from)?;
+                    return Err(busy);
+                }
+            };
+            let inner = zstd::Decoder::new(raw).and_then(|mut inner| {
+                inner.window_log_max(WINDOW_LOG)?;
+                Ok(inner)
+            });
+            let inner = inner.map_err(PipelineError::from)?;
+            Box::new(LimitedReader::new(decoded(Box::new(inner), Some(window)), limit, exceeded))
+        }
+    })
 }
 
 /// The output of a decompressor. Its own errors become faults of the body; errors of the connection are passed on.

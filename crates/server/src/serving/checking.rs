@@ -3,6 +3,7 @@
 use super::{reload, streams};
 use crate::config::{Config, Listener, secret_of};
 use crate::engine::Core;
+use crate::feeds::Feeds;
 use crate::http::check_certificate;
 use crate::webhook::Webhooks;
 use evertally_declare::error::Result;
@@ -21,6 +22,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         }
     }
     Webhooks::check(&config.webhooks)?;
+    let feeds = Feeds::check(&config.feeds)?;
     let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
     for path in files.chain(&config.passphrase) {
         secret_of(path)?;
@@ -52,6 +54,15 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
                 "the webhook {} names {}, which this file does not: the service starts only if it was opened before",
                 hook.url,
                 unknown.join(", ")
+            ));
+        }
+    }
+    for (feed, source) in config.feeds.iter().zip(feeds) {
+        found.push(format!("stream `{}` is fed from {source}, which is not connected for this check", feed.stream));
+        if !config.streams.iter().any(|stream| stream.name == feed.stream) {
+            found.push(format!(
+                "this file does not name stream `{}`: the service starts only if it was opened before",
+                feed.stream
             ));
         }
     }

@@ -47,7 +47,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     for stream in &config.streams {
         streams::take_up(&service, config, stream)?;
     }
-    streams::check_webhooks(&service, config)?;
+    streams::check_named(&service, config)?;
     streams::check_sources(&service, config)?;
     Ok(service)
 }

@@ -4,6 +4,7 @@ use super::opening::decoding_of;
 use super::{Running, app_settings, streams};
 use crate::config::Config;
 use crate::engine::{Intake, Service};
+use crate::feeds::Feeds;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
 use std::sync::{Arc, PoisonError};
@@ -54,6 +55,7 @@ impl Running {
             taken_up.map_err(|error| error.context("everything before this in the file was taken up"))?;
         }
         self.app.webhooks.set(&new.webhooks, service)?;
+        self.app.feeds.set(&new.feeds, &self.app)?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
         Ok(())
@@ -63,6 +65,7 @@ impl Running {
 /// Checks all that can be checked before anything changes.
 fn check(service: &Service, new: &Config) -> Result<()> {
     Webhooks::check(&new.webhooks)?;
+    Feeds::check(&new.feeds)?;
     check_backups(new)?;
     streams::check_sources(service, new)?;
     for stream in &new.streams {
@@ -71,12 +74,21 @@ fn check(service: &Service, new: &Config) -> Result<()> {
         }
     }
     for hook in &new.webhooks {
-        let is_configured = |name: &String| new.streams.iter().any(|stream| stream.name == *name);
-        if let Some(unknown) = hook.streams.iter().find(|name| service.stream(name).is_none() && !is_configured(name)) {
+        if let Some(unknown) =
+            hook.streams.iter().find(|name| service.stream(name).is_none() && !is_configured(new, name))
+        {
             return Err(usage(format!("the webhook {} names the stream `{unknown}`, which does not exist", hook.url)));
         }
     }
+    let feeds = new.feeds.iter().map(|feed| &feed.stream);
+    if let Some(unknown) = feeds.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
+        return Err(usage(format!("a [[feed]] names the stream `{unknown}`, which does not exist")));
+    }
     Ok(())
+}
+
+fn is_configured(config: &Config, name: &str) -> bool {
+    config.streams.iter().any(|stream| stream.name == name)
 }
 
 /// Checks whether the streams that are not open yet could be opened, each by itself.

@@ -144,6 +144,7 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     "/v1/audit",
                     "/v1/streams/{stream}/late",
                     "/v1/streams/{stream}/declaration",
+                    "/v1/streams/{stream}/positions",
                 ];
                 let is_of_public = method == "GET" && !of_private.contains(path);
                 let status = match (is_of_public, kind, stream) {

@@ -8,6 +8,7 @@ use super::super::work::waiting;
 use super::audit::audited;
 use crate::backup::BackupFile;
 use crate::engine::{StreamState, is_behind};
+use crate::feeds::FeedProgress;
 use crate::tokens::{Role, TokenEntry, expiry_from};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -38,6 +39,8 @@ pub(in super::super) struct Operator {
     rates: EventRates,
     watchers: usize,
     streams: Vec<OperatorStream>,
+    /// The sources that the service follows.
+    feeds: Vec<OperatorFeed>,
     /// Current problems, in words.
     problems: Vec<String>,
 }
@@ -69,6 +72,25 @@ struct EventRates {
     /// The average since the start.
     events_per_second: f64,
     batches_per_second: f64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct OperatorFeed {
+    stream: String,
+    source: String,
+    /// Rows accepted since the start.
+    rows: u64,
+    /// Rows set aside since the start.
+    aside: u64,
+    /// Why nothing is accepted from it now.
+    problem: Option<String>,
+}
+
+impl OperatorFeed {
+    fn new(feed: &FeedProgress) -> Self {
+        let (rows, aside) = feed.rows();
+        Self { stream: feed.stream.clone(), source: feed.source.clone(), rows, aside, problem: feed.problem() }
+    }
 }
 
 #[derive(Serialize, ToSchema)]
@@ -158,6 +180,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
             rates,
             watchers: app.hub.count(),
             streams,
+            feeds: app.feeds.progress().iter().map(|feed| OperatorFeed::new(feed)).collect(),
             problems: health.problems.into_iter().chain(app.troubles()).collect(),
         }))
     })

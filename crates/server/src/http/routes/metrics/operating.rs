@@ -24,6 +24,7 @@ pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]
     flag(text, "evertally_read_only", "1 if nothing is accepted or published.", health.read_only.is_some());
     text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
     witness(text, app, &health);
+    feeds(text, app);
     app.webhooks.states(&app.service)?.iter().for_each(|hook| webhook(text, hook));
     storage(text, app);
     requests(text, app);
@@ -86,6 +87,7 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
         ("backup", has(app.backups.problem().is_some())),
         ("clock", has(is_clock_wrong)),
         ("disk", is_full),
+        ("feed", app.feeds.problems().len()),
         ("read-only", has(health.read_only.is_some())),
         ("stream", streams.iter().filter(is_failing).count()),
         ("webhook", app.webhooks.problems().len()),
@@ -115,6 +117,17 @@ fn witness(text: &mut MetricsText, app: &App, health: &Health) {
 fn without_query(url: &str) -> String {
     let shown = without_secrets(Path::new(url));
     shown.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+fn feeds(text: &mut MetricsText, app: &App) {
+    for feed in app.feeds.progress() {
+        let labels = [("stream", feed.stream.as_str()), ("source", feed.source.as_str())];
+        let (rows, aside) = feed.rows();
+        text.count("evertally_feed_rows_total", "Rows accepted from a source.", &labels, rows);
+        text.count("evertally_feed_aside_total", "Rows of a source that were set aside.", &labels, aside);
+        let help = "1 if nothing is accepted from a source now.";
+        text.add("evertally_feed_failing", help, &labels, f64::from(u8::from(feed.problem().is_some())));
+    }
 }
 
 fn webhook(text: &mut MetricsText, hook: &WebhookState) {

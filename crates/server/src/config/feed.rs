@@ -1,0 +1,107 @@
+//! `[[feed]]`: sources that the service follows itself.
+
+use evertally_declare::error::Result;
+use evertally_feeds::{FileOptions, FollowOptions, Source, SourceOptions, open, open_files};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// A source of events for a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FeedConfig {
+    /// The stream.
+    pub stream: String,
+    /// The URL of a source.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// A file that grows, in place of a URL.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// A folder of files, in place of a URL.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// The format of files whose names do not determine it.
+    #[serde(default)]
+    pub format: Option<String>,
+    /// A file with the password of the user in the URL, or with a token.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// A file with the certificate of the authority of the source, if that is not a public one.
+    #[serde(default)]
+    pub authority: Option<PathBuf>,
+    /// Whether rows get what the source knows about them: `_time`, `_key`, `_topic`.
+    #[serde(default)]
+    pub metadata: bool,
+    /// The name under which positions are stored; by default that of the data.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// A file for rows that cannot be accepted; without it, the first of them stops the feed.
+    #[serde(default)]
+    pub aside: Option<PathBuf>,
+    /// The most rows of a batch.
+    #[serde(default = "rows")]
+    pub rows: usize,
+}
+
+fn rows() -> usize {
+    5000
+}
+
+impl FeedConfig {
+    /// The paths in it.
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let own = [&mut self.file, &mut self.folder, &mut self.password_file, &mut self.authority, &mut self.aside];
+        own.into_iter().flatten()
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let named = [self.from.is_some(), self.file.is_some(), self.folder.is_some()];
+        let what = format!("[[feed]] of stream `{}`", self.stream);
+        if named.iter().filter(|is_set| **is_set).count() != 1 {
+            return Err(format!("{what} needs one of from = \"kafka://HOST/TOPIC\", file and folder"));
+        }
+        if self.from.is_none() && (self.password_file.is_some() || self.authority.is_some() || self.metadata) {
+            return Err(format!("{what}: password-file, authority and metadata belong to a source with a URL"));
+        }
+        if self.from.is_some() && self.format.is_some() {
+            return Err(format!("{what}: format is for files; messages are JSON"));
+        }
+        if !(1..=100_000).contains(&self.rows) {
+            return Err(format!("{what}: rows is between 1 and 100000"));
+        }
+        Ok(())
+    }
+
+    /// Opens the source. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// If its URL is invalid, or a file that it needs cannot be read.
+    pub(crate) fn open(&self) -> Result<Box<dyn Source>> {
+        let files = |path: &PathBuf, is_folder| {
+            open_files(&FileOptions { path: path.clone(), is_folder, format: self.format.clone(), is_complete: false })
+        };
+        match (&self.from, &self.file, &self.folder) {
+            (Some(url), ..) => {
+                let options = SourceOptions {
+                    password_file: self.password_file.clone(),
+                    authority: self.authority.clone(),
+                    with_metadata: self.metadata,
+                };
+                open(url, &options)
+            }
+            (_, Some(file), _) => files(file, false),
+            (.., folder) => files(&folder.clone().unwrap_or_default(), true),
+        }
+    }
+
+    /// How it is followed.
+    pub(crate) fn options(&self) -> FollowOptions {
+        FollowOptions {
+            name: self.name.clone(),
+            rows: self.rows,
+            is_once: false,
+            aside: self.aside.clone(),
+            hides_values: true,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Feeds: sources that the service follows itself.
+//!
+//! Each has a thread that takes batches and has them accepted, together with the position after them. One that cannot
+//! go on, because of a row that is refused or a source that changed, is a problem that its operator sees; it is tried
+//! again from the stored position, so that nothing else needs to be done once the cause is gone.
+
+mod target;
+
+use crate::config::FeedConfig;
+use crate::http::App;
+use evertally_declare::error::Result;
+use evertally_feeds::{CancellationToken, Observer, Sent, run};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use target::ServiceTarget;
+
+/// The pause before a feed that stopped is tried again.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// All feeds of a service.
+#[derive(Default)]
+pub struct Feeds(RwLock<Vec<RunningFeed>>);
+
+struct RunningFeed {
+    config: FeedConfig,
+    progress: Arc<FeedProgress>,
+    cancelled: CancellationToken,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How a feed gets on.
+pub struct FeedProgress {
+    /// Its stream.
+    pub stream: String,
+    /// Its source, without secrets.
+    pub source: String,
+    rows: AtomicU64,
+    aside: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+impl FeedProgress {
+    /// Rows that were accepted since the start, and rows that were set aside.
+    pub fn rows(&self) -> (u64, u64) {
+        (self.rows.load(Ordering::Relaxed), self.aside.load(Ordering::Relaxed))
+    }
+
+    /// Why nothing is accepted from it now.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+}
+
+impl Feeds {
+    /// Starts the feeds of a configuration; those that run already with the same settings continue, and others stop.
+    ///
+    /// # Errors
+    /// If a source is invalid, or the system gives no thread.
+    pub fn set(&self, configs: &[FeedConfig], app: &Arc<App>) -> Result<()> {
+        Self::check(configs)?;
+        let mut running = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *running).into_iter().partition(|own| configs.contains(&own.config));
+        *running = kept;
+        end(&ended, STOP_TIMEOUT);
+        for config in configs {
+            if !running.iter().any(|own| own.config == *config) {
+                running.push(RunningFeed::start(config, app)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks sources without connecting them; returns how messages name them.
+    ///
+    /// # Errors
+    /// The first that is invalid.
+    pub fn check(configs: &[FeedConfig]) -> Result<Vec<String>> {
+        let shown = |config: &FeedConfig| {
+            let source =
+                config.open().map_err(|e| e.context(format_args!("[[feed]] of stream `{}`", config.stream)))?;
+            Ok(source.shown())
+        };
+        configs.iter().map(shown).collect()
+    }
+
+    /// Ends all feeds, and waits briefly for batches under way.
+    pub fn stop(&self) {
+        end(&self.0.read().unwrap_or_else(PoisonError::into_inner), STOP_TIMEOUT);
+    }
+
+    /// How all feeds get on.
+    pub fn progress(&self) -> Vec<Arc<FeedProgress>> {
+        let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().map(|own| Arc::clone(&own.progress)).collect()
+    }
+
+    /// The problems of feeds, in words.
+    pub fn problems(&self) -> Vec<String> {
+        let named = |feed: Arc<FeedProgress>| {
+            let problem = feed.problem()?;
+            Some(format!("the feed of stream `{}` from {}: {problem}", feed.stream, feed.source))
+        };
+        self.progress().into_iter().filter_map(named).collect()
+    }
+}
+
+/// How long a stop waits for batches under way.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+fn end(feeds: &[RunningFeed], most: Duration) {
+    feeds.iter().for_each(|feed| feed.cancelled.cancel());
+    let until = Instant::now() + most;
+    for feed in feeds {
+        let thread = feed.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { continue };
+        while !thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if thread.is_finished() {
+            drop(thread.join());
+        }
+    }
+}
+
+impl RunningFeed {
+    fn start(config: &FeedConfig, app: &Arc<App>) -> Result<Self> {
+        let progress = Arc::new(FeedProgress {
+            stream: config.stream.clone(),
+            source: config.open()?.shown(),
+            rows: AtomicU64::new(0),
+            aside: AtomicU64::new(0),
+            problem: Mutex::default(),
+        });
+        let cancelled = CancellationToken::new();
+        let (feed, app) = ((config.clone(), Arc::clone(&progress), cancelled.clone()), Arc::downgrade(app));
+        let thread = std::thread::Builder::new().name("feed".to_owned());
+        let thread = thread.spawn(move || keep_following(&feed.0, &feed.1, &feed.2, &app))?;
+        Ok(Self { config: config.clone(), progress, cancelled, thread: Mutex::new(Some(thread)) })
+    }
+}
+
+/// Follows a source until it is cancelled, whatever happens meanwhile.
+fn keep_following(config: &FeedConfig, progress: &Arc<FeedProgress>, cancelled: &CancellationToken, app: &Weak<App>) {
+    let mut last = None;
+    while !cancelled.is_cancelled() {
+        let target = ServiceTarget::new(app.clone(), &config.stream);
+        let mut report = Report { progress: Arc::clone(progress), before: progress.rows() };
+        let followed =
+            config.open().and_then(|mut source| run(&mut *source, &target, &config.options(), cancelled, &mut report));
+        if let Err(error) = followed {
+            let problem = error.to_string();
+            if last.as_ref() != Some(&problem) {
+                let (stream, source) = (&progress.stream, &progress.source);
+                tracing::error!(stream, source, problem, "a feed cannot go on; it is tried again every {PAUSE:?}");
+            }
+            progress.set_problem(Some(problem.clone()));
+            last = Some(problem);
+        }
+        let until = Instant::now() + PAUSE;
+        while !cancelled.is_cancelled() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+struct Report {
+    progress: Arc<FeedProgress>,
+    /// The rows of earlier attempts.
+    before: (u64, u64),
+}
+
+impl Observer for Report {
+    fn message(&mut self, text: &str) {
+        tracing::warn!(stream = self.progress.stream, source = self.progress.source, "{text}");
+    }
+
+    fn away(&mut self, why: Option<&str>) {
+        self.progress.set_problem(why.map(str::to_owned));
+    }
+
+    fn progress(&mut self, sent: Sent) {
+        self.progress.rows.store(self.before.0 + sent.rows, Ordering::Relaxed);
+        self.progress.aside.store(self.before.1 + sent.aside, Ordering::Relaxed);
+    }
+}

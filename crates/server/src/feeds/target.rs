@@ -1,0 +1,73 @@
+//! A stream of this service, as the target of a feed.
+
+use crate::engine::{BatchId, Refusal, RowProblem, SourceRange};
+use crate::http::{App, decoded};
+use async_trait::async_trait;
+use evertally_declare::error::{failure, usage};
+use evertally_feeds::{Answer, Batch, Position, RefusedRow, SendError, Target, blocking};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::{Arc, Weak};
+
+pub(super) struct ServiceTarget {
+    app: Weak<App>,
+    stream: String,
+}
+
+impl ServiceTarget {
+    pub(super) fn new(app: Weak<App>, stream: &str) -> Self {
+        Self { app, stream: stream.to_owned() }
+    }
+
+    fn app(&self) -> Result<Arc<App>, SendError> {
+        self.app.upgrade().ok_or_else(|| SendError::Away(Refusal::Stopping.to_string()))
+    }
+}
+
+#[async_trait]
+impl Target for ServiceTarget {
+    fn shown(&self) -> String {
+        format!("stream `{}`", self.stream)
+    }
+
+    async fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError> {
+        let (app, stream, source) = (self.app()?, self.stream.clone(), source.to_owned());
+        blocking(move || app.service.ask(move |core| core.positions(&stream, &source)).map_err(refused)).await
+    }
+
+    async fn send(&self, source: &str, batch: &Batch, body: Vec<u8>) -> Result<Answer, SendError> {
+        let (app, stream) = (self.app()?, self.stream.clone());
+        let range = SourceRange::new(source, &batch.partition, batch.after.as_deref(), &batch.position)?;
+        let (format, coding) = (batch.rows.format, batch.rows.compression);
+        blocking(move || {
+            let Some(info) = app.service.stream(&stream) else { return Err(refused(Refusal::NoStream)) };
+            if !app.has_free_disk() {
+                return Err(SendError::Away("the data disk is almost full".to_owned()));
+            }
+            let limit = app.settings().limits.decoded_bytes;
+            let bytes = decoded(Cursor::new(body), coding, limit, &app.service.decoding()).map_err(refused)?;
+            match app.service.accept(&info, BatchId::Source(range), (format, bytes)) {
+                Ok(receipt) => Ok(Answer::Accepted(receipt.rows)),
+                Err(Refusal::Elsewhere(position)) => Ok(Answer::Elsewhere(position)),
+                Err(Refusal::Rows { rows, .. }) => Ok(Answer::BadRows(rows.into_iter().map(refused_row).collect())),
+                Err(refusal) => Err(refused(refusal)),
+            }
+        })
+        .await
+    }
+}
+
+fn refused_row(RowProblem { row, field, problem, remedy }: RowProblem) -> RefusedRow {
+    RefusedRow { row, field, problem, remedy }
+}
+
+fn refused(refusal: Refusal) -> SendError {
+    let why = refusal.to_string();
+    match refusal {
+        Refusal::Busy | Refusal::Stopping | Refusal::Halted(_) | Refusal::TooManyIds(_) | Refusal::DiskFull(_) => {
+            SendError::Away(why)
+        }
+        Refusal::Other(error) if !error.is_usage() => SendError::Refused(failure(why)),
+        _ => SendError::Refused(usage(why)),
+    }
+}
