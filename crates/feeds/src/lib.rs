@@ -13,6 +13,7 @@ mod address;
 mod files;
 mod following;
 mod http;
+mod kafka;
 mod rows;
 mod run;
 mod stdin;
@@ -157,14 +158,19 @@ pub trait Source: Send {
 }
 
 /// The schemes of sources, with an example of each, for messages and help.
-pub const SCHEMES: [(&str, &str); 0] = [];
+pub const SCHEMES: [(&str, &str); 1] = [("kafka", "kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512&tls=true")];
 
 /// Opens a source by its URL. Nothing is connected yet.
 ///
 /// # Errors
 /// If the URL or a file that it needs is invalid.
-pub fn open(url: &str, _options: &SourceOptions) -> Result<Box<dyn Source>> {
+pub fn open(url: &str, options: &SourceOptions) -> Result<Box<dyn Source>> {
     let address = Address::parse(url)?;
-    let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
-    Err(usage(format!("`{}` is not a kind of source; choose {}", address.scheme, all.join(", "))))
+    match address.scheme.as_str() {
+        "kafka" => Ok(Box::new(kafka::Kafka::new(kafka::Config::new(address, options)?))),
+        scheme => {
+            let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
+            Err(usage(format!("`{scheme}` is not a kind of source; choose {}", all.join(", "))))
+        }
+    }
 }

@@ -1,0 +1,79 @@
+//! What the operator should know, not more often than once a minute.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Offsets without records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// Their number.
+    pub(super) offsets: i64,
+    pub(super) first: i64,
+    pub(super) last: i64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    texts: Vec<String>,
+    gaps: BTreeMap<i32, Gap>,
+    gaps_at: Option<Instant>,
+    trouble_at: Option<Instant>,
+}
+
+fn is_due(last: &mut Option<Instant>) -> bool {
+    let due = last.is_none_or(|last| last.elapsed() >= INTERVAL);
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
+}
+
+impl Warnings {
+    pub(super) fn push(&mut self, text: String) {
+        self.texts.push(text);
+    }
+
+    pub(super) fn gap(&mut self, partition: i32, gap: Gap) {
+        let all = self.gaps.entry(partition).or_insert(Gap { offsets: 0, ..gap });
+        all.offsets += gap.offsets;
+        all.first = all.first.min(gap.first);
+        all.last = all.last.max(gap.last);
+    }
+
+    pub(super) fn trouble(&mut self, why: &str) {
+        if is_due(&mut self.trouble_at) {
+            self.texts.push(format!("{why}; the other partitions continue"));
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<String> {
+        if !self.gaps.is_empty() && is_due(&mut self.gaps_at) {
+            for (partition, Gap { offsets, first, last }) in std::mem::take(&mut self.gaps) {
+                self.texts.push(format!(
+                    "{offsets} offsets of partition {partition} between {first} and {last} have no records: compaction \
+                     deletes a record when its key has a newer one, and such records are not counted; to count all, follow \
+                     a topic with cleanup.policy=delete"
+                ));
+            }
+        }
+        std::mem::take(&mut self.texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_added_up() {
+        let mut warnings = Warnings::default();
+        warnings.gap(1, Gap { offsets: 2, first: 5, last: 9 });
+        warnings.gap(1, Gap { offsets: 1, first: 11, last: 11 });
+        let texts = warnings.take();
+        assert!(texts[0].starts_with("3 offsets of partition 1 between 5 and 11 "), "{texts:?}");
+        warnings.gap(1, Gap { offsets: 1, first: 20, last: 20 });
+        assert!(warnings.take().is_empty());
+    }
+}
