@@ -14,6 +14,7 @@ mod files;
 mod following;
 mod http;
 mod kafka;
+mod nats;
 mod rows;
 mod run;
 mod stdin;
@@ -158,7 +159,10 @@ pub trait Source: Send {
 }
 
 /// The schemes of sources, with an example of each, for messages and help.
-pub const SCHEMES: [(&str, &str); 1] = [("kafka", "kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512&tls=true")];
+pub const SCHEMES: [(&str, &str); 2] = [
+    ("kafka", "kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512&tls=true"),
+    ("nats", "nats://USER@HOST:4222/STREAM?subject=orders.>&tls=true"),
+];
 
 /// Opens a source by its URL. Nothing is connected yet.
 ///
@@ -168,6 +172,7 @@ pub fn open(url: &str, options: &SourceOptions) -> Result<Box<dyn Source>> {
     let address = Address::parse(url)?;
     match address.scheme.as_str() {
         "kafka" => Ok(Box::new(kafka::Kafka::new(kafka::Config::new(address, options)?))),
+        "nats" => Ok(Box::new(nats::Nats::new(nats::Config::new(address, options)?))),
         scheme => {
             let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
             Err(usage(format!("`{scheme}` is not a kind of source; choose {}", all.join(", "))))

@@ -174,3 +174,82 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, SourceOptions};
+    use tokio::net::TcpListener;
+
+    /// A broker that answers the requests of one connection with some bodies, and returns the requests' bodies.
+    async fn broker(listener: TcpListener, answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        let mut requests = Vec::new();
+        for answer in answers {
+            let mut request = vec![0; stream.read_u32().await.expect("a request") as usize];
+            stream.read_exact(&mut request).await.expect("a request");
+            let mut whole = (answer.len() as u32 + 4).to_be_bytes().to_vec();
+            whole.extend_from_slice(&request[4..8]);
+            whole.extend(answer);
+            stream.write_all(&whole).await.expect("sent");
+            requests.push(request[8 + 2 + "evertally".len()..].to_vec());
+        }
+        requests
+    }
+
+    fn answer(error: i16, more: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut writer = Writer::new(false);
+        writer.i16(error);
+        more(&mut writer);
+        writer.bytes
+    }
+
+    async fn connect(mechanism: &str, answers: Vec<Vec<u8>>) -> (Outcome<()>, Vec<Vec<u8>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let folder = tempfile::tempdir().expect("a folder");
+        let password = folder.path().join("password");
+        std::fs::write(&password, "pen=cil\n").expect("written");
+        let options = SourceOptions { password_file: Some(password), ..SourceOptions::default() };
+        let url = format!("kafka://feeder@127.0.0.1/visits?sasl={mechanism}");
+        let config = Config::new(Address::parse(&url).expect("valid"), &options).expect("valid");
+        let server = tokio::spawn(broker(listener, answers));
+        let opened = Connection::open(&config, "127.0.0.1", port).await.map(|_| ());
+        (opened, server.await.expect("all requests came"))
+    }
+
+    #[tokio::test]
+    async fn users_are_authenticated_or_refused() {
+        let versions = || answer(0, |writer| writer.array(0));
+        let plain = || answer(0, |writer| writer.array(0));
+        let accepted = answer(0, |writer| {
+            writer.string("");
+            writer.blob(b"");
+        });
+        let (outcome, requests) = connect("plain", vec![versions(), plain(), accepted]).await;
+        assert!(outcome.is_ok());
+        assert_eq!(requests[1], b"\0\x05PLAIN");
+        assert_eq!(requests[2], b"\0\0\0\x0f\0feeder\0pen=cil");
+
+        let refused = answer(58, |writer| writer.string("no"));
+        let (outcome, _) = connect("plain", vec![versions(), plain(), refused]).await;
+        let Err(SourceError::Fault(error)) = outcome else { panic!("it is refused") };
+        let text = error.to_string();
+        assert!(text.contains("the user or the password is wrong") && !text.contains("pen"), "{text}");
+
+        let unknown = answer(33, |writer| {
+            writer.array(1);
+            writer.string("SCRAM-SHA-512");
+        });
+        let (outcome, _) = connect("plain", vec![versions(), unknown]).await;
+        assert!(matches!(outcome, Err(SourceError::Fault(error)) if error.to_string().contains("only SCRAM-SHA-512")));
+
+        // A broker that does not know the password cannot continue the exchange.
+        let challenge = answer(0, |writer| {
+            writer.string("");
+            writer.blob(b"r=other,s=AAAA,i=4096");
+        });
+        let (outcome, requests) = connect("scram-sha-256", vec![versions(), plain(), challenge]).await;
+        assert!(outcome.is_err() && requests[2][4..].starts_with(b"n,,n=feeder,r="));
+    }
+}

@@ -336,6 +336,8 @@ impl Source for Kafka {
             return Err(self.recreated());
         }
         self.generation += 1;
+        // The caller waited already.
+        self.brokers.values_mut().for_each(Broker::retry_now);
         let offset = parsed.map(|(_, offset)| offset);
         let mut own = Partition::new(number, self.generation, position.map(str::to_owned), offset);
         // Trouble lasts over a seek, or it would never be reported.

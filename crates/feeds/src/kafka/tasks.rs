@@ -116,6 +116,11 @@ impl Broker {
         self.task.is_some() || self.retry_at.is_some_and(|at| now < at)
     }
 
+    /// Does not wait any longer after a failure.
+    pub(super) fn retry_now(&mut self) {
+        self.retry_at = None;
+    }
+
     /// Asks for the first and the last offsets.
     pub(super) fn offsets(&mut self, config: &Arc<Config>, asked: Vec<Asked>) {
         let partitions: Vec<i32> = asked.iter().map(|asked| asked.partition).collect();

@@ -1,0 +1,336 @@
+//! Streams of NATS JetStream. A consumer without a name is made at the position and forgotten afterwards; the position
+//! is the sequence number in the stream, with the time when the stream was created.
+
+mod client;
+
+use crate::{Address, Batch, BatchLimits, Origins, Position, RowWriter, Rows, Source, SourceError, SourceOptions};
+use async_nats::jetstream::message::Message;
+use async_trait::async_trait;
+use client::{Client, Stream};
+use evertally_declare::error::{Result, usage};
+use std::time::{Duration, Instant};
+
+type Outcome<T> = std::result::Result<T, SourceError>;
+
+/// How often missing messages are reported.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+const PORT: u16 = 4222;
+
+/// What a URL and its options say.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    hosts: Vec<(String, u16)>,
+    user: Option<String>,
+    tls: bool,
+    stream: String,
+    /// Only messages of these subjects.
+    subject: Option<String>,
+    starts_at_latest: bool,
+    options: SourceOptions,
+}
+
+impl Config {
+    pub(crate) fn new(mut address: Address, options: &SourceOptions) -> Result<Self> {
+        let stream = address.path.clone();
+        if stream.is_empty() || stream.contains(['.', '*', '>', '/', '\\']) || stream.contains(char::is_whitespace) {
+            return Err(usage("the URL has no name of a stream; write nats://HOST:4222/STREAM"));
+        }
+        if address.hosts.is_empty() {
+            return Err(usage("the URL names no server; write nats://HOST:4222/STREAM"));
+        }
+        if address.user.is_some() && options.password_file.is_none() {
+            return Err(usage("the source needs a password; write it to a file, and name that with --password-file"));
+        }
+        let tls = address.query.flag("tls")?;
+        let subject = address.query.take("subject")?;
+        if subject.as_ref().is_some_and(|subject| subject.is_empty() || subject.contains(char::is_whitespace)) {
+            return Err(usage("the parameter `subject` of the URL is not a subject; write subject=orders.>"));
+        }
+        let starts_at_latest = match address.query.take("start")?.as_deref() {
+            None | Some("earliest") => false,
+            Some("latest") => true,
+            Some(other) => {
+                return Err(usage(format!("the parameter `start` of the URL is `{other}`; choose earliest or latest")));
+            }
+        };
+        address.query.refuse_others(&["start", "subject", "tls"])?;
+        Ok(Self {
+            hosts: address.hosts.into_iter().map(|(host, port)| (host, port.unwrap_or(PORT))).collect(),
+            user: address.user,
+            tls,
+            stream,
+            subject,
+            starts_at_latest,
+            options: options.clone(),
+        })
+    }
+}
+
+/// A stream.
+pub(crate) struct Nats {
+    config: Config,
+    client: Option<Client>,
+    /// The position of the service.
+    after: Option<Position>,
+    /// What was sought.
+    sought: Option<Option<(i128, u64)>>,
+    /// When the stream was created.
+    created: i128,
+    /// The number of the last message that was read.
+    sequence: u64,
+    /// Messages of the consumer up to the last one.
+    delivered: u64,
+    stream: Option<Stream>,
+    /// A batch without rows fixes the position.
+    is_pinned: bool,
+    /// A message that did not fit into the last batch.
+    held: Option<Message>,
+    warnings: Vec<String>,
+    /// Missing messages that are not reported yet.
+    missing: u64,
+    reported: Option<Instant>,
+}
+
+impl Nats {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            client: None,
+            after: None,
+            sought: None,
+            created: 0,
+            sequence: 0,
+            delivered: 0,
+            stream: None,
+            is_pinned: false,
+            held: None,
+            warnings: Vec::new(),
+            missing: 0,
+            reported: None,
+        }
+    }
+
+    fn disconnect(&mut self) {
+        (self.client, self.stream, self.held) = (None, None, None);
+    }
+
+    /// Connects and finds the place of the position.
+    async fn connect(&mut self) -> Outcome<()> {
+        if self.client.is_none() {
+            self.client = Some(Client::connect(&self.config).await?);
+        }
+        let Some(client) = &self.client else { return Ok(()) };
+        let info = client.info(&self.config.stream).await?;
+        let created = info.created.unix_timestamp_nanos();
+        let (first, last) = (info.state.first_sequence, info.state.last_sequence);
+        if let Some(sought) = self.sought {
+            match sought {
+                Some((known, _)) if known != created => return Err(self.recreated()),
+                Some((_, sequence)) if sequence > last => {
+                    return Err(usage(format!(
+                        "the stream {} ends at message {last}, but the messages up to {sequence} are counted already: the \
+                         server lost messages; to read the stream from its beginning, give the feed another name",
+                        self.config.stream
+                    ))
+                    .into());
+                }
+                Some((_, sequence)) => self.sequence = sequence,
+                None if self.config.starts_at_latest => (self.sequence, self.is_pinned) = (last, true),
+                None => self.sequence = first.saturating_sub(1),
+            }
+            self.created = created;
+            self.sought = None;
+        } else if created != self.created {
+            return Err(self.recreated());
+        }
+        let start = first.max(self.sequence + 1);
+        let stream = client.follow(&self.config, start).await?;
+        (self.stream, self.delivered, self.held) = (Some(stream), 0, None);
+        if start > self.sequence + 1 {
+            self.report_deleted(start);
+            self.sequence = start - 1;
+        }
+        Ok(())
+    }
+
+    fn report_deleted(&mut self, first: u64) {
+        let (from, lost) = (self.sequence + 1, first - 1 - self.sequence);
+        let upper = if self.config.subject.is_some() { "up to " } else { "" };
+        self.warnings.push(format!(
+            "the server deleted {upper}{lost} messages of the stream {} that were not read, {from} to {}; raise the limits \
+             of the stream, or follow it more closely",
+            self.config.stream,
+            first - 1
+        ));
+    }
+
+    fn recreated(&self) -> SourceError {
+        SourceError::Fault(usage(format!(
+            "the stream {} was deleted and created again, so the stored sequence numbers mean other messages; to read the \
+             new stream from its beginning, give the feed another name",
+            self.config.stream
+        )))
+    }
+
+    /// The next message, if it comes in time. What is wrong with the connection is an error.
+    async fn message(&mut self, until: Instant) -> Outcome<Option<Message>> {
+        if let Some(message) = self.held.take() {
+            return Ok(Some(message));
+        }
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let wait = until.saturating_duration_since(Instant::now());
+        let Ok(next) = tokio::time::timeout(wait, stream.next()).await else { return Ok(None) };
+        next.map(Some)
+    }
+
+    /// Adds a message to a batch; `false` if there is no room.
+    fn push(&mut self, message: &Message, batch: &mut (RowWriter, Vec<u64>), limits: BatchLimits) -> Outcome<bool> {
+        let strange = |_| SourceError::Away("the server sent a message without a sequence number".to_owned());
+        let info = message.info().map_err(strange)?;
+        let (writer, numbers) = batch;
+        if !writer.is_empty() && writer.len() + message.payload.len() > limits.bytes {
+            return Ok(false);
+        }
+        if info.consumer_sequence != self.delivered + 1 || info.stream_sequence <= self.sequence {
+            // The connection lost messages, which the server does not know.
+            return Err(SourceError::Away("messages were lost on the way".to_owned()));
+        }
+        let sequence = info.stream_sequence;
+        if self.config.subject.is_none() {
+            self.missing += sequence - self.sequence - 1;
+        }
+        if !message.payload.is_empty() {
+            let rows = if self.config.options.with_metadata {
+                let micros = (info.published.unix_timestamp_nanos() / 1000) as i64; // fits: until the year 294246
+                let time = jiff::Timestamp::from_microsecond(micros).ok().map(|time| format!("{time:.6}"));
+                let mut fields = vec![("_stream", self.config.stream.as_str()), ("_subject", message.subject.as_str())];
+                fields.extend(time.as_deref().map(|time| ("_time", time)));
+                writer.push(&message.payload, &fields)
+            } else {
+                writer.push(&message.payload, &[])
+            };
+            numbers.extend(std::iter::repeat_n(sequence, rows));
+        }
+        (self.sequence, self.delivered) = (sequence, info.consumer_sequence);
+        Ok(true)
+    }
+
+    fn batch(&mut self, (writer, numbers): (RowWriter, Vec<u64>)) -> Batch {
+        let position = format!("{}:{}", self.created, self.sequence);
+        let after = self.after.replace(position.clone());
+        let rows = if writer.is_empty() { Rows::none() } else { writer.finish(Origins::Numbers("message", numbers)) };
+        Batch { partition: String::new(), after, position, rows }
+    }
+}
+
+fn parse_position(text: &str) -> Option<(i128, u64)> {
+    let (created, sequence) = text.split_once(':')?;
+    Some((created.parse().ok()?, sequence.parse().ok()?))
+}
+
+#[async_trait]
+impl Source for Nats {
+    fn shown(&self) -> String {
+        let hosts: Vec<String> = self.config.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        format!("nats://{}/{}", hosts.join(","), self.config.stream)
+    }
+
+    fn identity(&self) -> String {
+        let subject = self.config.subject.as_ref().map(|subject| format!("?subject={subject}"));
+        format!("nats:{}{}", self.config.stream, subject.unwrap_or_default())
+    }
+
+    async fn partitions(&mut self) -> Outcome<Vec<String>> {
+        Ok(vec![String::new()])
+    }
+
+    async fn seek(&mut self, _partition: &str, position: Option<&str>) -> Outcome<()> {
+        let parse =
+            |text| parse_position(text).ok_or_else(|| usage(format!("`{text}` is not a position in a stream of NATS")));
+        self.sought = Some(position.map(parse).transpose()?);
+        self.after = position.map(str::to_owned);
+        (self.stream, self.held, self.is_pinned) = (None, None, false);
+        Ok(())
+    }
+
+    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<Batch>> {
+        if self.stream.is_none() {
+            if let Err(error) = self.connect().await {
+                self.disconnect();
+                return Err(error);
+            }
+        }
+        if std::mem::take(&mut self.is_pinned) {
+            // Otherwise, messages before the first batch would be passed over at the next start.
+            return Ok(Some(self.batch(Default::default())));
+        }
+        let (before, mut until) = (self.sequence, Instant::now() + limits.wait);
+        let mut batch = (RowWriter::default(), Vec::new());
+        // While the batch is filled, only messages that are here already are taken: nothing waits, so nothing is lost if
+        // the caller drops this.
+        while batch.0.rows() < limits.rows.max(1) {
+            let outcome = match self.message(until).await {
+                Ok(Some(message)) => match self.push(&message, &mut batch, limits) {
+                    Ok(false) => {
+                        self.held = Some(message);
+                        break;
+                    }
+                    other => other,
+                },
+                Ok(None) => break,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                self.disconnect();
+                if self.sequence == before {
+                    return Err(error);
+                }
+                // What was read is returned first; the next call connects again.
+                break;
+            }
+            until = Instant::now();
+        }
+        if self.sequence == before {
+            return Ok(None);
+        }
+        Ok(Some(self.batch(batch)))
+    }
+
+    fn warnings(&mut self) -> Vec<String> {
+        if self.missing > 0 && self.reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
+            self.reported = Some(Instant::now());
+            let missing = std::mem::take(&mut self.missing);
+            self.warnings.push(format!(
+                "{missing} messages of the stream {} were deleted before they were read, and are not counted; see its \
+                 limits, purges and MaxMsgsPerSubject",
+                self.config.stream
+            ));
+        }
+        std::mem::take(&mut self.warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let options = SourceOptions { password_file: Some("/tmp/password".into()), ..SourceOptions::default() };
+        let config = |url: &str| Config::new(Address::parse(url).expect(url), &options);
+        let source = Nats::new(config("nats://feeder@n1,n2:42/ORDERS?subject=orders.>&tls=true").expect("valid"));
+        assert_eq!(source.shown(), "nats://n1:4222,n2:42/ORDERS");
+        assert_eq!(source.identity(), "nats:ORDERS?subject=orders.>");
+        for (url, why) in [
+            ("nats://n1", "name of a stream"),
+            ("nats://n1/orders.new", "name of a stream"),
+            ("nats:///ORDERS", "names no server"),
+            ("nats://n1/ORDERS?subject=", "not a subject"),
+            ("nats://n1/ORDERS?start=new", "earliest or latest"),
+            ("nats://n1/ORDERS?durable=x", "no parameter `durable`"),
+        ] {
+            let error = config(url).expect_err(url).to_string();
+            assert!(error.contains(why), "{url}: {error}");
+        }
+    }
+}

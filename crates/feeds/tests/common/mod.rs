@@ -1,0 +1,125 @@
+//! What the tests of sources share: servers that are stopped at the end, and a service in memory.
+
+#![allow(dead_code)]
+
+use evertally_feeds::{Batch, BatchLimits, Source, SourceError};
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A service that has a position for each partition, and accepts a batch only if it begins there.
+#[derive(Default)]
+pub(crate) struct Service {
+    /// The positions.
+    pub(crate) positions: BTreeMap<String, String>,
+    /// The rows of each partition.
+    pub(crate) rows: BTreeMap<String, Vec<String>>,
+}
+
+impl Service {
+    /// Takes the rows of a batch, if it begins at the position of its partition.
+    pub(crate) fn commit(&mut self, batch: &Batch) -> bool {
+        if self.positions.get(&batch.partition) != batch.after.as_ref() {
+            return false;
+        }
+        assert!(batch.position.len() <= evertally_feeds::MAX_POSITION_BYTES);
+        let text = std::str::from_utf8(&batch.rows.bytes).expect("UTF-8");
+        self.rows.entry(batch.partition.clone()).or_default().extend(text.lines().map(str::to_owned));
+        self.positions.insert(batch.partition.clone(), batch.position.clone());
+        true
+    }
+
+    /// Continues a source at the positions.
+    pub(crate) async fn seek(&self, source: &mut dyn Source) -> Result<(), SourceError> {
+        for partition in source.partitions().await? {
+            source.seek(&partition, self.positions.get(&partition).map(String::as_str)).await?;
+        }
+        Ok(())
+    }
+
+    /// The number of rows.
+    pub(crate) fn count(&self) -> usize {
+        self.rows.values().map(Vec::len).sum()
+    }
+}
+
+/// Limits of batches.
+pub(crate) fn limits(rows: usize, wait_ms: u64) -> BatchLimits {
+    BatchLimits { rows, bytes: 1 << 20, wait: Duration::from_millis(wait_ms) }
+}
+
+/// Pseudorandom numbers.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// A number below a bound.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// A port on which nothing listens.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port()
+}
+
+/// A program that listens on a port; it is killed at the end.
+pub(crate) struct Program {
+    child: Child,
+    program: String,
+    arguments: Vec<String>,
+    port: u16,
+}
+
+impl Program {
+    /// Starts it, and waits until it listens.
+    pub(crate) fn start(program: &str, arguments: &[&str], port: u16) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let child = Self::spawn(program, &arguments, port);
+        Self { child, program: program.to_owned(), arguments, port }
+    }
+
+    fn spawn(program: &str, arguments: &[String], port: u16) -> Child {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap_or_else(|e| panic!("{program}: {e}"));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "{program} does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+
+    /// Waits until it ended by itself.
+    pub(crate) fn wait(&mut self) {
+        self.child.wait().expect("ended");
+    }
+
+    /// Starts it again after it ended.
+    pub(crate) fn restart(&mut self) {
+        self.child = Self::spawn(&self.program, &self.arguments, self.port);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
