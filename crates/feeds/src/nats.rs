@@ -72,7 +72,7 @@ pub(crate) struct Nats {
     client: Option<Client>,
     /// The position of the service.
     after: Option<Position>,
-    /// What was sought.
+    /// The position to continue at, before the next connection.
     sought: Option<Option<(i128, u64)>>,
     /// When the stream was created.
     created: i128,
@@ -85,6 +85,10 @@ pub(crate) struct Nats {
     is_pinned: bool,
     /// A message that did not fit into the last batch.
     held: Option<Message>,
+    /// The rows of the next batch, which outlive a call that is dropped.
+    filling: (RowWriter, Vec<u64>),
+    /// The number of the last message in a batch that was returned.
+    returned: u64,
     warnings: Vec<String>,
     /// Missing messages that are not reported yet.
     missing: u64,
@@ -104,6 +108,8 @@ impl Nats {
             stream: None,
             is_pinned: false,
             held: None,
+            filling: Default::default(),
+            returned: 0,
             warnings: Vec::new(),
             missing: 0,
             reported: None,
@@ -128,8 +134,8 @@ impl Nats {
                 Some((known, _)) if known != created => return Err(self.recreated()),
                 Some((_, sequence)) if sequence > last => {
                     return Err(usage(format!(
-                        "the stream {} ends at message {last}, but the messages up to {sequence} are counted already: the \
-                         server lost messages; to read the stream from its beginning, give the feed another name",
+                        "the stream {} ends at message {last}, but the messages up to {sequence} are counted already: \
+                         the server lost messages; to read the stream from its beginning, give the feed another name",
                         self.config.stream
                     ))
                     .into());
@@ -138,8 +144,7 @@ impl Nats {
                 None if self.config.starts_at_latest => (self.sequence, self.is_pinned) = (last, true),
                 None => self.sequence = first.saturating_sub(1),
             }
-            self.created = created;
-            self.sought = None;
+            (self.created, self.returned, self.sought) = (created, self.sequence, None);
         } else if created != self.created {
             return Err(self.recreated());
         }
@@ -157,8 +162,8 @@ impl Nats {
         let (from, lost) = (self.sequence + 1, first - 1 - self.sequence);
         let upper = if self.config.subject.is_some() { "up to " } else { "" };
         self.warnings.push(format!(
-            "the server deleted {upper}{lost} messages of the stream {} that were not read, {from} to {}; raise the limits \
-             of the stream, or follow it more closely",
+            "the server deleted {upper}{lost} messages of the stream {} that were not read, {from} to {}; raise the \
+             limits of the stream, or follow it more closely",
             self.config.stream,
             first - 1
         ));
@@ -166,13 +171,13 @@ impl Nats {
 
     fn recreated(&self) -> SourceError {
         SourceError::Fault(usage(format!(
-            "the stream {} was deleted and created again, so the stored sequence numbers mean other messages; to read the \
-             new stream from its beginning, give the feed another name",
+            "the stream {} was deleted and created again, so the stored sequence numbers mean other messages; to read \
+             the new stream from its beginning, give the feed another name",
             self.config.stream
         )))
     }
 
-    /// The next message, if it comes in time. What is wrong with the connection is an error.
+    /// The next message, if it comes in time. Trouble with the connection is an error.
     async fn message(&mut self, until: Instant) -> Outcome<Option<Message>> {
         if let Some(message) = self.held.take() {
             return Ok(Some(message));
@@ -184,10 +189,10 @@ impl Nats {
     }
 
     /// Adds a message to a batch; `false` if there is no room.
-    fn push(&mut self, message: &Message, batch: &mut (RowWriter, Vec<u64>), limits: BatchLimits) -> Outcome<bool> {
+    fn push(&mut self, message: &Message, limits: BatchLimits) -> Outcome<bool> {
         let strange = |_| SourceError::Away("the server sent a message without a sequence number".to_owned());
         let info = message.info().map_err(strange)?;
-        let (writer, numbers) = batch;
+        let (writer, numbers) = &mut self.filling;
         if !writer.is_empty() && writer.len() + message.payload.len() > limits.bytes {
             return Ok(false);
         }
@@ -215,7 +220,9 @@ impl Nats {
         Ok(true)
     }
 
-    fn batch(&mut self, (writer, numbers): (RowWriter, Vec<u64>)) -> Batch {
+    fn batch(&mut self) -> Batch {
+        let (writer, numbers) = std::mem::take(&mut self.filling);
+        self.returned = self.sequence;
         let position = format!("{}:{}", self.created, self.sequence);
         let after = self.after.replace(position.clone());
         let rows = if writer.is_empty() { Rows::none() } else { writer.finish(Origins::Numbers("message", numbers)) };
@@ -249,28 +256,29 @@ impl Source for Nats {
             |text| parse_position(text).ok_or_else(|| usage(format!("`{text}` is not a position in a stream of NATS")));
         self.sought = Some(position.map(parse).transpose()?);
         self.after = position.map(str::to_owned);
-        (self.stream, self.held, self.is_pinned) = (None, None, false);
+        (self.stream, self.held, self.is_pinned, self.filling) = (None, None, false, Default::default());
         Ok(())
     }
 
     async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<Batch>> {
-        if self.stream.is_none() {
-            if let Err(error) = self.connect().await {
-                self.disconnect();
-                return Err(error);
-            }
+        if self.stream.is_none()
+            && let Err(error) = self.connect().await
+        {
+            self.disconnect();
+            return Err(error);
         }
         if std::mem::take(&mut self.is_pinned) {
             // Otherwise, messages before the first batch would be passed over at the next start.
-            return Ok(Some(self.batch(Default::default())));
+            return Ok(Some(self.batch()));
         }
-        let (before, mut until) = (self.sequence, Instant::now() + limits.wait);
-        let mut batch = (RowWriter::default(), Vec::new());
-        // While the batch is filled, only messages that are here already are taken: nothing waits, so nothing is lost if
-        // the caller drops this.
-        while batch.0.rows() < limits.rows.max(1) {
+        let mut until = Instant::now() + limits.wait;
+        while self.filling.0.rows() < limits.rows.max(1) {
+            if !self.filling.0.is_empty() {
+                // Only messages that are here already are added.
+                until = Instant::now();
+            }
             let outcome = match self.message(until).await {
-                Ok(Some(message)) => match self.push(&message, &mut batch, limits) {
+                Ok(Some(message)) => match self.push(&message, limits) {
                     Ok(false) => {
                         self.held = Some(message);
                         break;
@@ -282,18 +290,14 @@ impl Source for Nats {
             };
             if let Err(error) = outcome {
                 self.disconnect();
-                if self.sequence == before {
+                if self.sequence == self.returned {
                     return Err(error);
                 }
-                // What was read is returned first; the next call connects again.
+                // The messages before it are returned first; the next call connects again.
                 break;
             }
-            until = Instant::now();
         }
-        if self.sequence == before {
-            return Ok(None);
-        }
-        Ok(Some(self.batch(batch)))
+        Ok((self.sequence != self.returned).then(|| self.batch()))
     }
 
     fn warnings(&mut self) -> Vec<String> {

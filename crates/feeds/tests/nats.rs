@@ -79,7 +79,7 @@ fn fault(outcome: Result<impl Sized, SourceError>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_row_counts_once_while_both_sides_stop() {
-    const ROWS: u64 = 4000;
+    const ROWS: u64 = 6000;
     let mut server = Server::start(&[]);
     let context = server.context().await;
     create(&context, "VISITS").await;
@@ -88,7 +88,7 @@ async fn every_row_counts_once_while_both_sides_stop() {
     let mut random = Random(37);
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut sources, mut aways, mut kills) = (0, 0, 0);
-    while service.count() < with_value(0..ROWS).len() {
+    while service.count() < with_value(0..ROWS).len() || sources < 12 {
         assert!(Instant::now() < deadline, "{} rows", service.count());
         sources += 1;
         if sources == 8 {
@@ -104,8 +104,8 @@ async fn every_row_counts_once_while_both_sides_stop() {
                 kills += 1;
             }
             // Dropping the future loses nothing.
-            let patience = Duration::from_micros(random.below(3000));
-            if let Ok(Ok(Some(batch))) = tokio::time::timeout(patience, source.next(limits(7, 50))).await {
+            let patience = Duration::from_micros(random.below(6000));
+            if let Ok(Ok(Some(batch))) = tokio::time::timeout(patience, source.next(limits(700, 50))).await {
                 assert!(service.commit(&batch));
             }
             match source.next(limits(1 + random.below(100) as usize, 200)).await {

@@ -119,7 +119,7 @@ pub(super) fn read_offsets(reader: &mut Reader) -> Outcome<Vec<(i32, i16, i64)>>
     Ok(topics.into_iter().flatten().collect())
 }
 
-/// What is asked for with one request.
+/// A request for records.
 #[derive(Clone, Debug)]
 pub(super) struct Fetch {
     /// Each partition, and the offset from which on.
@@ -129,7 +129,7 @@ pub(super) struct Fetch {
     pub(super) max_partition_bytes: i32,
 }
 
-/// What came of one partition.
+/// Records of one partition.
 #[derive(Clone, Debug)]
 pub(super) struct Fetched {
     pub(super) partition: i32,

@@ -18,7 +18,7 @@ use crate::{Batch, BatchLimits, Source, SourceError};
 use async_trait::async_trait;
 use evertally_declare::error::usage;
 use messages::{Fetch, Metadata, name_of};
-use partition::{Partition, State, parse_position};
+use partition::{Partition, State, Trouble, parse_position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,8 +77,8 @@ impl Kafka {
 
     fn recreated(&self) -> SourceError {
         SourceError::Fault(usage(format!(
-            "the topic {} was deleted and created again, so the stored offsets mean other records; to read the new topic \
-             from its beginning, give the feed another name",
+            "the topic {} was deleted and created again, so the stored offsets mean other records; to read the new \
+             topic from its beginning, give the feed another name",
             self.config.topic
         )))
     }
@@ -121,7 +121,7 @@ impl Kafka {
         for partition in self.partitions.values_mut() {
             let leader = self.leaders.get(&partition.number).copied().unwrap_or(-1);
             if !self.brokers.contains_key(&leader) {
-                partition.trouble.get_or_insert_with(|| (now, "the partition has no leader".to_owned()));
+                disturb(partition, "the partition has no leader");
                 self.lookup.is_needed = true;
             }
         }
@@ -240,17 +240,17 @@ impl Kafka {
 
     /// Why some partitions cannot be read, if that lasts.
     fn trouble(&mut self) -> Option<String> {
-        let lasting = |own: &&Partition| own.trouble.as_ref().is_some_and(|(since, _)| since.elapsed() >= PATIENCE);
-        let own = self.partitions.values().find(lasting)?;
-        let (_, why) = own.trouble.as_ref()?;
-        Some(format!("partition {} of {}: {why}", own.number, self.config.topic))
+        let troubles = self.partitions.values().filter_map(|own| Some((own.number, own.trouble.as_ref()?)));
+        let mut lasting = troubles.filter(|(_, own)| own.is_present && own.since.elapsed() >= PATIENCE);
+        let (number, Trouble { why, .. }) = lasting.next()?;
+        Some(format!("partition {number} of {}: {why}", self.config.topic))
     }
 }
 
 /// Notes that a partition cannot be read at present.
 fn disturb(own: &mut Partition, why: &str) {
-    let since = own.trouble.take().map_or_else(Instant::now, |(since, _)| since);
-    own.trouble = Some((since, why.to_owned()));
+    let since = own.trouble.take().map_or_else(Instant::now, |trouble| trouble.since);
+    own.trouble = Some(Trouble { since, why: why.to_owned(), is_present: true });
 }
 
 fn fail(own: &mut Partition, lookup: &mut Lookup, error: i16, config: &Config) -> Outcome<()> {
@@ -272,19 +272,23 @@ fn settle(own: &mut Partition, earliest: i64, latest: i64, from_latest: bool, wa
         own.is_pinned = from_latest;
         return Ok(());
     }
+    if own.next < own.fetch {
+        // The rows in memory come first. Then this is asked again.
+        return Ok(());
+    }
     if own.fetch < earliest {
         let (lost, last) = (earliest - own.next, earliest - 1);
         warnings.push(format!(
-            "the broker deleted {lost} offsets of partition {number} that were not read, {} to {last}; raise the retention \
-             of the topic, or follow it more closely",
+            "the broker deleted {lost} offsets of partition {number} that were not read, {} to {last}; raise the \
+             retention of the topic, or follow it more closely",
             own.next
         ));
         own.move_to(earliest);
     } else if own.fetch > latest {
         return Err(SourceError::Fault(usage(format!(
-            "partition {number} ends at offset {latest}, but the rows before offset {} are counted already: the broker lost \
-             records, or another cluster is at this address; correct the address, or give the feed another name to read the \
-             topic from its beginning",
+            "partition {number} ends at offset {latest}, but the rows before offset {} are counted already: the \
+             broker lost records, or another cluster is at this address; correct the address, or give the feed another \
+             name to read the topic from its beginning",
             own.fetch
         ))));
     } else {
@@ -341,7 +345,8 @@ impl Source for Kafka {
         let offset = parsed.map(|(_, offset)| offset);
         let mut own = Partition::new(number, self.generation, position.map(str::to_owned), offset);
         // Trouble lasts over a seek, or it would never be reported.
-        own.trouble = self.partitions.remove(&number).and_then(|old| old.trouble);
+        let trouble = self.partitions.remove(&number).and_then(|old| old.trouble);
+        own.trouble = trouble.map(|trouble| Trouble { is_present: false, ..trouble });
         self.partitions.insert(number, own);
         Ok(())
     }

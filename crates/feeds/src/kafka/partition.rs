@@ -1,4 +1,4 @@
-//! One partition: what was fetched and not yet returned, in order.
+//! One partition: the records that were fetched and not yet returned, in order.
 
 use super::messages::Fetched;
 use super::records::{Header, Records, headers};
@@ -33,8 +33,7 @@ pub(super) struct Partition {
     pub(super) state: State,
     /// Answers to requests before the last seek are not used.
     pub(super) generation: u64,
-    /// Why the partition cannot be read at present, and since when.
-    pub(super) trouble: Option<(Instant, String)>,
+    pub(super) trouble: Option<Trouble>,
     /// A batch without rows fixes the position.
     pub(super) is_pinned: bool,
     fetched: VecDeque<Chunk>,
@@ -50,7 +49,16 @@ pub(super) struct Partition {
     gap: Option<Gap>,
 }
 
-/// What one answer contained.
+/// Why a partition cannot be read.
+#[derive(Clone, Debug)]
+pub(super) struct Trouble {
+    pub(super) since: Instant,
+    pub(super) why: String,
+    /// Whether it was met after the last seek.
+    pub(super) is_present: bool,
+}
+
+/// The records of one answer.
 struct Chunk {
     records: Bytes,
     aborted: VecDeque<(i64, i64)>,
@@ -86,7 +94,7 @@ impl Partition {
         self.aborted.clear();
     }
 
-    /// Takes in what was fetched.
+    /// Takes in an answer to a fetch.
     pub(super) fn push(&mut self, fetched: Fetched) {
         let headers = headers(&fetched.records);
         let Some(last) = headers.last() else {
@@ -197,7 +205,7 @@ impl Partition {
     fn open_batch(&mut self) -> io::Result<bool> {
         let Some(chunk) = self.fetched.front_mut() else { return Ok(false) };
         let Some(header) = Header::parse(&chunk.records) else {
-            // What is left of a batch at the end of an answer is fetched again.
+            // The part of a batch at the end of an answer is fetched again.
             self.bytes -= chunk.records.len();
             self.fetched.pop_front();
             // The next answer lists its own aborted transactions.
@@ -206,8 +214,11 @@ impl Partition {
         };
         let batch = chunk.records.split_to(header.bytes);
         self.bytes -= header.bytes;
-        while let Some((producer, _)) = chunk.aborted.pop_front_if(|(_, first)| *first <= header.last_offset) {
+        while let Some((producer, first)) = chunk.aborted.front().copied()
+            && first <= header.last_offset
+        {
             self.aborted.insert(producer);
+            chunk.aborted.pop_front();
         }
         let end = header.last_offset.saturating_add(1);
         if header.is_control() {
@@ -240,8 +251,8 @@ impl Partition {
 
     fn unreadable(&self, offset: i64, why: &str) -> String {
         format!(
-            "the records at offset {offset} of partition {} cannot be read: {why}; to leave them out, delete the records \
-             of the partition up to them with kafka-delete-records",
+            "the records at offset {offset} of partition {} cannot be read: {why}; to leave them out, delete the \
+             records of the partition up to them with kafka-delete-records",
             self.number
         )
     }

@@ -28,7 +28,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_millis(250);
 const MIN_RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(3);
 
-/// A task that is stopped when it is no longer wanted.
+/// A task that is stopped when it is dropped.
 struct Task<T>(JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
@@ -190,7 +190,7 @@ impl Broker {
 /// Looks the partitions and their leaders up.
 #[derive(Default)]
 pub(super) struct Lookup {
-    /// Whether what is known is wrong.
+    /// Whether the known leaders are out of date.
     pub(super) is_needed: bool,
     idle: Option<Connection>,
     task: Option<Task<Outcome<(Connection, Metadata)>>>,
@@ -230,7 +230,7 @@ impl Lookup {
         }));
     }
 
-    /// Waits for what is known now.
+    /// Waits for the present leaders.
     pub(super) async fn now(&mut self, config: &Arc<Config>, brokers: &BTreeMap<i32, Broker>) -> Outcome<Metadata> {
         if self.task.is_none() {
             self.spawn(config, brokers, Instant::now());

@@ -53,8 +53,8 @@ impl Warnings {
             for (partition, Gap { offsets, first, last }) in std::mem::take(&mut self.gaps) {
                 self.texts.push(format!(
                     "{offsets} offsets of partition {partition} between {first} and {last} have no records: compaction \
-                     deletes a record when its key has a newer one, and such records are not counted; to count all, follow \
-                     a topic with cleanup.policy=delete"
+                     deletes a record when its key has a newer one, and such records are not counted; to count all, \
+                     follow a topic with cleanup.policy=delete"
                 ));
             }
         }
