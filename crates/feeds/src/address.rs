@@ -85,11 +85,16 @@ impl Query {
     /// # Errors
     /// If it is given more than once.
     pub fn take(&mut self, name: &str) -> Result<Option<String>> {
-        let mut values: Vec<String> = self.0.extract_if(.., |(own, _)| own == name).map(|(_, value)| value).collect();
+        let mut values = self.take_all(name);
         match values.len() {
             0 | 1 => Ok(values.pop()),
             _ => Err(usage(format!("the parameter `{name}` of the URL is given more than once"))),
         }
+    }
+
+    /// Takes out the values of a parameter that may be repeated.
+    pub fn take_all(&mut self, name: &str) -> Vec<String> {
+        self.0.extract_if(.., |(own, _)| own == name).map(|(_, value)| value).collect()
     }
 
     /// Takes out a parameter that is `true` or `false`; without it, `false`.
@@ -162,5 +167,6 @@ mod tests {
         }
         let twice = Address::parse("nats://host/x?a=1&a=2").expect("valid");
         assert!(twice.query.clone().take("a").is_err());
+        assert_eq!(twice.query.clone().take_all("a"), ["1", "2"]);
     }
 }

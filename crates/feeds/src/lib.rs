@@ -10,15 +10,19 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod address;
+mod dial;
 mod files;
 mod following;
 mod http;
 mod kafka;
+mod mqtt;
 mod nats;
+mod redis_streams;
 mod rows;
 mod run;
 mod stdin;
 mod target;
+mod time;
 mod tls;
 
 pub use address::{Address, Query};
