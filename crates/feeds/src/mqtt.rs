@@ -4,7 +4,7 @@
 //! handshake of QoS 2 is joined to the commits of the service. The broker keeps a session for the client id: the
 //! subscription, the messages that wait, and the messages in flight, each with a packet identifier. The position is the
 //! other half of this state: a counter of batches, and the **taken** identifiers, whose messages are committed, while the
-//! broker may still send them again (`1042:17-40,60`).
+//! broker may still send them again (`1042:60:17-40,60`; the second number belongs to the section about Mosquitto).
 //!
 //! # The handshake
 //! 1. The broker sends `PUBLISH p`. If `p` is not taken, the message becomes a row of the next batch, whose position
@@ -43,6 +43,15 @@
 //!   the client waits until it has seen each taken one (`PUBLISH` or `PUBREL`), and does not subscribe before. In an empty
 //!   session nothing arrives; after `RESENT_WITHIN` without progress, the identifiers that did not arrive are
 //!   given up, with a warning.
+//!
+//! # Mosquitto repeats messages after their handshake
+//! A broker must not send a message again after its `PUBREL`. Mosquitto does (2.0, and the present source): if a client
+//! connects twice while it waits for `PUBCOMP`, it starts again with `PUBLISH`. But it counts identifiers upwards, from 1
+//! to 65535 and then from 1, and sends messages in this order. So the position also has the last identifier that was
+//! committed, and a message that is marked as a repetition (`DUP`), with an identifier at or before the last one, is
+//! passed over like a taken one. Another broker may use an identifier again at once. It is recognised by the first
+//! message with such an identifier that is not marked; from then on (`1042:r:17-40,60`) the rules above apply alone.
+//! Until then, one case is ambiguous: such a message that was sent, not received, and sent again. It is not counted.
 //!
 //! # What no client can repair
 //! A broker that goes back to an older state of its session, for example after a power loss without a durable store, sends

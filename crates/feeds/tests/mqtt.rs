@@ -21,10 +21,13 @@ impl Broker {
     fn start(more: &str) -> Self {
         let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
         let path = folder.path().join("mosquitto.conf");
+        for name in ["passwords", "acl"] {
+            std::fs::write(folder.path().join(name), "").expect("written");
+        }
         let user = Command::new("id").arg("-un").output().expect("id").stdout;
         let text = format!(
             "listener {port} 127.0.0.1\npersistence true\npersistence_location {}/\nautosave_interval 1\n\
-             autosave_on_changes true\nmax_queued_messages 0\nmax_inflight_messages 0\nuser {}\n{more}\n",
+             autosave_on_changes true\nmax_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\nuser {}\n{more}\n",
             folder.path().display(),
             String::from_utf8_lossy(&user).trim(),
         );
@@ -97,7 +100,7 @@ fn counts(service: &Service) -> BTreeMap<&str, usize> {
 
 #[tokio::test]
 async fn each_message_counts_once_whatever_stops() {
-    let mut broker = Broker::start("");
+    let mut broker = Broker::start("allow_anonymous true");
     let mut random = Random(2037);
     let mut service = Service::default();
     let mut source = started(&broker, "rooms/#", &mut service).await;
@@ -153,19 +156,15 @@ async fn each_message_counts_once_whatever_stops() {
     warnings.extend(follow(&mut *source, &mut service, 300).await.unwrap_or_default());
     assert!(stops > 10 && restarts == 6 && crashes == 3, "{stops} {restarts} {crashes}");
     let counts = counts(&service);
-    assert!(
-        counts.values().all(|count| *count == 1),
-        "{:?}",
-        counts.iter().filter(|(_, n)| **n != 1).collect::<Vec<_>>()
-    );
-    assert_eq!(counts.len(), sent);
+    let repeated = counts.values().filter(|count| **count != 1).count();
+    assert_eq!((repeated, counts.len()), (0, sent), "{stops} stops, {restarts} restarts, {crashes} crashes");
     assert_eq!(warnings, Vec::<String>::new());
     println!("{sent} messages, {stops} stops, {restarts} restarts, {crashes} crashes");
 }
 
 #[tokio::test]
 async fn two_feeders_with_one_client_id_count_once() {
-    let broker = Broker::start("");
+    let broker = Broker::start("allow_anonymous true");
     let mut service = Service::default();
     let mut sources = vec![started(&broker, "rooms/#", &mut service).await];
     let mut second = broker.source("rooms/#");
@@ -203,13 +202,13 @@ async fn two_feeders_with_one_client_id_count_once() {
 
 #[tokio::test]
 async fn a_lost_session_is_noticed() {
-    let mut broker = Broker::start("");
+    let mut broker = Broker::start("allow_anonymous true");
     let mut service = Service::default();
     let mut source = started(&broker, "rooms/#", &mut service).await;
     broker.publish("rooms/a", "2", rows(0..5), &[]);
     let batch = source.next(limits(5, 2000)).await.expect("read").expect("a batch");
     assert!(service.commit(&batch));
-    assert!(service.positions[""].ends_with(":1-5"), "{:?}", service.positions);
+    assert!(service.positions[""].ends_with(":5:1-5"), "{:?}", service.positions);
     // It loses everything, while five messages are taken.
     broker.program.kill();
     std::fs::remove_file(broker.folder.path().join("mosquitto.db")).expect("there");
@@ -237,7 +236,7 @@ async fn a_lost_session_is_noticed() {
 
 #[tokio::test]
 async fn rows_metadata_and_lower_qos() {
-    let broker = Broker::start("");
+    let broker = Broker::start("allow_anonymous true");
     broker.publish("rooms/a", "2", rows(0..1), &["-r"]);
     let options = SourceOptions { with_metadata: true, ..SourceOptions::default() };
     let at = |rest: &str| open(&format!("mqtt://127.0.0.1:{}/{rest}", broker.port), &options).expect("valid");
@@ -298,7 +297,7 @@ async fn refusals() {
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn speed() {
-    let broker = Broker::start("");
+    let broker = Broker::start("allow_anonymous true");
     let mut service = Service::default();
     let mut source = started(&broker, "rooms/#", &mut service).await;
     let number = 50_000;

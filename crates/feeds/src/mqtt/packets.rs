@@ -22,6 +22,8 @@ pub(super) struct Message {
     /// Its packet identifier; 0 with QoS 0.
     pub(super) packet: u16,
     pub(super) qos: Qos,
+    /// Whether the broker sent it before.
+    pub(super) again: bool,
     pub(super) topic: String,
     pub(super) payload: Vec<u8>,
 }
@@ -149,6 +151,7 @@ pub(super) fn incoming(first: u8, body: &[u8]) -> Result<Incoming, Refusal> {
             Ok(Incoming::Publish(Message {
                 packet: publish.packet_id().unwrap_or(0),
                 qos: publish.qos(),
+                again: publish.dup(),
                 topic: publish.topic_name().to_owned(),
                 payload: publish.payload().as_slice().to_vec(),
             }))

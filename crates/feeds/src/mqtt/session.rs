@@ -15,6 +15,9 @@ pub(super) const RECEIVE_MAXIMUM: u16 = 500;
 /// The most taken identifiers, also if a broker has more messages in flight than allowed.
 const MAX_TAKEN: usize = 600;
 
+/// In a position: the broker uses identifiers again at once.
+const REUSES: &str = "r";
+
 /// The state of a session. It has no connection of its own.
 #[derive(Debug, Default)]
 pub(super) struct Session {
@@ -24,6 +27,10 @@ pub(super) struct Session {
     batches: u64,
     /// Identifiers of committed messages that the broker may send again.
     taken: BTreeSet<u16>,
+    /// The last identifier of a committed message, as long as the broker only counts upwards.
+    last: Option<u16>,
+    /// Whether the broker uses identifiers again at once.
+    reuses: bool,
     /// Messages for the next batches, their size, and their identifiers.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
@@ -43,11 +50,16 @@ impl Session {
     /// If it is not one.
     pub(super) fn at(position: Option<&str>) -> Result<Self> {
         let Some(text) = position else { return Ok(Self::default()) };
-        let parsed = text.split_once(':').and_then(|(batches, taken)| Some((batches.parse().ok()?, parse(taken)?)));
-        let Some((batches, taken)) = parsed else {
-            return Err(usage(format!("`{text}` is not a position of MQTT")));
+        let parse = || {
+            let mut parts = text.split(':');
+            let (batches, last, taken) = (parts.next()?, parts.next()?, parse(parts.next()?)?);
+            let reuses = last == REUSES;
+            let last = if last.is_empty() || reuses { None } else { Some(last.parse().ok()?) };
+            let position = Some(text.to_owned());
+            let session = Self { position, batches: batches.parse().ok()?, taken, last, reuses, ..Self::default() };
+            parts.next().is_none().then_some(session)
         };
-        Ok(Self { position: Some(text.to_owned()), batches, taken, ..Self::default() })
+        parse().ok_or_else(|| usage(format!("`{text}` is not a position of MQTT")))
     }
 
     /// Notes whether the broker has the session, and returns a warning if it lost one.
@@ -57,7 +69,10 @@ impl Session {
             return None;
         }
         // What is taken belongs to a lost session. The client subscribes when that is committed.
-        self.taken.clear();
+        if !is_present {
+            self.taken.clear();
+            (self.last, self.reuses) = (None, false);
+        }
         self.replies.push(Reply::Subscribe);
         (!is_present && self.position.is_some()).then(|| {
             "the broker lost the session: messages that waited for it are lost, and messages whose delivery it had not \
@@ -71,9 +86,11 @@ impl Session {
         let packet = message.packet;
         if message.qos == Qos::ExactlyOnce {
             self.seen(packet);
-            if self.taken.contains(&packet) {
+            let is_behind = self.last.is_some_and(|last| is_behind(packet, last));
+            if self.taken.contains(&packet) || (is_behind && message.again) {
                 return self.replies.push(Reply::Pubrec(packet));
             }
+            self.reuses |= is_behind;
             if !self.waiting_packets.insert(packet) {
                 return;
             }
@@ -161,6 +178,7 @@ impl Session {
                 Qos::ExactlyOnce => {
                     self.waiting_packets.remove(&message.packet);
                     self.taken.insert(message.packet);
+                    self.last = (!self.reuses).then_some(message.packet);
                     self.replies.push(Reply::Pubrec(message.packet));
                 }
                 Qos::AtLeastOnce => self.replies.push(Reply::Puback(message.packet)),
@@ -168,7 +186,9 @@ impl Session {
             }
         }
         self.batches += 1;
-        let position = format!("{}:{}", self.batches, text_of(&self.taken));
+        let last =
+            if self.reuses { REUSES.to_owned() } else { self.last.map_or_else(String::new, |last| last.to_string()) };
+        let position = format!("{}:{last}:{}", self.batches, text_of(&self.taken));
         let after = self.position.replace(position.clone());
         self.sent.push_back((position.clone(), std::mem::take(&mut self.replies)));
         let rows = writer.finish(Origins::Numbers("packet", origins));
@@ -180,6 +200,11 @@ impl Session {
         let Some(index) = self.sent.iter().position(|(own, _)| own == position) else { return Vec::new() };
         self.sent.drain(..=index).flat_map(|(_, replies)| replies).collect()
     }
+}
+
+/// Whether a broker that counts upwards used an identifier before another one, or it is that one.
+fn is_behind(packet: u16, last: u16) -> bool {
+    last.wrapping_sub(packet) < 1 << 15
 }
 
 fn size(message: &Message) -> usize {
