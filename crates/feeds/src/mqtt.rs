@@ -2,9 +2,10 @@
 //!
 //! MQTT has no offsets. Each message counts exactly once nevertheless, if it is delivered with QoS 2, because the
 //! handshake of QoS 2 is joined to the commits of the service. The broker keeps a session for the client id: the
-//! subscription, the messages that wait, and the messages in flight, each with a packet identifier. The position is the
-//! other half of this state: a counter of batches, and the **taken** identifiers, whose messages are committed, while the
-//! broker may still send them again (`1042:60:17-40,60`; the second number belongs to the section about Mosquitto).
+//! subscription, the messages that wait, and the messages in flight, each with a packet identifier. The position is
+//! the other half of this state: a counter of batches, and the **taken** identifiers, whose messages are committed,
+//! while the broker may still send them again (`1042:60:17-40,60`; the second number belongs to the section about
+//! Mosquitto).
 //!
 //! # The handshake
 //! 1. The broker sends `PUBLISH p`. If `p` is not taken, the message becomes a row of the next batch, whose position
@@ -14,50 +15,51 @@
 //! 4. After the commit of that batch: `PUBCOMP p`. From then on the broker may use `p` for another message.
 //!
 //! So there is one rule: **nothing that lets the broker forget or reuse anything is sent before the commit of a batch
-//! that was formed on this connection.** A feeder learns the position first and connects afterwards (and connects again
-//! whenever it seeks), so it sees everything that is in flight.
+//! that was formed on this connection.** A feeder learns the position first and connects afterwards (and connects
+//! again whenever it seeks), so it sees everything that is in flight.
 //!
 //! # What can stop, and where
 //! - *Before the commit of 1*: the broker has no `PUBREC`, and sends `PUBLISH p` on the next connection. `p` is not
 //!   taken, so it is counted then, once.
-//! - *After the commit, before or while `PUBREC p` is sent*: the broker sends `PUBLISH p` again, and `p` is taken. It is
-//!   passed over, and `PUBREC p` follows the next commit.
-//! - *After `PUBREC p`, before `PUBREL p` arrives, or before the commit of 3*: the broker sends `PUBREL p` again; `p` is
-//!   still taken, or removed in a batch that was not committed. Step 3 is repeated.
-//! - *After the commit of 3, before or while `PUBCOMP p` is sent*: the broker sends `PUBREL p` again. `p` is not taken;
-//!   `PUBCOMP p` follows the next commit. A `PUBREL` of an unknown `p` is therefore normal.
+//! - *After the commit, before or while `PUBREC p` is sent*: the broker sends `PUBLISH p` again, and `p` is taken. It
+//!   is passed over, and `PUBREC p` follows the next commit.
+//! - *After `PUBREC p`, before `PUBREL p` arrives, or before the commit of 3*: the broker sends `PUBREL p` again; `p`
+//!   is still taken, or removed in a batch that was not committed. Step 3 is repeated.
+//! - *After the commit of 3, before or while `PUBCOMP p` is sent*: the broker sends `PUBREL p` again. `p` is not
+//!   taken; `PUBCOMP p` follows the next commit. A `PUBREL` of an unknown `p` is therefore normal.
 //! - *After `PUBCOMP p`*: if the broker uses `p` again, that is a new message, and no stored position contains `p`.
-//! - *An answer of the service is lost*: the caller seeks to the position that the service has, which is one of the cases
-//!   above.
-//! - *Two feeders with one client id*: the broker closes the connection of the first when the second connects. The first
-//!   cannot send anything afterwards. The second may have learnt its position before the first committed, but then its
-//!   first batch begins at an old position and is refused before anything was sent; it seeks, and connects again. This is
-//!   why also a `PUBREC` for a message that is already taken, and the subscription, wait for a commit.
+//! - *An answer of the service is lost*: the caller seeks to the position that the service has, which is one of the
+//!   cases above.
+//! - *Two feeders with one client id*: the broker closes the connection of the first when the second connects. The
+//!   first cannot send anything afterwards. The second may have learnt its position before the first committed, but
+//!   then its first batch begins at an old position and is refused before anything was sent; it seeks, and connects
+//!   again. This is why also a `PUBREC` for a message that is already taken, and the subscription, wait for a commit.
 //! - *The broker restarts with its sessions*: as if the connection was lost.
-//! - *The broker restarts without its sessions* (`session present = 0`): the identifiers start again, so the taken ones
-//!   mean nothing. The next batch has no rows and no identifiers, and only after its commit the client subscribes. Thus
-//!   no message can be in flight in a new session while an old set is stored. Messages that waited are lost, and those
-//!   that the broker had not seen acknowledged may be published again: this is a warning.
-//! - *The same, and the feeder stops before that commit*: the next connection finds a session (the empty one) and an old
-//!   set of identifiers. Since a broker must send all messages in flight again, and every taken identifier is in flight,
-//!   the client waits until it has seen each taken one (`PUBLISH` or `PUBREL`), and does not subscribe before. In an empty
-//!   session nothing arrives; after `RESENT_WITHIN` without progress, the identifiers that did not arrive are
-//!   given up, with a warning.
+//! - *The broker restarts without its sessions* (`session present = 0`): the identifiers start again, so the taken
+//!   ones mean nothing. The next batch has no rows and no identifiers, and only after its commit the client
+//!   subscribes. Thus no message can be in flight in a new session while an old set is stored. Messages that waited
+//!   are lost, and those that the broker had not seen acknowledged may be published again: this is a warning.
+//! - *The same, and the feeder stops before that commit*: the next connection finds a session (the empty one) and an
+//!   old set of identifiers. Since a broker must send all messages in flight again, and every taken identifier is in
+//!   flight, the client waits until it has seen each taken one (`PUBLISH` or `PUBREL`), and does not subscribe
+//!   before. In an empty session nothing arrives; after `RESENT_WITHIN` without progress, the identifiers that did
+//!   not arrive are given up, with a warning.
 //!
 //! # Mosquitto repeats messages after their handshake
-//! A broker must not send a message again after its `PUBREL`. Mosquitto does (2.0, and the present source): if a client
-//! connects twice while it waits for `PUBCOMP`, it starts again with `PUBLISH`. But it counts identifiers upwards, from 1
-//! to 65535 and then from 1, and sends messages in this order. So the position also has the last identifier that was
-//! committed, and a message that is marked as a repetition (`DUP`), with an identifier at or before the last one, is
-//! passed over like a taken one. Another broker may use an identifier again at once. It is recognised by the first
-//! message with such an identifier that is not marked; from then on (`1042:r:17-40,60`) the rules above apply alone.
-//! Until then, one case is ambiguous: such a message that was sent, not received, and sent again. It is not counted.
+//! A broker must not send a message again after its `PUBREL`. Mosquitto does (2.0, and the present source): if a
+//! client connects twice while it waits for `PUBCOMP`, it starts again with `PUBLISH`. But it counts identifiers
+//! upwards, from 1 to 65535 and then from 1, and sends messages in this order. So the position also has the last
+//! identifier that was committed, and a message that is marked as a repetition (`DUP`), with an identifier at or
+//! before the last one, is passed over like a taken one. Another broker may use an identifier again at once. It is
+//! recognised by the first message with such an identifier that is not marked; from then on (`1042:r:17-40,60`) the
+//! rules above apply alone. Until then, one case is ambiguous: such a message that was sent, not received, and sent
+//! again. It is not counted.
 //!
 //! # What no client can repair
-//! A broker that goes back to an older state of its session, for example after a power loss without a durable store, sends
-//! messages again whose handshake was complete: they are counted again. A broker that drops messages, because its queue is
-//! full or the session expired, loses them. Messages with QoS 0 may be lost, and with QoS 1 be delivered twice, since they
-//! have no such handshake; they are not counted unless the URL allows it.
+//! A broker that goes back to an older state of its session, for example after a power loss without a durable store,
+//! sends messages again whose handshake was complete: they are counted again. A broker that drops messages, because
+//! its queue is full or the session expired, loses them. Messages with QoS 0 may be lost, and with QoS 1 be delivered
+//! twice, since they have no such handshake; they are not counted unless the URL allows it.
 
 mod link;
 mod packets;
@@ -103,7 +105,7 @@ struct Settings {
 /// A subscription with a session that the broker keeps.
 pub(crate) struct Subscription {
     settings: Settings,
-    /// What was received since the last seek.
+    /// The state of the session since the last seek.
     session: Option<Session>,
     /// The connection of the session.
     link: Option<Link>,
@@ -285,7 +287,7 @@ impl Source for Subscription {
     async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
         let received = self.receive(limits).await;
         if received.is_err() {
-            // What was received is sent again on the next connection.
+            // Received messages are sent again on the next connection.
             (self.link, self.session) = (None, None);
         }
         received

@@ -153,7 +153,7 @@ async fn deleted_entries_are_reported() {
     assert_eq!(follow(&mut *source, &mut service).await.expect("absent"), Vec::<String>::new());
     redis.add("a", 0..100);
     redis.run("XTRIM a MAXLEN 60");
-    // What was gone before the beginning is not missed.
+    // Entries that were gone before the beginning are not missed.
     assert_eq!(follow(&mut *source, &mut service).await.expect("read"), Vec::<String>::new());
     assert_eq!(service.rows["a"], expected(40..100));
     redis.add("a", 100..150);

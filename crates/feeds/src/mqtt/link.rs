@@ -57,7 +57,7 @@ impl Link {
         }
     }
 
-    /// The next packet that arrived: its first byte, and what follows its length.
+    /// The next packet that arrived: its first byte, and the bytes after its length.
     pub(super) fn packet(&mut self) -> Result<Option<(u8, &[u8])>> {
         let bytes = &self.incoming[self.read..];
         let Some((&first, rest)) = bytes.split_first() else { return Ok(None) };
@@ -82,7 +82,7 @@ impl Link {
         Ok(Some((first, body)))
     }
 
-    /// Waits until more bytes arrived, and sends what is to be sent.
+    /// Waits until more bytes arrived, and sends the outgoing ones.
     pub(super) async fn receive(&mut self) -> Result<()> {
         self.flush().await?;
         self.incoming.drain(..self.read);
@@ -94,7 +94,7 @@ impl Link {
         Ok(())
     }
 
-    /// Adds replies to what is to be sent.
+    /// Adds replies to the outgoing bytes.
     pub(super) fn send(&mut self, replies: &[Reply]) {
         for reply in replies {
             let (kind, packet) = match reply {
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Sends what is to be sent.
+    /// Sends the outgoing bytes.
     pub(super) async fn flush(&mut self) -> Result<()> {
         while !self.outgoing.is_empty() {
             let sent = self.wire.write(&self.outgoing).await?;

@@ -1,4 +1,4 @@
-//! What was received on one connection, and what may be answered after which commit.
+//! Messages received on one connection, and the replies that each commit allows.
 
 use super::RESENT_WITHIN;
 use super::link::Reply;
@@ -18,7 +18,7 @@ const MAX_TAKEN: usize = 600;
 /// In a position: the broker uses identifiers again at once.
 const REUSES: &str = "r";
 
-/// The state of a session. It has no connection of its own.
+/// The state of a session. It performs no input or output.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     /// The position after the last batch; `None` at the beginning.
@@ -68,15 +68,15 @@ impl Session {
             self.unseen = Some((self.taken.clone(), now + RESENT_WITHIN));
             return None;
         }
-        // What is taken belongs to a lost session. The client subscribes when that is committed.
+        // Taken identifiers belong to a lost session. The client subscribes when that is committed.
         if !is_present {
             self.taken.clear();
             (self.last, self.reuses) = (None, false);
         }
         self.replies.push(Reply::Subscribe);
         (!is_present && self.position.is_some()).then(|| {
-            "the broker lost the session: messages that waited for it are lost, and messages whose delivery it had not \
-             finished may be counted twice. Keep its sessions on disk (Mosquitto: persistence true)"
+            "the broker lost the session: messages that waited for it are lost, and messages whose delivery it had \
+             not finished may be counted twice. Keep its sessions on disk (Mosquitto: persistence true)"
                 .to_owned()
         })
     }
@@ -131,10 +131,14 @@ impl Session {
     pub(super) fn give_up(&mut self, now: Instant) -> Option<String> {
         let (unseen, _) = self.unseen.take_if(|(_, until)| *until <= now)?;
         self.taken.retain(|packet| !unseen.contains(packet));
+        if self.taken.is_empty() {
+            // It is another session, whose identifiers start again.
+            (self.last, self.reuses) = (None, false);
+        }
         self.replies.push(Reply::Subscribe);
         Some(format!(
-            "the broker did not send {} messages again whose delivery was not finished: it lost their session. Messages \
-             that waited are lost, and these may be counted twice",
+            "the broker did not send {} messages again whose delivery was not finished: it lost their session. \
+             Messages that waited are lost, and these may be counted twice",
             unseen.len()
         ))
     }

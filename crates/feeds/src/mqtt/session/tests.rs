@@ -90,6 +90,10 @@ fn an_empty_session_with_an_old_position() {
     assert!(warning.contains("send 1 messages again"), "{warning}");
     assert_eq!(take(&mut session), ("8:6:5".into(), 0));
     assert_eq!(session.accepted("8:6:5"), [Reply::Pubrec(5), Reply::Subscribe]);
+    let mut session = Session::at(Some("7:6:5-6")).expect("valid");
+    assert_eq!(session.begin(true, now), None);
+    assert!(session.give_up(Instant::now() + RESENT_WITHIN).is_some());
+    assert_eq!(take(&mut session), ("8::".into(), 0));
 }
 
 #[test]
