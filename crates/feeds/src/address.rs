@@ -2,6 +2,7 @@
 
 use evertally_declare::error::{Result, usage};
 use percent_encoding::percent_decode_str;
+use std::time::Duration;
 
 /// The URL of a source, `SCHEME://USER@HOST:PORT,HOST:PORT/PATH?NAME=VALUE&...`, in its parts.
 ///
@@ -109,6 +110,29 @@ impl Query {
         }
     }
 
+    /// Takes out a length of time, as `500ms`, `30s` or `5m`.
+    ///
+    /// # Errors
+    /// If it is something else, or not between 10 milliseconds and a day.
+    pub fn duration(&mut self, name: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.take(name)? else { return Ok(None) };
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let unit = match &text[digits..] {
+            "ms" => Some(1),
+            "s" => Some(1000),
+            "m" => Some(60_000),
+            "h" => Some(3_600_000),
+            _ => None,
+        };
+        let millis = unit.and_then(|unit| text[..digits].parse::<u64>().ok()?.checked_mul(unit));
+        match millis.filter(|millis| (10..=86_400_000).contains(millis)) {
+            Some(millis) => Ok(Some(Duration::from_millis(millis))),
+            None => {
+                Err(usage(format!("the parameter `{name}` of the URL is `{text}`; write a time as 500ms, 30s or 5m")))
+            }
+        }
+    }
+
     /// Refuses the parameters that nobody took out.
     ///
     /// # Errors
@@ -151,6 +175,16 @@ mod tests {
         assert_eq!(query.take("qos").expect("once"), Some("2".to_owned()));
         let error = query.refuse_others(&["qos"]).expect_err("unknown").to_string();
         assert!(error.contains("`tls`") && error.contains("choose qos"), "{error}");
+    }
+
+    #[test]
+    fn lengths_of_time() {
+        let query = |text: &str| Address::parse(&format!("x://h/?every={text}")).expect("valid").query;
+        assert_eq!(query("1500ms").duration("every").expect("valid"), Some(Duration::from_millis(1500)));
+        assert_eq!(query("5m").duration("every").expect("valid"), Some(Duration::from_secs(300)));
+        for text in ["", "5", "s", "1ms", "-1s", "1d", "99999999999999999999s", "25h"] {
+            assert!(query(text).duration("every").is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -64,7 +64,9 @@ pub use opened::spool;
 pub use options::{CsvOptions, ReadOptions};
 use pass::{CallbackError, Pass};
 use pieces::{InputPieces, Open, Piece};
-pub use remote::{is_object, list_objects, object_exists, url_identity};
+#[cfg(feature = "object-stores")]
+pub use remote::list_stamped;
+pub use remote::{ObjectStamp, is_object, list_objects, object_exists, open_stamped, url_identity};
 pub use source::{is_same_source, refuse_duplicates, total_bytes};
 
 pub use seen::{Fingerprints, NewFile, Sorted};

@@ -26,8 +26,10 @@ use std::path::{Path, PathBuf};
 
 #[cfg(not(feature = "object-stores"))]
 use left_out as opening;
-pub(super) use opening::{ObjectStamp, open, open_stamped, stamp};
-pub use opening::{list_objects, object_exists};
+#[cfg(feature = "object-stores")]
+pub use opening::list_stamped;
+pub use opening::{ObjectStamp, list_objects, object_exists, open_stamped};
+pub(super) use opening::{open, stamp};
 
 /// The schemes of stores, whose objects can be listed.
 const OBJECT_SCHEMES: [&str; 6] = ["s3", "s3a", "gs", "az", "abfs", "abfss"];

@@ -2,6 +2,7 @@
 
 use evertally_declare::error::ReadProblem;
 use evertally_declare::url::split_scheme;
+use std::fmt;
 use std::path::Path;
 
 /// The protocols of URLs that are read.
@@ -62,8 +63,25 @@ impl<'u> Address<'u> {
 
 /// What a store reports about an object. It differs if somebody replaces the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::input) struct ObjectStamp {
+pub struct ObjectStamp {
     pub(super) size: u64,
     pub(super) tag: Option<String>,
     pub(super) modified_seconds: i64,
+}
+
+impl ObjectStamp {
+    /// The bytes of the object.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// A text for comparisons. Some stores quote tags only in some answers.
+impl fmt::Display for ObjectStamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tag {
+            Some(tag) => write!(f, "{} {}", self.size, tag.trim_matches('"')),
+            None => write!(f, "{} at {}", self.size, self.modified_seconds),
+        }
+    }
 }

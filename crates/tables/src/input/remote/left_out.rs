@@ -1,7 +1,7 @@
 //! Builds without the feature `object-stores` refuse URLs.
 
 use evertally_declare::error::ReadProblem;
-pub(in crate::input) use std::convert::Infallible as ObjectStamp;
+pub use std::convert::Infallible as ObjectStamp;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub(in crate::input) fn open(_: &Path) -> io::Result<Box<dyn Read>> {
 
 /// # Errors
 /// Always.
-pub(in crate::input) fn open_stamped(_: &Path) -> io::Result<(Box<dyn Read>, ObjectStamp)> {
+pub fn open_stamped(_: &Path) -> io::Result<(Box<dyn Read>, ObjectStamp)> {
     Err(refusal())
 }
 

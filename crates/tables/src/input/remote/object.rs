@@ -79,9 +79,9 @@ impl Container {
         }
     }
 
-    /// The names of the objects in a folder, after the folder's name, in byte order; if `deep`, with those in folders
-    /// in it. The folder's name ends in a slash, or is empty.
-    pub(super) fn list(&self, folder: &str, deep: bool) -> Result<Vec<String>, ReadProblem> {
+    /// The objects in a folder, each with its name after the folder's and its stamp, in byte order; if `deep`, with
+    /// those in folders in it. The folder's name ends in a slash, or is empty.
+    pub(super) fn list(&self, folder: &str, deep: bool) -> Result<Vec<(String, ObjectStamp)>, ReadProblem> {
         let prefix = if folder.is_empty() { ObjectName::ROOT } else { parsed(folder)? };
         let found: object_store::Result<Vec<ObjectMeta>> = self.runtime.block_on(async {
             if !deep {
@@ -96,10 +96,10 @@ impl Container {
         let found = found.map_err(|error| self.problem(&error))?;
         let name = |object: &ObjectMeta| {
             let rest = object.location.as_ref().strip_prefix(folder)?;
-            Some((rest.to_owned(), object.size)).filter(|(name, _)| !name.is_empty())
+            Some((rest.to_owned(), stamp_of(object))).filter(|(name, _)| !name.is_empty())
         };
-        let mut names: Vec<(String, u64)> = found.iter().filter_map(name).collect();
-        names.sort();
+        let mut names: Vec<(String, ObjectStamp)> = found.iter().filter_map(name).collect();
+        names.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(without_markers(names))
     }
 
@@ -156,14 +156,14 @@ fn stamp_of(meta: &ObjectMeta) -> ObjectStamp {
 }
 
 /// The names without empty objects that stand for folders, as some tools write them. They are sorted.
-fn without_markers(names: Vec<(String, u64)>) -> Vec<String> {
+fn without_markers(names: Vec<(String, ObjectStamp)>) -> Vec<(String, ObjectStamp)> {
     let is_folder = |name: &str| {
         let inside = format!("{name}/");
         let next = names.partition_point(|(other, _)| *other < inside);
         names.get(next).is_some_and(|(other, _)| other.starts_with(&inside))
     };
-    let objects = names.iter().filter(|(name, size)| *size > 0 || !is_folder(name));
-    objects.map(|(name, _)| name.clone()).collect()
+    let is_object = |(name, stamp): &&(String, ObjectStamp)| stamp.size > 0 || !is_folder(name);
+    names.iter().filter(is_object).cloned().collect()
 }
 
 /// The bytes of an object.

@@ -1,6 +1,6 @@
 //! Opens URLs.
 
-pub(in crate::input) use super::address::ObjectStamp;
+pub use super::address::ObjectStamp;
 use super::address::{Address, Protocol};
 use super::settings::ConnectionSettings;
 use super::{object, web};
@@ -32,7 +32,7 @@ pub(super) fn open_with(
 ///
 /// # Errors
 /// As [`open`], and for the files of web servers, which have no reliable stamp.
-pub(in crate::input) fn open_stamped(path: &Path) -> io::Result<(Box<dyn Read>, ObjectStamp)> {
+pub fn open_stamped(path: &Path) -> io::Result<(Box<dyn Read>, ObjectStamp)> {
     let address = object_address(path)?;
     let settings = ConnectionSettings::from_environment();
     let reader = object::Container::new(&address, &settings)?.open(address.name)?;
@@ -59,8 +59,19 @@ pub(in crate::input) fn stamp(path: &Path) -> io::Result<Option<ObjectStamp>> {
 pub fn list_objects(folder: &Path, deep: bool, meant: &dyn Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let address = object_address(folder)?;
     let container = object::Container::new(&address, &ConnectionSettings::from_environment())?;
-    let names = container.list(address.name, deep)?.into_iter().filter(|name| meant(name));
+    let names = container.list(address.name, deep)?.into_iter().map(|(name, _)| name).filter(|name| meant(name));
     Ok(names.map(|name| format!("{}/{}{name}", address.store, address.name).into()).collect())
+}
+
+/// The objects in a folder and in folders in it, each with its name after that of the folder and its stamp, in the byte
+/// order of their names. The URL of the folder ends in a slash.
+///
+/// # Errors
+/// As [`list_objects`].
+pub fn list_stamped(folder: &Path) -> io::Result<Vec<(String, ObjectStamp)>> {
+    let address = object_address(folder)?;
+    let container = object::Container::new(&address, &ConnectionSettings::from_environment())?;
+    Ok(container.list(address.name, true)?)
 }
 
 /// Whether an object exists.

@@ -1,0 +1,5 @@
+//! PostgreSQL, with its server program.
+
+mod logical;
+mod server;
+mod table;
