@@ -78,9 +78,11 @@ pub(super) struct Changes {
     issued: Place,
     /// The system that the positions are of.
     system: String,
-    /// What the slot has confirmed, and what it may confirm.
+    /// The place that the slot has confirmed, and the one that it may confirm.
     confirmed: u64,
     accepted: u64,
+    /// A place of the log between two records.
+    boundary: u64,
     next_peek: Instant,
     warnings: Vec<String>,
     has_others: bool,
@@ -105,6 +107,7 @@ impl Changes {
             system: String::new(),
             confirmed: 0,
             accepted: 0,
+            boundary: 0,
             next_peek: Instant::now(),
             warnings,
             has_others: false,
@@ -146,6 +149,7 @@ impl Changes {
         self.writer = RowWriter::default();
         self.origins.clear();
         self.at = self.issued;
+        self.boundary = 0;
     }
 
     /// Checks that rows can be read, and returns the identifier of the system.
@@ -298,8 +302,14 @@ impl Changes {
     async fn start(&mut self) -> Result<(), SourceError> {
         self.advance().await?;
         let Some(connection) = &self.connection else { return Ok(()) };
-        let through = connection.client.query_one("SELECT pg_current_wal_flush_lsn()", &[]);
-        let through: PgLsn = self.database.within(through).await?.get(0);
+        let query = "SELECT pg_current_wal_flush_lsn(), pg_current_wal_insert_lsn()";
+        let row = self.database.within(connection.client.query_one(query, &[])).await?;
+        let (flushed, inserted): (u64, u64) = (row.get::<_, PgLsn>(0).into(), row.get::<_, PgLsn>(1).into());
+        // The log may be flushed up to the middle of a record, which is not read yet.
+        let through = if self.boundary <= flushed { self.boundary } else { 0 };
+        if self.boundary <= flushed {
+            self.boundary = inserted;
+        }
         let names: Vec<String> = self.settings.publications.iter().map(|name| quoted_name(name)).collect();
         let names = names.join(",");
         let query = "SELECT data FROM pg_logical_slot_peek_binary_changes($1::text::name, NULL, $2, \
@@ -307,7 +317,7 @@ impl Changes {
         let parameters: [(&(dyn ToSql + Sync), Type); 3] =
             [(&self.settings.slot, Type::TEXT), (&MAX_CHANGES, Type::INT4), (&names, Type::TEXT)];
         let changes = self.database.within(connection.client.query_typed_raw(query, parameters)).await?;
-        self.peek = Some(Peek { changes: Box::pin(changes), messages: 0, through: through.into() });
+        self.peek = Some(Peek { changes: Box::pin(changes), messages: 0, through });
         Ok(())
     }
 

@@ -110,7 +110,7 @@ impl Rows {
         let Some(row) = found else { return refuse(format!("there is no column `{column}` of an integer type")) };
         if !row.get::<_, bool>(0) {
             return refuse(format!(
-                "rows with equal values of `{column}` could not be told apart; make it the primary key, or NOT NULL \
+                "rows with equal values of `{column}` could not be distinguished; make it the primary key, or NOT NULL \
                  with a unique index, or read the table by logical replication"
             ));
         }

@@ -95,9 +95,11 @@ async fn the_slot_follows_the_service() {
     source.seek("", None).await.expect("ready");
     insert(&client, 1, 3000).await;
     let mut batches = Vec::new();
+    let mut tries = 0;
     while batches.len() < 3 {
+        tries += 1;
         let limits = BatchLimits { wait: Duration::from_secs(5), ..LIMITS };
-        if let Ok(batch) = tokio::time::timeout(Duration::from_micros(300), source.next(limits)).await {
+        if let Ok(batch) = tokio::time::timeout(Duration::from_micros(100 * tries), source.next(limits)).await {
             batches.push(batch.expect("readable").expect("rows"));
         }
     }
@@ -222,6 +224,63 @@ async fn a_server_without_logical_replication_is_refused() {
     assert!(error.contains("slot=NAME"), "{error}");
     let error = server.try_source(&format!("{URL}&sslmode=require")).err().expect("refused").to_string();
     assert!(error.contains("verify-full"), "{error}");
+}
+
+/// The certificate is checked, and the password is read again at each connection.
+#[tokio::test]
+async fn connections_are_encrypted() {
+    let (server, client) = prepared().await;
+    server.shell(
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout server.key -out server.crt -days 2 -subj /CN=localhost \
+         -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE 2>/dev/null; chmod 600 \
+         server.key; chmod 755 .; chmod 644 server.crt; echo 'hostssl all feeder all scram-sha-256' > pg_hba.conf; \
+         echo 'host all postgres all trust' >> pg_hba.conf; chmod 700 .",
+    );
+    for query in ["ALTER ROLE feeder PASSWORD 'first'", "ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"] {
+        client.execute(query, &[]).await.expect("changed");
+    }
+    insert(&client, 1, 3).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (password, authority) = (folder.path().join("password"), folder.path().join("server.crt"));
+    std::fs::write(&password, "wrong\n").expect("written");
+    let certificate = "SELECT pg_read_file('server.crt')";
+    let certificate: String = client.query_one(certificate, &[]).await.expect("read").get(0);
+    std::fs::write(&authority, certificate).expect("written");
+    let url = |host: &str, mode: &str| format!("postgresql://feeder@{host}:{}/postgres?{URL}&{mode}", server.port);
+    let encrypted = url("localhost", "sslmode=verify-full");
+    let options =
+        SourceOptions { password_file: Some(password.clone()), authority: Some(authority), ..SourceOptions::default() };
+    let refused =
+        async |url: &str, options: &SourceOptions| match open(url, options).expect("valid").seek("", None).await {
+            Err(SourceError::Away(why)) => why,
+            Err(SourceError::Fault(why)) => why.to_string(),
+            other => panic!("not refused: {other:?}"),
+        };
+    let start = std::time::Instant::now();
+    while !refused(&encrypted, &options).await.contains("password") {
+        assert!(start.elapsed() < Duration::from_secs(5), "the settings are not loaded");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    std::fs::write(&password, "first\n").expect("written");
+    let public = SourceOptions { authority: None, ..options.clone() };
+    let why = refused(&encrypted, &public).await;
+    assert!(why.contains("certificate") && !why.contains("first"), "{why}");
+    let why = refused(&url("127.0.0.1", "sslmode=verify-full"), &options).await;
+    assert!(why.contains("certificate"), "{why}");
+    let mut source = open(&encrypted, &options).expect("valid");
+    let mut service = Service::default();
+    source.seek("", None).await.expect("ready");
+    drain(&mut *source, &mut service, LIMITS).await;
+    assert_eq!(service.numbers("id"), [1, 2, 3]);
+    // Other machines need encryption, or an explicit word.
+    let warned = open("postgresql://a@db/x?publication=p&slot=s&sslmode=disable", &SourceOptions::default());
+    assert!(warned.expect("valid").warnings()[0].contains("not encrypted"));
+    assert!(
+        open("postgresql://a@db/x?publication=p&slot=s", &SourceOptions::default())
+            .expect("valid")
+            .warnings()
+            .is_empty()
+    );
 }
 
 /// Run with `--ignored --nocapture` to see the speed.

@@ -67,6 +67,11 @@ impl Server {
         self.folder.path().join("data")
     }
 
+    /// Changes a file of the server, as its owner.
+    pub(crate) fn shell(&self, script: &str) {
+        run(unprivileged(Path::new("/bin/sh")).args(["-ec", script]).current_dir(self.folder.path().join("data")));
+    }
+
     fn control(&self, arguments: &[&str]) {
         let log = self.folder.path().join("data/server.log");
         let mut command = unprivileged(&programs().join("pg_ctl"));

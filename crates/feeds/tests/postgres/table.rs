@@ -139,7 +139,8 @@ async fn rows_are_objects_and_columns_are_checked() {
         .expect("ok");
     let text = fault(&mut *server.source(URL), Some(&position)).await;
     assert!(text.contains("setval"), "{text}");
-    let again = "DROP TABLE visits; CREATE TABLE visits (id bigserial PRIMARY KEY); GRANT SELECT ON visits TO feeder";
+    let again =
+        "DROP TABLE visits CASCADE; CREATE TABLE visits (id bigserial PRIMARY KEY); GRANT SELECT ON visits TO feeder";
     client.batch_execute(again).await.expect("created");
     let text = fault(&mut *server.source(URL), Some(&position)).await;
     assert!(text.contains("created again") && text.contains("accept="), "{text}");

@@ -1,0 +1,269 @@
+//! Reads an object in a thread, and cuts it into pieces of complete rows.
+
+use super::At;
+use super::store::Store;
+use crate::rows::{RowScan, row_end};
+use crate::{BatchLimits, Origins, Rows};
+use evertally_declare::error::{ReadProblem, Result, usage};
+use evertally_declare::format::Format;
+use std::io::{self, Read};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// The most bytes of an object that is sent as a whole.
+const MAX_WHOLE_BYTES: u64 = 512 << 20;
+/// The most bytes of a row.
+const MAX_ROW_BYTES: usize = 16 << 20;
+/// Bytes that are read at once.
+const CHUNK: u64 = 128 * 1024;
+
+/// The format of an object, and the compression around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encoding {
+    pub(super) format: Format,
+    pub(super) compression: Option<Compression>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Encoding {
+    /// From the word of a format whose rows are lines.
+    pub(super) fn from_word(word: &str) -> Result<Self> {
+        let found = Format::ALL.into_iter().find(|format| is_cut(*format) && format.is_called(word));
+        let format = found.ok_or_else(|| {
+            let words = Format::any_word_of(is_cut);
+            usage(format!("the parameter `format` of the URL is `{word}`; choose {words}"))
+        })?;
+        Ok(Self { format, compression: None })
+    }
+
+    /// From the ending of a name.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let (name, compression) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
+            (Some(name), _) => (name, Some(Compression::Gzip)),
+            (_, Some(name)) => (name, Some(Compression::Zstd)),
+            (None, None) => (&*name, None),
+        };
+        let (_, ending) = name.rsplit_once('.')?;
+        let format = Format::from_ending(ending).filter(|format| format.is_for_requests())?;
+        // Other formats compress their own blocks.
+        (compression.is_none() || format.has_lines()).then_some(Self { format, compression })
+    }
+}
+
+fn is_cut(format: Format) -> bool {
+    format.has_lines() && format.is_for_requests()
+}
+
+/// Rows of an object, and the place after them.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) at: At,
+    pub(super) is_last: bool,
+    pub(super) rows: Rows,
+}
+
+/// Why an object gives no piece.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// It has another stamp than before.
+    Replaced { stamp: String },
+    /// It does not exist any more.
+    Gone,
+    /// It cannot be read as it is.
+    Bad(String),
+    /// The store fails.
+    Away(String),
+}
+
+/// An object that is being read. The thread prepares one piece in advance, and ends when this is dropped.
+pub(super) struct Reading(Receiver<Result<Piece, Problem>>);
+
+impl Reading {
+    pub(super) fn begin(store: Store, name: String, encoding: Encoding, at: At, limits: BatchLimits) -> Self {
+        let (sender, receiver) = channel(1);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = read(&store, &name, encoding, at, limits, &sender) {
+                let problem = match error {
+                    Ended::Problem(problem) => problem,
+                    Ended::Io(_) if store.is_missing(&name) => Problem::Gone,
+                    Ended::Io(error) if is_of_content(&error) => Problem::Bad(error.to_string()),
+                    Ended::Io(error) => Problem::Away(error.to_string()),
+                };
+                drop(sender.blocking_send(Err(problem)));
+            }
+        });
+        Self(receiver)
+    }
+
+    /// The next piece. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Piece, Problem> {
+        self.0.recv().await.unwrap_or_else(|| Err(Problem::Away("reading ended early".to_owned())))
+    }
+}
+
+enum Ended {
+    Io(io::Error),
+    Problem(Problem),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Whether the bytes are to blame, and not the way to them.
+fn is_of_content(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    let is_of_store = error.get_ref().is_some_and(|inner| inner.is::<ReadProblem>());
+    !is_of_store && matches!(error.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
+}
+
+fn read(
+    store: &Store,
+    name: &str,
+    encoding: Encoding,
+    mut at: At,
+    limits: BatchLimits,
+    to: &Sender<Result<Piece, Problem>>,
+) -> Result<(), Ended> {
+    let (from, stamp) = store.open(name)?;
+    if !at.stamp.is_empty() && at.stamp != stamp {
+        return Err(Ended::Problem(Problem::Replaced { stamp }));
+    }
+    at.stamp = stamp;
+    let format = encoding.format;
+    if !format.has_lines() {
+        let piece = whole(from, format, at)?;
+        drop(to.blocking_send(Ok(piece)));
+        return Ok(());
+    }
+    let from: Box<dyn Read> = match encoding.compression {
+        None => from,
+        Some(Compression::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(from)),
+        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::new(from)?),
+    };
+    let mut rows = Cutter { from, format, rest: Vec::new(), has_ended: false };
+    let header = if format == Format::Csv { rows.take(1, usize::MAX)? } else { Vec::new() };
+    let header_lines = count_lines(&header);
+    let begins = At { bytes: header.len() as u64, line: header_lines, stamp: at.stamp.clone() };
+    if at.bytes < begins.bytes {
+        at = begins;
+    } else {
+        rows.skip(at.bytes - begins.bytes)?;
+    }
+    loop {
+        let taken = rows.take(limits.rows, limits.bytes)?;
+        let origins = Origins::Lines { first: at.line + 1, header: header_lines };
+        at.bytes += taken.len() as u64;
+        at.line += count_lines(&taken);
+        let is_last = rows.is_at_end()?;
+        let rows = match taken.is_empty() {
+            true => Rows::none(),
+            false => Rows { format, compression: None, bytes: [&*header, &*taken].concat(), origins },
+        };
+        let is_unwanted = to.blocking_send(Ok(Piece { at: at.clone(), is_last, rows })).is_err();
+        if is_last || is_unwanted {
+            return Ok(());
+        }
+    }
+}
+
+/// An object that is sent as it is.
+fn whole(from: Box<dyn Read>, format: Format, at: At) -> Result<Piece, Ended> {
+    let mut bytes = Vec::new();
+    from.take(MAX_WHOLE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_WHOLE_BYTES {
+        let problem = format!("it has more than {} MiB, but is sent as a whole; split it", MAX_WHOLE_BYTES >> 20);
+        return Err(Ended::Problem(Problem::Bad(problem)));
+    }
+    let rows = match bytes.is_empty() {
+        true => Rows::none(),
+        false => Rows { format, compression: None, bytes, origins: Origins::Whole },
+    };
+    Ok(Piece { at, is_last: true, rows })
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Cuts bytes at the ends of rows.
+struct Cutter {
+    from: Box<dyn Read>,
+    format: Format,
+    rest: Vec<u8>,
+    has_ended: bool,
+}
+
+impl Cutter {
+    fn fill(&mut self) -> Result<(), Ended> {
+        let read = self.from.by_ref().take(CHUNK).read_to_end(&mut self.rest)?;
+        self.has_ended = read == 0;
+        Ok(())
+    }
+
+    /// The next complete rows; the last one may lack its line end. A row that has more bytes comes alone.
+    fn take(&mut self, rows: usize, bytes: usize) -> Result<Vec<u8>, Ended> {
+        let (mut taken, mut count) = (0, 0);
+        let mut scan = RowScan::default();
+        loop {
+            while let Some(end) = row_end(self.format, &self.rest, &mut scan) {
+                if count > 0 && end > bytes {
+                    return Ok(self.cut(taken));
+                }
+                (taken, count) = (end, count + 1);
+                if count >= rows || taken >= bytes {
+                    return Ok(self.cut(taken));
+                }
+            }
+            if self.has_ended {
+                let is_full = count > 0 && (count >= rows || self.rest.len() > bytes);
+                return Ok(self.cut(if is_full { taken } else { self.rest.len() }));
+            }
+            if count > 0 && self.rest.len() > bytes {
+                return Ok(self.cut(taken));
+            }
+            if self.rest.len() - taken > MAX_ROW_BYTES {
+                let most = MAX_ROW_BYTES >> 20;
+                let problem = format!("a row has more than {most} MiB; if it is CSV, look for an unclosed quote");
+                return Err(Ended::Problem(Problem::Bad(problem)));
+            }
+            self.fill()?;
+        }
+    }
+
+    fn cut(&mut self, count: usize) -> Vec<u8> {
+        let rest = self.rest.split_off(count);
+        std::mem::replace(&mut self.rest, rest)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<(), Ended> {
+        let mut left = count;
+        while left > 0 {
+            if self.rest.is_empty() {
+                self.fill()?;
+                if self.has_ended {
+                    let problem = "it is shorter than the rows that were read of it".to_owned();
+                    return Err(Ended::Problem(Problem::Bad(problem)));
+                }
+            }
+            let now = usize::try_from(left).unwrap_or(usize::MAX).min(self.rest.len());
+            self.rest.drain(..now);
+            left -= now as u64;
+        }
+        Ok(())
+    }
+
+    fn is_at_end(&mut self) -> Result<bool, Ended> {
+        if self.rest.is_empty() && !self.has_ended {
+            self.fill()?;
+        }
+        Ok(self.rest.is_empty() && self.has_ended)
+    }
+}
