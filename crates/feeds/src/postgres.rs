@@ -7,11 +7,13 @@
 mod connection;
 mod logical;
 mod pgoutput;
+mod sink;
 mod table;
 
 use crate::{Address, Source, SourceOptions};
 use connection::Database;
 use evertally_declare::error::{Result, usage};
+pub(crate) use sink::open as open_sink;
 use std::time::Duration;
 
 /// The parameters of both modes, for messages.

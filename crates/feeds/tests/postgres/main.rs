@@ -2,4 +2,5 @@
 
 mod logical;
 mod server;
+mod sink;
 mod table;
