@@ -9,8 +9,8 @@ mod encoding;
 mod rotation;
 
 use super::following::blocking;
-use super::rows::count_lines;
-use super::{Batch, BatchLimits, Origins, Position, Rows, Source, SourceError, row_end};
+use super::rows::{count_lines, row_end};
+use super::{Batch, BatchLimits, Origins, Position, Rows, Source, SourceError};
 use async_trait::async_trait;
 use contents::{Contents, FilePosition};
 pub(crate) use encoding::Encoding;

@@ -17,9 +17,12 @@ mod http;
 mod kafka;
 mod mqtt;
 mod nats;
+mod objects;
+mod postgres;
 mod redis_streams;
 mod rows;
 mod run;
+mod sink;
 mod stdin;
 mod target;
 mod time;
@@ -29,8 +32,9 @@ pub use address::{Address, Query};
 pub use files::{FileOptions, open_files};
 pub use following::{FollowOptions, Observer, Sent, blocking, follow};
 pub use http::{Remote, Token};
-pub use rows::{Origins, RowWriter, Rows, row_end};
+pub use rows::{Origins, RowWriter, Rows};
 pub use run::run;
+pub use sink::{Sink, open_sink};
 pub use stdin::open_stdin;
 pub use target::{Answer, RefusedRow, SendError, Target};
 pub use tokio_util::sync::CancellationToken;
@@ -163,9 +167,18 @@ pub trait Source: Send {
 }
 
 /// The schemes of sources, with an example of each, for messages and help.
-pub const SCHEMES: [(&str, &str); 2] = [
+pub const SCHEMES: [(&str, &str); 11] = [
     ("kafka", "kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512&tls=true"),
     ("nats", "nats://USER@HOST:4222/STREAM?subject=orders.>&tls=true"),
+    ("redis", "redis://HOST/DATABASE?stream=KEY"),
+    ("rediss", "rediss://HOST/DATABASE?stream=KEY"),
+    ("mqtt", "mqtt://HOST/TOPIC/FILTER/#"),
+    ("mqtts", "mqtts://HOST/TOPIC/FILTER/#"),
+    ("postgresql", "postgresql://USER@HOST/DB?publication=NAME&slot=NAME, or ?table=TABLE&order-by=COLUMN"),
+    ("s3", "s3://BUCKET/FOLDER/"),
+    ("gs", "gs://BUCKET/FOLDER/"),
+    ("az", "az://CONTAINER/FOLDER/"),
+    ("file", "file:///FOLDER/"),
 ];
 
 /// Opens a source by its URL. Nothing is connected yet.
@@ -177,6 +190,10 @@ pub fn open(url: &str, options: &SourceOptions) -> Result<Box<dyn Source>> {
     match address.scheme.as_str() {
         "kafka" => Ok(Box::new(kafka::Kafka::new(kafka::Config::new(address, options)?))),
         "nats" => Ok(Box::new(nats::Nats::new(nats::Config::new(address, options)?))),
+        "redis" | "rediss" => Ok(Box::new(redis_streams::Streams::open(address, options)?)),
+        "mqtt" | "mqtts" => Ok(Box::new(mqtt::Subscription::open(address, options)?)),
+        "postgresql" | "postgres" => postgres::open(address, options),
+        "s3" | "s3a" | "gs" | "az" | "abfs" | "abfss" | "file" => objects::open(url, address, options),
         scheme => {
             let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
             Err(usage(format!("`{scheme}` is not a kind of source; choose {}", all.join(", "))))

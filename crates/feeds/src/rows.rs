@@ -99,21 +99,37 @@ impl RowWriter {
     }
 }
 
-/// The position after the line end of the next row of a text; `None` if the row is incomplete. A line end inside quotes
-/// does not end a row of CSV.
-pub fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
-    if format != Format::Csv {
-        return bytes.iter().position(|byte| *byte == b'\n').map(|place| place + 1);
-    }
-    let mut is_quoted = false;
-    for (place, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b'\n' if !is_quoted => return Some(place + 1),
-            _ => {}
+/// How far a search for the end of a row came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowScan {
+    /// The bytes that were searched.
+    scanned: usize,
+    is_quoted: bool,
+}
+
+impl RowScan {
+    /// The place after the line end of the next row of a text; `None` if it is incomplete. The search continues where
+    /// it ended. A line end inside quotes does not end a row of CSV.
+    pub(crate) fn row_end(&mut self, format: Format, bytes: &[u8]) -> Option<usize> {
+        let is_csv = format == Format::Csv;
+        for (place, byte) in bytes.iter().enumerate().skip(self.scanned) {
+            match byte {
+                b'"' if is_csv => self.is_quoted = !self.is_quoted,
+                b'\n' if !self.is_quoted => {
+                    self.scanned = place + 1;
+                    return Some(place + 1);
+                }
+                _ => {}
+            }
         }
+        self.scanned = bytes.len();
+        None
     }
-    None
+}
+
+/// The place after the line end of the first row of a text; `None` if it is incomplete.
+pub(crate) fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
+    RowScan::default().row_end(format, bytes)
 }
 
 /// The number of line ends.

@@ -4,8 +4,8 @@
 //! A random word, which the file keeps, distinguishes it from all other pipes.
 
 use super::files::Encoding;
-use super::rows::count_lines;
-use super::{Batch, BatchLimits, Origins, Rows, Source, SourceError, row_end};
+use super::rows::{count_lines, row_end};
+use super::{Batch, BatchLimits, Origins, Rows, Source, SourceError};
 use async_trait::async_trait;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_declare::format::Format;

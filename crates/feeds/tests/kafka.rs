@@ -194,7 +194,7 @@ async fn deleted_rows_are_a_warning_and_lost_offsets_a_fault() {
     service.seek(&mut *source).await.expect("reachable");
     let batch = source.next(limits(90, 3000)).await.expect("readable").expect("rows");
     assert!(service.commit(&batch));
-    assert_eq!(batch.rows.origins.of(90).as_deref(), Some("offset 98"));
+    assert_eq!(batch.rows.origin_of(90).as_deref(), Some("offset 98"));
     cluster.run("delete visits 0 600");
     let mut source = cluster.open("visits");
     read_all(&mut service, &mut *source).await;

@@ -162,7 +162,7 @@ async fn deleted_messages_are_a_warning_and_another_stream_a_fault() {
     let (mut service, mut source) = (Service::default(), server.open("VISITS", &options));
     service.seek(&mut *source).await.expect("nothing is asked yet");
     let batch = source.next(limits(9, 1000)).await.expect("readable").expect("rows");
-    assert_eq!(batch.rows.origins.of(9).as_deref(), Some("message 9"));
+    assert_eq!(batch.rows.origin_of(9).as_deref(), Some("message 9"));
     assert!(service.commit(&batch));
     stream.purge().sequence(41).await.expect("purged");
     stream.delete_message(51).await.expect("deleted");

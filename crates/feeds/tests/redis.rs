@@ -198,7 +198,7 @@ async fn rows_metadata_and_bad_entries() {
     let mut source = open(&redis.url("stream=a"), &options).expect("valid");
     service.seek(&mut *source).await.expect("known");
     let batch = source.next(limits(1, 1000)).await.expect("read").expect("a batch");
-    assert_eq!(batch.rows.origins.of(1).as_deref(), Some("entry 1709251199123-4"));
+    assert_eq!(batch.rows.origin_of(1).as_deref(), Some("entry 1709251199123-4"));
     assert!(service.commit(&batch));
     let metadata = "\"_time\":\"2024-02-29T23:59:59.123000Z\",\"_stream\":\"a\"";
     assert_eq!(service.rows["a"], [format!("{{{metadata},\"n\":\"1.5\",\"page\":\"ü\"}}")]);

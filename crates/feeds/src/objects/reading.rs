@@ -2,7 +2,7 @@
 
 use super::At;
 use super::store::Store;
-use crate::rows::{RowScan, row_end};
+use crate::rows::{RowScan, count_lines};
 use crate::{BatchLimits, Origins, Rows};
 use evertally_declare::error::{ReadProblem, Result, usage};
 use evertally_declare::format::Format;
@@ -159,13 +159,13 @@ fn read(
     }
     loop {
         let taken = rows.take(limits.rows, limits.bytes)?;
-        let origins = Origins::Lines { first: at.line + 1, header: header_lines };
+        let origins = Origins::FromLine(at.line + 1);
         at.bytes += taken.len() as u64;
         at.line += count_lines(&taken);
         let is_last = rows.is_at_end()?;
         let rows = match taken.is_empty() {
             true => Rows::none(),
-            false => Rows { format, compression: None, bytes: [&*header, &*taken].concat(), origins },
+            false => Rows { format, compression: None, header: header.clone(), bytes: taken, origins },
         };
         let is_unwanted = to.blocking_send(Ok(Piece { at: at.clone(), is_last, rows })).is_err();
         if is_last || is_unwanted {
@@ -184,13 +184,9 @@ fn whole(from: Box<dyn Read>, format: Format, at: At) -> Result<Piece, Ended> {
     }
     let rows = match bytes.is_empty() {
         true => Rows::none(),
-        false => Rows { format, compression: None, bytes, origins: Origins::Whole },
+        false => Rows { format, compression: None, header: Vec::new(), bytes, origins: Origins::Whole },
     };
     Ok(Piece { at, is_last: true, rows })
-}
-
-fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 /// Cuts bytes at the ends of rows.
@@ -213,7 +209,7 @@ impl Cutter {
         let (mut taken, mut count) = (0, 0);
         let mut scan = RowScan::default();
         loop {
-            while let Some(end) = row_end(self.format, &self.rest, &mut scan) {
+            while let Some(end) = scan.row_end(self.format, &self.rest) {
                 if count > 0 && end > bytes {
                     return Ok(self.cut(taken));
                 }

@@ -142,7 +142,7 @@ impl Service {
         let lines = batch.rows.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let rows: Vec<serde_json::Value> = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
         for row in 1..=rows.len() {
-            assert!(batch.rows.origins.of(row).is_some());
+            assert!(batch.rows.origin_of(row).is_some());
         }
         self.rows.extend(rows);
         self.position = Some(batch.position.clone());
