@@ -104,7 +104,7 @@ impl Core {
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let before = match &id {
             ResolvedId::Text(id) => accepted_as(id, writing, number, (rows, digest))?,
-            ResolvedId::Source(range) => range.accepted(writing, number, (rows, digest))?,
+            ResolvedId::Source(range) => range.accepted(writing, info, (rows, digest))?,
         };
         if let Some(receipt) = before {
             return Ok((receipt, None));
@@ -135,7 +135,7 @@ impl Core {
                 self.note_id(&id, writing, number, BatchRecord { digest, rows, duplicates, at: now })?;
                 id
             }
-            ResolvedId::Source(range) => range.note(writing, number, (rows, digest, duplicates), now)?,
+            ResolvedId::Source(range) => range.note(writing, info, (rows, digest, duplicates), now)?,
         };
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;

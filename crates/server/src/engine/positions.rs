@@ -3,12 +3,18 @@
 //! A position is written in the commit that accepts the rows before it, and a batch is accepted only if it begins at
 //! the stored position. So whoever follows a source needs no memory, and neither crashes nor lost answers nor a second
 //! follower can make a row count twice, or be lost.
+//!
+//! Positions are encrypted: they say how many rows there were, and those of files contain digests of rows, which the
+//! folder must not reveal after the rows were deleted.
 
 use super::accepting::Receipt;
 use super::core::Core;
+use super::info::StreamInfo;
 use super::refusal::Refusal;
 use crate::store::{POSITIONS, PositionRecord, from_bytes, stored, to_bytes};
-use evertally_declare::error::{Result, usage};
+use chacha20poly1305::aead::{Aead, KeyInit};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use redb::{ReadableTable, WriteTransaction};
 use std::collections::BTreeMap;
 
@@ -18,6 +24,9 @@ const MAX_SOURCE_BYTES: usize = 400;
 const MAX_PARTITION_BYTES: usize = 1024;
 /// The most bytes of a position.
 const MAX_POSITION_BYTES: usize = 4096;
+
+/// The bytes of a nonce before a sealed position.
+const NONCE_BYTES: usize = 24;
 
 /// The rows of a batch as a range of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +74,15 @@ impl SourceRange {
     pub(super) fn accepted(
         &self,
         writing: &WriteTransaction,
-        number: u32,
+        info: &StreamInfo,
         (rows, digest): (u64, [u8; 32]),
     ) -> Result<Option<Receipt>, Refusal> {
         let table = writing.open_table(POSITIONS).map_err(stored)?;
-        let before = table.get((number, self.source.as_str(), self.partition.as_str())).map_err(stored)?;
+        let before = table.get((info.number, self.source.as_str(), self.partition.as_str())).map_err(stored)?;
         let before = before.map(|bytes| from_bytes::<PositionRecord>(bytes.value(), "a position")).transpose()?;
-        match before {
-            Some(before) if before.position == self.position => {
+        let before = before.map(|record| Ok::<_, PipelineError>((opened(&record.position, info)?, record)));
+        match before.transpose()? {
+            Some((position, before)) if position == self.position => {
                 if (before.rows, before.digest) != (rows, digest) {
                     return Err(Refusal::Differs(before.rows));
                 }
@@ -80,7 +90,7 @@ impl SourceRange {
                 Ok(Some(Receipt { batch: self.shown(), rows, duplicates, digest, repeated: true }))
             }
             before => {
-                let stored = before.map(|before| before.position);
+                let stored = before.map(|(position, _)| position);
                 if stored == self.after { Ok(None) } else { Err(Refusal::Elsewhere(stored)) }
             }
         }
@@ -90,14 +100,14 @@ impl SourceRange {
     pub(super) fn note(
         self,
         writing: &WriteTransaction,
-        number: u32,
+        info: &StreamInfo,
         (rows, digest, duplicates): (u64, [u8; 32], u64),
         now: i64,
     ) -> Result<String> {
         let shown = self.shown();
-        let record = PositionRecord { position: self.position, digest, rows, duplicates, at: now };
+        let record = PositionRecord { position: sealed(&self.position, info)?, digest, rows, duplicates, at: now };
         let mut table = writing.open_table(POSITIONS).map_err(stored)?;
-        let key = (number, self.source.as_str(), self.partition.as_str());
+        let key = (info.number, self.source.as_str(), self.partition.as_str());
         table.insert(key, to_bytes(&record)?.as_slice()).map_err(stored)?;
         Ok(shown)
     }
@@ -109,7 +119,8 @@ impl Core {
     /// # Errors
     /// If there is no such stream, or the store cannot be read.
     pub fn positions(&self, name: &str, source: &str) -> Result<BTreeMap<String, String>, Refusal> {
-        let number = self.find(name).ok_or(Refusal::NoStream)?.number;
+        let info = self.find(name).ok_or(Refusal::NoStream)?;
+        let number = info.number;
         let table = self.store.look()?.open_table(POSITIONS).map_err(stored)?;
         let mut positions = BTreeMap::new();
         for entry in table.range((number, source, "")..).map_err(stored)? {
@@ -119,10 +130,30 @@ impl Core {
                 break;
             }
             let record: PositionRecord = from_bytes(record.value(), "a position")?;
-            positions.insert(partition.to_owned(), record.position);
+            positions.insert(partition.to_owned(), opened(&record.position, &info)?);
         }
         Ok(positions)
     }
+}
+
+fn cipher(info: &StreamInfo) -> XChaCha20Poly1305 {
+    let key = blake3::derive_key("evertally serve 1 positions", &info.digest_key);
+    XChaCha20Poly1305::new(&Key::from(key))
+}
+
+/// A position under a key of the stream, which is derived from that of the service.
+fn sealed(position: &str, info: &StreamInfo) -> Result<Vec<u8>> {
+    let mut nonce = [0; NONCE_BYTES];
+    getrandom::fill(&mut nonce).map_err(failure)?;
+    let sealed = cipher(info).encrypt(&XNonce::from(nonce), position.as_bytes()).map_err(failure)?;
+    Ok([&nonce[..], &sealed].concat())
+}
+
+fn opened(sealed: &[u8], info: &StreamInfo) -> Result<String> {
+    let corrupt = || failure("the data folder is corrupt: a position cannot be read");
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or_else(corrupt)?;
+    let opened = cipher(info).decrypt(&XNonce::from(*nonce), sealed).map_err(|_| corrupt())?;
+    String::from_utf8(opened).map_err(|_| corrupt())
 }
 
 #[cfg(test)]

@@ -80,8 +80,8 @@ pub struct BatchRecord {
 /// The position in a partition of a source, and the last batch before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionRecord {
-    /// The position.
-    pub position: String,
+    /// The position, encrypted.
+    pub position: Vec<u8>,
     /// The keyed digest of the declared columns of the last batch.
     pub digest: [u8; 32],
     /// The number of its rows.

@@ -11,6 +11,7 @@ mod ids;
 mod lasting;
 mod measuring;
 mod neighbours;
+mod positions;
 mod reader_clients;
 mod reading;
 mod records;
