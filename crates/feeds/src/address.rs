@@ -22,7 +22,7 @@ pub struct Address {
     pub user: Option<String>,
     /// Names of hosts, with their ports. An address of IP version 6 has no brackets.
     pub hosts: Vec<(String, Option<u16>)>,
-    /// What follows the slash after the hosts, decoded.
+    /// The rest after the slash that ends the hosts, decoded.
     pub path: String,
     /// The parameters.
     pub query: Query,

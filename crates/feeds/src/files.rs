@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use contents::{Contents, FilePosition};
 pub(crate) use encoding::Encoding;
 use evertally_declare::error::{Context, PipelineError, Result, usage};
-use rotation::Generation;
+use rotation::{Generation, Reading};
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ const SEARCHES: u32 = 3;
 /// How often files are checked for new rows.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What is followed, and how.
+/// A file or a folder to follow, and how.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
     /// A file, or a folder, of which all present and future files are followed, without its subfolders.
@@ -96,16 +96,6 @@ struct Files {
     stored: BTreeMap<String, FilePosition>,
     /// A batch that was read and not taken yet.
     ready: Option<Batch>,
-}
-
-/// A file that is read.
-#[derive(Clone, Debug, Default)]
-struct Reading {
-    /// The position, as text, after the rows read so far.
-    after: Option<Position>,
-    position: FilePosition,
-    /// Where the rows after the position are, if the file was rotated.
-    rotated: Option<Generation>,
 }
 
 impl FileSource {
@@ -310,7 +300,7 @@ impl Files {
         }
     }
 
-    /// The rows after the position, and what comes before them in a body.
+    /// The rows after the position, and the header of a body.
     fn cut(
         &self,
         path: &Path,

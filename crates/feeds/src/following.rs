@@ -38,7 +38,7 @@ pub struct FollowOptions {
     pub hides_values: bool,
 }
 
-/// Is told how it goes.
+/// Receives the progress of a feed.
 pub trait Observer: Send {
     /// A message for people.
     fn message(&mut self, text: &str);
@@ -64,8 +64,8 @@ pub struct Sent {
 /// Follows a source until `cancelled`, or until there is nothing new if `is_once`.
 ///
 /// # Errors
-/// If the source or the service needs somebody's attention, or the file for refused rows cannot be written. Whatever
-/// cannot be reached is no error: it is tried until it can.
+/// If the source or the service needs somebody's attention, or the file for refused rows cannot be written. A source or
+/// a service that cannot be reached is not an error: it is tried again.
 pub async fn follow(
     source: &mut dyn Source,
     target: &dyn Target,

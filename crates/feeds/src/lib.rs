@@ -4,7 +4,7 @@
 //! partition, as text that only its source understands: an offset of Kafka, an id of Redis, the names of objects. The
 //! service stores the position of a partition together with the rows before it, in one commit, and accepts a batch only
 //! if it begins at the stored position. Therefore neither a crash on either side, nor a lost answer, nor a second
-//! feeder can count a row twice or lose one, and a feeder keeps no state of its own.
+//! feeder can count a row twice or lose one, and a feeder keeps no state.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -67,7 +67,7 @@ pub struct SourceOptions {
 pub struct BatchLimits {
     /// Rows.
     pub rows: usize,
-    /// Bytes. A single row that has more is a batch of its own.
+    /// Bytes. A single row that has more is a separate batch.
     pub bytes: usize,
     /// How long to wait for a first row.
     pub wait: Duration,
@@ -119,7 +119,7 @@ pub trait Source: Send {
         }
     }
 
-    /// The name of its data, under which the service keeps its positions: it depends on what is read, not on where the
+    /// The name of its data, under which the service keeps its positions: it depends on the data, not on where the
     /// feeder runs.
     fn identity(&self) -> String;
 
@@ -147,7 +147,7 @@ pub trait Source: Send {
         false
     }
 
-    /// What was not taken because more may be written to it, with the remedy.
+    /// The rows that were not taken because more may be written to them, with the remedy.
     ///
     /// # Errors
     /// If it does not exist.

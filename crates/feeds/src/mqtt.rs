@@ -78,8 +78,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 const PARAMETERS: [&str; 4] = ["client-id", "qos", "retained", "session-days"];
-/// How long a broker may take to send the next of the messages in flight again.
-const RESENT_WITHIN: Duration = Duration::from_secs(30);
 /// How long to wait for more messages, before those which arrived become a batch.
 const LINGER: Duration = Duration::from_millis(2);
 /// The most that waiting for more messages may take.

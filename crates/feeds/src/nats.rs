@@ -2,69 +2,19 @@
 //! is the sequence number in the stream, with the time when the stream was created.
 
 mod client;
+mod config;
 
-use crate::{Address, Batch, BatchLimits, Origins, Position, RowWriter, Rows, Source, SourceError, SourceOptions};
+use crate::{Batch, BatchLimits, Origins, Position, RowWriter, Rows, Source, SourceError};
 use async_nats::jetstream::message::Message;
 use async_trait::async_trait;
 use client::{Client, Stream};
-use evertally_declare::error::{Result, usage};
+pub(crate) use config::Config;
+use config::Outcome;
+use evertally_declare::error::usage;
 use std::time::{Duration, Instant};
-
-type Outcome<T> = std::result::Result<T, SourceError>;
 
 /// How often missing messages are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
-const PORT: u16 = 4222;
-
-/// What a URL and its options say.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    hosts: Vec<(String, u16)>,
-    user: Option<String>,
-    tls: bool,
-    stream: String,
-    /// Only messages of these subjects.
-    subject: Option<String>,
-    starts_at_latest: bool,
-    options: SourceOptions,
-}
-
-impl Config {
-    pub(crate) fn new(mut address: Address, options: &SourceOptions) -> Result<Self> {
-        let stream = address.path.clone();
-        if stream.is_empty() || stream.contains(['.', '*', '>', '/', '\\']) || stream.contains(char::is_whitespace) {
-            return Err(usage("the URL has no name of a stream; write nats://HOST:4222/STREAM"));
-        }
-        if address.hosts.is_empty() {
-            return Err(usage("the URL names no server; write nats://HOST:4222/STREAM"));
-        }
-        if address.user.is_some() && options.password_file.is_none() {
-            return Err(usage("the source needs a password; write it to a file, and name that with --password-file"));
-        }
-        let tls = address.query.flag("tls")?;
-        let subject = address.query.take("subject")?;
-        if subject.as_ref().is_some_and(|subject| subject.is_empty() || subject.contains(char::is_whitespace)) {
-            return Err(usage("the parameter `subject` of the URL is not a subject; write subject=orders.>"));
-        }
-        let starts_at_latest = match address.query.take("start")?.as_deref() {
-            None | Some("earliest") => false,
-            Some("latest") => true,
-            Some(other) => {
-                return Err(usage(format!("the parameter `start` of the URL is `{other}`; choose earliest or latest")));
-            }
-        };
-        address.query.refuse_others(&["start", "subject", "tls"])?;
-        Ok(Self {
-            hosts: address.hosts.into_iter().map(|(host, port)| (host, port.unwrap_or(PORT))).collect(),
-            user: address.user,
-            tls,
-            stream,
-            subject,
-            starts_at_latest,
-            options: options.clone(),
-        })
-    }
-}
 
 /// A stream.
 pub(crate) struct Nats {
@@ -317,6 +267,7 @@ impl Source for Nats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Address, SourceOptions};
 
     #[test]
     fn urls() {

@@ -1,4 +1,4 @@
-//! Follows a source from a thread of its own.
+//! Follows a source from a separate thread.
 
 use super::following::follow;
 use super::{FollowOptions, Observer, Sent, Source, Target};
@@ -18,7 +18,7 @@ pub fn run(
 ) -> Result<Sent> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failure)?;
     let sent = runtime.block_on(follow(source, target, options, cancelled, observer));
-    // Standard input is read by a thread that may wait for ever.
+    // Standard input is read by a thread that may wait forever.
     runtime.shutdown_background();
     sent
 }

@@ -208,7 +208,7 @@ impl Source for StandardInput {
         }
         Err(usage(format!(
             "the service has other rows of standard input than {}: this file does not belong to the feeder that sent \
-             them; remove it, and feed what was not counted",
+             them; remove it, and feed the rows that were not counted",
             self.memory.display()
         ))
         .into())

@@ -4,20 +4,19 @@
 //! go on, because of a row that is refused or a source that changed, is a problem that its operator sees; it is tried
 //! again from the stored position, so that nothing else needs to be done once the cause is gone.
 
-mod target;
-
 use crate::config::FeedConfig;
-use crate::http::App;
 use evertally_declare::error::Result;
-use evertally_feeds::{CancellationToken, Observer, Sent, run};
+use evertally_feeds::{CancellationToken, Observer, Sent, Target, run};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use target::ServiceTarget;
 
 /// The pause before a feed that stopped is tried again.
 const PAUSE: Duration = Duration::from_secs(30);
+
+/// Gives the stream of a name as a target.
+pub(crate) type TargetOf = Arc<dyn Fn(&str) -> Box<dyn Target> + Send + Sync>;
 
 /// All feeds of a service.
 #[derive(Default)]
@@ -62,7 +61,7 @@ impl Feeds {
     ///
     /// # Errors
     /// If a source is invalid, or the system gives no thread.
-    pub fn set(&self, configs: &[FeedConfig], app: &Arc<App>) -> Result<()> {
+    pub(crate) fn set(&self, configs: &[FeedConfig], target_of: &TargetOf) -> Result<()> {
         Self::check(configs)?;
         let mut running = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let (kept, ended): (Vec<_>, Vec<_>) =
@@ -71,7 +70,7 @@ impl Feeds {
         end(&ended, STOP_TIMEOUT);
         for config in configs {
             if !running.iter().any(|own| own.config == *config) {
-                running.push(RunningFeed::start(config, app)?);
+                running.push(RunningFeed::start(config, target_of)?);
             }
         }
         Ok(())
@@ -130,7 +129,7 @@ fn end(feeds: &[RunningFeed], most: Duration) {
 }
 
 impl RunningFeed {
-    fn start(config: &FeedConfig, app: &Arc<App>) -> Result<Self> {
+    fn start(config: &FeedConfig, target_of: &TargetOf) -> Result<Self> {
         let progress = Arc::new(FeedProgress {
             stream: config.stream.clone(),
             source: config.open()?.shown(),
@@ -139,21 +138,25 @@ impl RunningFeed {
             problem: Mutex::default(),
         });
         let cancelled = CancellationToken::new();
-        let (feed, app) = ((config.clone(), Arc::clone(&progress), cancelled.clone()), Arc::downgrade(app));
+        let (feed, target) = ((config.clone(), Arc::clone(&progress), cancelled.clone()), target_of(&config.stream));
         let thread = std::thread::Builder::new().name("feed".to_owned());
-        let thread = thread.spawn(move || keep_following(&feed.0, &feed.1, &feed.2, &app))?;
+        let thread = thread.spawn(move || keep_following(&feed.0, &feed.1, &feed.2, &*target))?;
         Ok(Self { config: config.clone(), progress, cancelled, thread: Mutex::new(Some(thread)) })
     }
 }
 
 /// Follows a source until it is cancelled, whatever happens meanwhile.
-fn keep_following(config: &FeedConfig, progress: &Arc<FeedProgress>, cancelled: &CancellationToken, app: &Weak<App>) {
+fn keep_following(
+    config: &FeedConfig,
+    progress: &Arc<FeedProgress>,
+    cancelled: &CancellationToken,
+    target: &dyn Target,
+) {
     let mut last = None;
     while !cancelled.is_cancelled() {
-        let target = ServiceTarget::new(app.clone(), &config.stream);
         let mut report = Report { progress: Arc::clone(progress), before: progress.rows() };
         let followed =
-            config.open().and_then(|mut source| run(&mut *source, &target, &config.options(), cancelled, &mut report));
+            config.open().and_then(|mut source| run(&mut *source, target, &config.options(), cancelled, &mut report));
         if let Err(error) = followed {
             let problem = error.to_string();
             if last.as_ref() != Some(&problem) {

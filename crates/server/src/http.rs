@@ -6,6 +6,7 @@ mod app;
 mod body;
 mod body_fault;
 mod connections;
+mod feed_target;
 mod hub;
 mod limits;
 mod listen;
@@ -24,7 +25,7 @@ mod work;
 
 pub use answers::publication_message;
 pub use app::{App, AppParts, AppSettings, Side};
-pub(crate) use body::decoded;
+pub(crate) use feed_target::feed_targets;
 pub use listen::{BoundListener, Serving};
 pub use openapi::document;
 pub(crate) use tls::check as check_certificate;

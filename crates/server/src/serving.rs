@@ -16,7 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::descriptors;
 use crate::engine::{Service, StreamInfo};
-use crate::http::{App, AppParts, AppSettings, BoundListener, Serving, Side, publication_message};
+use crate::http::{App, AppParts, AppSettings, BoundListener, Serving, Side, feed_targets, publication_message};
 use crate::supervisor::Supervisor;
 use crate::tokens::Tokens;
 use crate::webhook::Webhooks;
@@ -80,7 +80,7 @@ impl Running {
         let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect(), descriptors);
         compute_promises(service.streams());
         app.webhooks.set(&config.webhooks, &service)?;
-        app.feeds.set(&config.feeds, &app)?;
+        app.feeds.set(&config.feeds, &feed_targets(&app))?;
         app.backups.set(config.backups.as_deref(), config.backup_schedule.as_ref(), &service.folder_id);
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));

@@ -7,7 +7,7 @@
 //! | `streams` | number | [stream records](StreamRecord) |
 //! | `batches` | stream, id | [accepted batches](BatchRecord) |
 //! | `batch days` | stream, day, id | the days on which batches were accepted, if their ids are forgotten some day |
-//! | `positions` | stream, source, partition | [up to where a source was accepted](PositionRecord) |
+//! | `positions` | stream, source, partition | [positions in sources](PositionRecord) |
 //! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes] |
 //! | `ids` | stream, step, number of the batch | keyed hashes of the ids of rows in open steps |
 //! | `late` | stream, number of the batch | late events that were set aside |

@@ -72,7 +72,7 @@ pub(super) struct FeedArgs {
     #[arg(long, value_name = "FILE", requires = "stdin")]
     memory: Option<PathBuf>,
     /// Name of the source at the service, which keeps the position in it. Two sources of one stream need two names
-    /// [default: what is followed, such as file:/srv/visits.csv or kafka:visits]
+    /// [default: the kind and the place of the source, such as file:/srv/visits.csv or kafka:visits]
     #[arg(long)]
     name: Option<String>,
     /// Maximum number of rows in a batch.
@@ -110,7 +110,7 @@ impl FeedArgs {
             on_interrupt.cancel();
         };
         ctrlc::set_handler(interrupt).context("cannot watch for Ctrl-C")?;
-        let mut report = Report { said: Instant::now(), last: Sent::default() };
+        let mut report = Report { reported: Instant::now(), last: Sent::default() };
         if !self.once {
             report.message(&format!("following {}, for stream `{}`", source.shown(), self.stream));
         }
@@ -145,7 +145,7 @@ impl FeedArgs {
 
 /// Reports to standard error.
 struct Report {
-    said: Instant,
+    reported: Instant,
     last: Sent,
 }
 
@@ -155,8 +155,8 @@ impl Observer for Report {
     }
 
     fn progress(&mut self, sent: Sent) {
-        if self.said.elapsed() > PROGRESS_INTERVAL && sent != self.last {
-            (self.said, self.last) = (Instant::now(), sent);
+        if self.reported.elapsed() > PROGRESS_INTERVAL && sent != self.last {
+            (self.reported, self.last) = (Instant::now(), sent);
             eprintln!("{} sent in {} batches", count_of_rows(sent.rows), sent.batches);
         }
     }

@@ -30,7 +30,7 @@ pub(super) struct Fingerprint {
     digest: String,
 }
 
-/// An open file. Compressed ones are read as what they contain.
+/// An open file. Compressed ones are read as their contents.
 pub(super) enum Contents {
     Plain(File),
     Gzip(File),

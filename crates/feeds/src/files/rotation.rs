@@ -1,7 +1,7 @@
 //! Files that were rotated: renamed or copied away, and perhaps compressed, while a new file takes their name.
 
-use super::Reading;
 use super::contents::{Contents, FilePosition};
+use crate::Position;
 use evertally_declare::error::{Context, Result};
 use evertally_ledger::disk::folder_of;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,16 @@ impl Generation {
     }
 }
 
+/// A file that is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    /// The position, as text, after the rows read so far.
+    pub(super) after: Option<Position>,
+    pub(super) position: FilePosition,
+    /// Where the rows after the position are, if the file was rotated.
+    pub(super) rotated: Option<Generation>,
+}
+
 impl Reading {
     /// Whether nothing was written to the rotated file for a while.
     pub(super) fn is_left_alone(&self) -> bool {
@@ -50,7 +60,7 @@ impl Reading {
         modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > WRITING_TIME)
     }
 
-    /// Goes on to the file written after a rotated one, if that is finished; returns whether it did.
+    /// Continues with the file written after a rotated one, if that is finished; returns whether it did.
     pub(super) fn finish_rotated(&mut self, path: &Path) -> Result<bool> {
         let Some(generation) = &self.rotated else { return Ok(false) };
         let Some(modified) = generation.modified() else { return Ok(false) };

@@ -1,7 +1,6 @@
 //! Packets of MQTT 5, and what a broker's refusals mean.
 
 use super::link::MAX_PACKET_BYTES;
-use super::session::RECEIVE_MAXIMUM;
 use crate::SourceError;
 use crate::dial::Server;
 use evertally_declare::error::usage;
@@ -11,6 +10,9 @@ use mqtt_protocol_core::mqtt::packet::{
 };
 use mqtt_protocol_core::mqtt::result_code::{ConnectReasonCode, DisconnectReasonCode};
 use std::sync::Arc;
+
+/// The most messages in flight. So a position, with at most 6 bytes for each, is short enough.
+pub(super) const RECEIVE_MAXIMUM: u16 = 500;
 
 /// After this time without a packet, the broker closes the connection. A feeder that waits for its service sends none.
 const KEEP_ALIVE_SECS: u16 = 600;

@@ -1,6 +1,5 @@
 //! Messages received on one connection, and the replies that each commit allows.
 
-use super::RESENT_WITHIN;
 use super::link::Reply;
 use super::packets::Message;
 use crate::{Batch, BatchLimits, Origins, RowWriter};
@@ -8,10 +7,11 @@ use evertally_declare::error::{Result, usage};
 use mqtt_protocol_core::mqtt::packet::Qos;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
+use std::time::Duration;
 use tokio::time::Instant;
 
-/// The most messages in flight. So a position, with at most 6 bytes for each, is short enough.
-pub(super) const RECEIVE_MAXIMUM: u16 = 500;
+/// How long a broker may take to send the next of the messages in flight again.
+const RESENT_WITHIN: Duration = Duration::from_secs(30);
 /// The most taken identifiers, also if a broker has more messages in flight than allowed.
 const MAX_TAKEN: usize = 600;
 

@@ -1,6 +1,6 @@
 //! The connection with a server.
 
-use super::{Config, Outcome};
+use super::config::{Config, Outcome};
 use crate::SourceError;
 use async_nats::jetstream::consumer::pull::{Config as PullConfig, Stream as Messages};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};

@@ -6,11 +6,12 @@ use super::decoding::Share;
 use super::identity::ResolvedId;
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
+use super::positions::positions_of;
 use super::prepare::{MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
 use super::row_ids::{NewIds, to_stored};
 use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, IDS, LATE, from_bytes, stored, to_bytes};
-use evertally_declare::error::{Result, failure};
+use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Late;
 use evertally_publish::session::LateEvent;
@@ -28,10 +29,23 @@ pub struct Receipt {
     pub rows: u64,
     /// How many of them were not counted, because rows with their ids had been counted in the same step.
     pub duplicates: u64,
+    /// The step that was open: late rows are those of earlier steps.
+    pub open_step: u64,
     /// The keyed digest of the declared columns of its rows.
     pub digest: [u8; 32],
     /// Whether it had been accepted before.
     pub repeated: bool,
+}
+
+impl Receipt {
+    fn new(id: &ResolvedId, record: &BatchRecord, repeated: bool) -> Self {
+        let batch = match id {
+            ResolvedId::Text(id) => id.clone(),
+            ResolvedId::Source(range) => range.shown(),
+        };
+        let BatchRecord { digest, rows, duplicates, open_step, .. } = *record;
+        Self { batch, rows, duplicates, open_step, digest, repeated }
+    }
 }
 
 /// A batch in its turn, to be counted once it is durable.
@@ -52,6 +66,15 @@ struct NewInCommit {
 }
 
 impl Core {
+    /// The positions in a source, by partition, up to which its rows were accepted.
+    ///
+    /// # Errors
+    /// If there is no such stream, or the store cannot be read.
+    pub fn positions(&self, name: &str, source: &str) -> Result<BTreeMap<String, String>, Refusal> {
+        let info = self.find(name).ok_or(Refusal::NoStream)?;
+        Ok(positions_of(&self.store.look()?, (info.number, &info.digest_key), source)?)
+    }
+
     /// Accepts batches in this order, with one commit for all of them. Each gets its own answer.
     pub fn accept(&mut self, batches: Vec<(Arc<StreamInfo>, PreparedBatch)>) -> Vec<Result<Receipt, Refusal>> {
         let (mut accepted, mut answers) = (Vec::new(), Vec::new());
@@ -100,14 +123,17 @@ impl Core {
         now: i64,
         new: &mut NewInCommit,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
-        let PreparedBatch { id, digest, rows, chunks, memory } = prepared;
+        let PreparedBatch { id, open_step: named, latest, digest, rows, chunks, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let before = match &id {
-            ResolvedId::Text(id) => accepted_as(id, writing, number, (rows, digest))?,
-            ResolvedId::Source(range) => range.accepted(writing, info, (rows, digest))?,
+            ResolvedId::Text(id) => accepted_as(id, writing, number)?,
+            ResolvedId::Source(range) => range.accepted(writing, (number, &info.digest_key))?,
         };
-        if let Some(receipt) = before {
-            return Ok((receipt, None));
+        if let Some(before) = before {
+            if before.digest != digest {
+                return Err(Refusal::Differs(before.rows));
+            }
+            return Ok((Receipt::new(&id, &before, true), None));
         }
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
@@ -120,8 +146,8 @@ impl Core {
             let why = "it is counted elsewhere and accepts the sums of complete steps: PUT them to its `sums`";
             return Err(Refusal::ReadOnly(format!("stream `{}` accepts no events: {why}", info.name())));
         }
-        let closed = live.closed();
-        let Divided { mut chunks, aside, late } = divide(info, chunks, closed)?;
+        let open_step = open_step(named, live.closed(), latest)?;
+        let Divided { mut chunks, aside, late } = divide(info, chunks, open_step)?;
         if !new.ids.have_room(number, &live.ids, &chunks, self.decoding.ids) {
             return Err(Refusal::TooManyIds(self.decoding.ids));
         }
@@ -130,13 +156,12 @@ impl Core {
             duplicates += new.ids.remove_counted(number, *step, &live.ids, chunk);
         }
         let batch = new.batches.get(&number).copied().unwrap_or(live.batches) + 1;
-        let id = match id {
-            ResolvedId::Text(id) => {
-                self.note_id(&id, writing, number, BatchRecord { digest, rows, duplicates, at: now })?;
-                id
-            }
-            ResolvedId::Source(range) => range.note(writing, info, (rows, digest, duplicates), now)?,
-        };
+        let record = BatchRecord { digest, rows, duplicates, open_step, at: now };
+        let receipt = Receipt::new(&id, &record, false);
+        match id {
+            ResolvedId::Text(id) => self.note_id(&id, writing, number, record)?,
+            ResolvedId::Source(range) => range.note(writing, (number, &info.digest_key), record)?,
+        }
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;
         let mut events = writing.open_table(EVENTS).map_err(stored)?;
@@ -155,10 +180,7 @@ impl Core {
             table.insert((number, batch), to_bytes(&texts)?.as_slice()).map_err(stored)?;
         }
         new.batches.insert(number, batch);
-        Ok((
-            Receipt { batch: id, rows, duplicates, digest, repeated: false },
-            Some(Accepted { number, batch, chunks, late, _memory: memory }),
-        ))
+        Ok((receipt, Some(Accepted { number, batch, chunks, late, _memory: memory })))
     }
 
     /// Writes the id of an accepted batch.
@@ -192,22 +214,25 @@ impl Core {
     }
 }
 
-/// The receipt of the batch with an id, if one was accepted.
-fn accepted_as(
-    id: &str,
-    writing: &WriteTransaction,
-    number: u32,
-    (rows, digest): (u64, [u8; 32]),
-) -> Result<Option<Receipt>, Refusal> {
+/// The record of the batch with an id, if one was accepted.
+fn accepted_as(id: &str, writing: &WriteTransaction, number: u32) -> Result<Option<BatchRecord>> {
     let table = writing.open_table(BATCHES).map_err(stored)?;
     let before = table.get((number, id)).map_err(stored)?;
-    let before = before.map(|bytes| from_bytes::<BatchRecord>(bytes.value(), "a batch")).transpose()?;
-    match before {
-        Some(before) if before.digest != digest => Err(Refusal::Differs(before.rows)),
-        Some(BatchRecord { duplicates, .. }) => {
-            Ok(Some(Receipt { batch: id.to_owned(), rows, duplicates, digest, repeated: true }))
-        }
-        None => Ok(None),
+    before.map(|bytes| from_bytes(bytes.value(), "a batch")).transpose()
+}
+
+/// The step to which late rows of a batch are compared: the open one, or the later one that was open when the batch was
+/// accepted for the first time, before the service was restored from an older copy.
+fn open_step(named: Option<u64>, closed: u64, latest: u64) -> Result<u64, Refusal> {
+    let open = closed + 1;
+    match named {
+        None => Ok(open),
+        Some(named) if (open..=latest.max(open)).contains(&named) => Ok(named),
+        Some(named) => Err(usage(format!(
+            "step {named} cannot be the open step of this batch: step {open} is open, and the clock has not reached the \
+             end of step {latest}"
+        ))
+        .into()),
     }
 }
 
@@ -233,9 +258,9 @@ struct Divided {
     late: u64,
 }
 
-/// Splits the events of a batch into those after the last closed step and late ones, and treats the latter by policy.
-fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> Result<Divided, Refusal> {
-    let in_time = chunks.split_off(&(closed + 1));
+/// Splits the events of a batch into those from the open step on and late ones, and treats the latter by policy.
+fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, open_step: u64) -> Result<Divided, Refusal> {
+    let in_time = chunks.split_off(&open_step);
     let (past, mut chunks) = (chunks, in_time);
     let late: u64 = past.values().map(|chunk| chunk.events).sum();
     let mut aside = Vec::new();
@@ -263,7 +288,7 @@ fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> R
                 first.bytes.extend(chunk.bytes);
                 first.ids.extend(chunk.ids);
             }
-            let open = chunks.entry(closed + 1).or_default();
+            let open = chunks.entry(open_step).or_default();
             first.events += open.events;
             first.bytes.extend_from_slice(&open.bytes);
             first.ids.extend_from_slice(&open.ids);

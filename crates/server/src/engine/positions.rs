@@ -7,15 +7,12 @@
 //! Positions are encrypted: they say how many rows there were, and those of files contain digests of rows, which the
 //! folder must not reveal after the rows were deleted.
 
-use super::accepting::Receipt;
-use super::core::Core;
-use super::info::StreamInfo;
 use super::refusal::Refusal;
-use crate::store::{POSITIONS, PositionRecord, from_bytes, stored, to_bytes};
+use crate::store::{BatchRecord, POSITIONS, PositionRecord, from_bytes, stored, to_bytes};
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use evertally_declare::error::{PipelineError, Result, failure, usage};
-use redb::{ReadableTable, WriteTransaction};
+use evertally_declare::error::{Result, failure, usage};
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 use std::collections::BTreeMap;
 
 /// The most bytes of the name of a source.
@@ -65,94 +62,82 @@ impl SourceRange {
     }
 
     /// How receipts name it.
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let partition = if self.partition.is_empty() { String::new() } else { format!(" {}", self.partition) };
         format!("{}{partition} {}", self.source, self.position)
     }
 
-    /// Its receipt if it was accepted before; `None` if it is the next to be accepted.
+    /// The record of it if it was accepted before; `None` if it is the next to be accepted.
     pub(super) fn accepted(
         &self,
         writing: &WriteTransaction,
-        info: &StreamInfo,
-        (rows, digest): (u64, [u8; 32]),
-    ) -> Result<Option<Receipt>, Refusal> {
+        (number, digest_key): (u32, &[u8; 32]),
+    ) -> Result<Option<BatchRecord>, Refusal> {
         let table = writing.open_table(POSITIONS).map_err(stored)?;
-        let before = table.get((info.number, self.source.as_str(), self.partition.as_str())).map_err(stored)?;
-        let before = before.map(|bytes| from_bytes::<PositionRecord>(bytes.value(), "a position")).transpose()?;
-        let before = before.map(|record| Ok::<_, PipelineError>((opened(&record.position, info)?, record)));
-        match before.transpose()? {
-            Some((position, before)) if position == self.position => {
-                if (before.rows, before.digest) != (rows, digest) {
-                    return Err(Refusal::Differs(before.rows));
-                }
-                let duplicates = before.duplicates;
-                Ok(Some(Receipt { batch: self.shown(), rows, duplicates, digest, repeated: true }))
-            }
-            before => {
-                let stored = before.map(|(position, _)| position);
-                if stored == self.after { Ok(None) } else { Err(Refusal::Elsewhere(stored)) }
-            }
+        let before = table.get((number, self.source.as_str(), self.partition.as_str())).map_err(stored)?;
+        let Some(before) = before else {
+            return if self.after.is_none() { Ok(None) } else { Err(Refusal::Elsewhere(None)) };
+        };
+        let PositionRecord { position, batch } = from_bytes(before.value(), "a position")?;
+        match Some(opened(&position, digest_key)?) {
+            position if position.as_ref() == Some(&self.position) => Ok(Some(batch)),
+            position if position == self.after => Ok(None),
+            position => Err(Refusal::Elsewhere(position)),
         }
     }
 
-    /// Writes its position, with those of its rows.
+    /// Writes its position, with the record of its rows.
     pub(super) fn note(
-        self,
+        &self,
         writing: &WriteTransaction,
-        info: &StreamInfo,
-        (rows, digest, duplicates): (u64, [u8; 32], u64),
-        now: i64,
-    ) -> Result<String> {
-        let shown = self.shown();
-        let record = PositionRecord { position: sealed(&self.position, info)?, digest, rows, duplicates, at: now };
+        (number, digest_key): (u32, &[u8; 32]),
+        batch: BatchRecord,
+    ) -> Result<()> {
+        let record = PositionRecord { position: sealed(&self.position, digest_key)?, batch };
         let mut table = writing.open_table(POSITIONS).map_err(stored)?;
-        let key = (info.number, self.source.as_str(), self.partition.as_str());
+        let key = (number, self.source.as_str(), self.partition.as_str());
         table.insert(key, to_bytes(&record)?.as_slice()).map_err(stored)?;
-        Ok(shown)
+        Ok(())
     }
 }
 
-impl Core {
-    /// The positions in a source, by partition, up to which its rows were accepted.
-    ///
-    /// # Errors
-    /// If there is no such stream, or the store cannot be read.
-    pub fn positions(&self, name: &str, source: &str) -> Result<BTreeMap<String, String>, Refusal> {
-        let info = self.find(name).ok_or(Refusal::NoStream)?;
-        let number = info.number;
-        let table = self.store.look()?.open_table(POSITIONS).map_err(stored)?;
-        let mut positions = BTreeMap::new();
-        for entry in table.range((number, source, "")..).map_err(stored)? {
-            let (key, record) = entry.map_err(stored)?;
-            let (of_stream, of_source, partition) = key.value();
-            if (of_stream, of_source) != (number, source) {
-                break;
-            }
-            let record: PositionRecord = from_bytes(record.value(), "a position")?;
-            positions.insert(partition.to_owned(), opened(&record.position, &info)?);
+/// The positions in a source, by partition.
+pub(super) fn positions_of(
+    reading: &ReadTransaction,
+    (number, digest_key): (u32, &[u8; 32]),
+    source: &str,
+) -> Result<BTreeMap<String, String>> {
+    let table = reading.open_table(POSITIONS).map_err(stored)?;
+    let mut positions = BTreeMap::new();
+    for entry in table.range((number, source, "")..).map_err(stored)? {
+        let (key, record) = entry.map_err(stored)?;
+        let (of_stream, of_source, partition) = key.value();
+        if (of_stream, of_source) != (number, source) {
+            break;
         }
-        Ok(positions)
+        let record: PositionRecord = from_bytes(record.value(), "a position")?;
+        positions.insert(partition.to_owned(), opened(&record.position, digest_key)?);
     }
+    Ok(positions)
 }
 
-fn cipher(info: &StreamInfo) -> XChaCha20Poly1305 {
-    let key = blake3::derive_key("evertally serve 1 positions", &info.digest_key);
+fn cipher(digest_key: &[u8; 32]) -> XChaCha20Poly1305 {
+    let key = blake3::derive_key("evertally serve 1 positions", digest_key);
     XChaCha20Poly1305::new(&Key::from(key))
 }
 
 /// A position under a key of the stream, which is derived from that of the service.
-fn sealed(position: &str, info: &StreamInfo) -> Result<Vec<u8>> {
+fn sealed(position: &str, digest_key: &[u8; 32]) -> Result<Vec<u8>> {
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).map_err(failure)?;
-    let sealed = cipher(info).encrypt(&XNonce::from(nonce), position.as_bytes()).map_err(failure)?;
+    let sealed = cipher(digest_key).encrypt(&XNonce::from(nonce), position.as_bytes()).map_err(failure)?;
     Ok([&nonce[..], &sealed].concat())
 }
 
-fn opened(sealed: &[u8], info: &StreamInfo) -> Result<String> {
+fn opened(sealed: &[u8], digest_key: &[u8; 32]) -> Result<String> {
     let corrupt = || failure("the data folder is corrupt: a position cannot be read");
     let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or_else(corrupt)?;
-    let opened = cipher(info).decrypt(&XNonce::from(*nonce), sealed).map_err(|_| corrupt())?;
+    let opened = cipher(digest_key).decrypt(&XNonce::from(*nonce), sealed).map_err(|_| corrupt())?;
     String::from_utf8(opened).map_err(|_| corrupt())
 }
 

@@ -33,6 +33,10 @@ const BATCH: &str = "the batch";
 /// A valid batch that was read and waits for its turn.
 pub struct PreparedBatch {
     pub(super) id: ResolvedId,
+    /// The step that was open when it was accepted for the first time, if its sender names it.
+    pub(super) open_step: Option<u64>,
+    /// The last step that could have events when it was read.
+    pub(super) latest: u64,
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
     pub(super) chunks: BTreeMap<u64, Chunk>,
@@ -112,7 +116,15 @@ pub(super) fn prepare(
         return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
     }
     let id = id.resolve(bytes.finish().map_err(PipelineError::from)?);
-    Ok(PreparedBatch { id, digest: digest.finish(), rows: reading.rows, chunks: reading.chunks, memory })
+    Ok(PreparedBatch {
+        id,
+        open_step: None,
+        latest,
+        digest: digest.finish(),
+        rows: reading.rows,
+        chunks: reading.chunks,
+        memory,
+    })
 }
 
 /// About the memory that a reader of rows takes for its blocks of text.

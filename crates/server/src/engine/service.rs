@@ -182,12 +182,28 @@ impl Service {
         id: impl Into<BatchId>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
+        self.accept_again(info, id, None, batch)
+    }
+
+    /// The same for a batch of which the sender knows which step was open when it was accepted before: so late rows are
+    /// counted in the same step as then, if the service was restored from an older copy.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept), or if that step was closed already, or has not begun.
+    pub fn accept_again(
+        &self,
+        info: &Arc<StreamInfo>,
+        id: impl Into<BatchId>,
+        open_step: Option<u64>,
+        batch: (Format, Box<dyn Read + Send>),
+    ) -> Result<Receipt, Refusal> {
         if let Some(why) = info.slow_clock(self.clock.now()) {
             return Err(Refusal::Halted(why)); // otherwise events of now would seem to be of the future
         }
         let intake = self.intake();
         let prepared = prepare(info, id.into(), batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
+        let prepared = PreparedBatch { open_step, ..prepared };
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
         answered.recv().unwrap_or_else(|_| Err(Refusal::Stopping))

@@ -213,7 +213,13 @@ impl PreparedSums {
         let mut events = writing.open_table(EVENTS).map_err(stored)?;
         table.insert((info.number, LAST_BATCH), steps.end().to_le_bytes().as_slice()).map_err(stored)?;
         for step in steps {
-            let record = BatchRecord { digest: self.digest(info, step), rows: self.count_of(step), duplicates: 0, at };
+            let record = BatchRecord {
+                digest: self.digest(info, step),
+                rows: self.count_of(step),
+                duplicates: 0,
+                open_step: step,
+                at,
+            };
             table.insert((info.number, id_of(step).as_str()), to_bytes(&record)?.as_slice()).map_err(stored)?;
             if !self.sums_of(step).is_empty() {
                 events.insert((info.number, step, step), self.sums_of(step)).map_err(stored)?;

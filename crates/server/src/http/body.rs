@@ -55,7 +55,7 @@ impl Incoming {
 ///
 /// # Errors
 /// If a decoder cannot be created, or has no memory.
-pub(crate) fn decoded(
+pub(super) fn decoded(
     raw: impl Read + Send + 'static,
     coding: Option<&str>,
     limit: u64,

@@ -5,6 +5,7 @@ use super::{Running, app_settings, streams};
 use crate::config::Config;
 use crate::engine::{Intake, Service};
 use crate::feeds::Feeds;
+use crate::http::feed_targets;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
 use std::sync::{Arc, PoisonError};
@@ -55,7 +56,7 @@ impl Running {
             taken_up.map_err(|error| error.context("everything before this in the file was taken up"))?;
         }
         self.app.webhooks.set(&new.webhooks, service)?;
-        self.app.feeds.set(&new.feeds, &self.app)?;
+        self.app.feeds.set(&new.feeds, &feed_targets(&self.app))?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
         Ok(())

@@ -73,6 +73,8 @@ pub struct BatchRecord {
     pub rows: u64,
     /// How many of them were not counted, because rows with their ids had been.
     pub duplicates: u64,
+    /// The step that was open: late rows are those of earlier steps.
+    pub open_step: u64,
     /// When it was accepted, in microseconds since 1970.
     pub at: i64,
 }
@@ -82,14 +84,8 @@ pub struct BatchRecord {
 pub struct PositionRecord {
     /// The position, encrypted.
     pub position: Vec<u8>,
-    /// The keyed digest of the declared columns of the last batch.
-    pub digest: [u8; 32],
-    /// The number of its rows.
-    pub rows: u64,
-    /// How many of them were not counted, because rows with their ids had been.
-    pub duplicates: u64,
-    /// When it was accepted, in microseconds since 1970.
-    pub at: i64,
+    /// The last batch.
+    pub batch: BatchRecord,
 }
 
 /// A publication that a webhook has refused for good.

@@ -299,6 +299,22 @@ fn late_events_recover_step_by_step() {
     server.restore_copy();
     assert_eq!(server.get("/v1/streams/late").json()["state"], "recovering");
     assert_eq!(live(&server), published);
+    // With the steps of their receipts, all batches can be sent before any step is closed.
+    server.restore_copy();
+    let again = |id: &str, hour: u64, open_step: u64| {
+        let target = format!("/v1/streams/late/events?open-step={open_step}");
+        let headers = [("content-type", "application/jsonl"), ("idempotency-key", id)];
+        server.private.ask("POST", &target, &server.operate, &headers, of(hour).as_bytes()).unwrap()
+    };
+    let answer = again("late", 1, 3);
+    assert_eq!((answer.status, &answer.json()["open_step"]), (200, &3.into()), "{}", answer.text);
+    let answer = again("late", 1, 3);
+    assert_eq!((&answer.json()["open_step"], &answer.json()["repeated"]), (&3.into(), &true.into()), "{}", answer.text);
+    assert_eq!(again("2", 1, 2).status, 200);
+    let refused = again("3", 1, 1);
+    assert!(refused.status == 422 && refused.text.contains("cannot be the open step"), "{}", refused.text);
+    assert_eq!((close(&server, 2), close(&server, 3)), (200, 200));
+    assert_eq!(rows(&server, "late"), published);
 }
 
 #[test]

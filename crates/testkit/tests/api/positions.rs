@@ -25,7 +25,6 @@ fn positions(server: &Server, source: &str) -> serde_json::Value {
 #[test]
 fn rows_of_a_source_are_accepted_where_the_last_ones_end() {
     let mut server = Server::new();
-    server.operate = server.token("write:open");
     assert_eq!(positions(&server, "kafka:visits"), serde_json::json!({}));
     let (status, receipt) = send(&server, "source=kafka:visits&partition=3&position=10", 2);
     assert_eq!((status, &receipt["rows"], &receipt["repeated"]), (200, &2.into(), &false.into()), "{receipt}");
@@ -118,15 +117,14 @@ fn the_service_follows_a_file_itself() {
     wait("the rest is accepted", || server.events("open") == 2);
     let aside = std::fs::read_to_string(server.path("aside.jsonl")).unwrap();
     assert!(aside.contains("nobody-knows-me") && aside.contains("\"place\":\"line 3\""), "{aside}");
-    let health = feeds(&server);
-    assert_eq!((&health["feeds"][0]["aside"], &health["problems"]), (&1.into(), &serde_json::json!([])), "{health}");
+    wait("the other one is set aside", || feeds(&server)["feeds"][0]["aside"] == 1);
+    assert_eq!(feeds(&server)["problems"], serde_json::json!([]));
     // After a restart it goes on where it was.
     server.stop();
     grow(&file, &row(4, "a,"));
     server.start().unwrap();
     wait("the next row is accepted", || server.events("open") == 1);
     // Without a feed, nothing is followed.
-    server.reload(feed, "").unwrap_err();
     server.reload("[[feed]]\nstream = \"open\"\nfile = \"visits.csv\"\naside = \"aside.jsonl\"\n", "").unwrap();
     assert_eq!(feeds(&server)["feeds"], serde_json::json!([]));
 }
@@ -144,11 +142,17 @@ fn invalid_feeds_are_refused_before_anything_starts() {
         ("stream = \"open\"\nfile = \"a.csv\"\nrows = 0\n", "between 1 and 100000"),
         ("stream = \"open\"\nfile = \"a.csv\"\n[[feed]]\nstream = \"open\"\nfile = \"a.csv\"\n", "configured twice"),
     ] {
-        let server = Server::new();
-        let rest = format!("{STREAMS}[[feed]]\n{feed}");
-        let folder = tempfile::tempdir().unwrap();
-        let started = Server::on(folder, server.clock.clone(), "", &rest);
-        let refused = started.err().unwrap_or_else(|| panic!("{feed}"));
+        let mut server = Server::new();
+        server.change(STREAMS, &format!("{STREAMS}[[feed]]\n{feed}"));
+        let refused = match server.try_config() {
+            Err(refused) => refused,
+            Ok(_) => {
+                let refused = server.reload("", "").unwrap_err();
+                server.stop();
+                assert_eq!(server.start().unwrap_err(), refused, "{feed}");
+                refused
+            }
+        };
         assert!(refused.contains(why) && !refused.contains("secret-word"), "{feed}: {refused}");
     }
 }

@@ -31,6 +31,9 @@ pub(in super::super) struct ReceiptAnswer {
     rows: u64,
     /// How many of them were not counted, because rows with their ids had been counted in the same step.
     duplicates: u64,
+    /// The step that was open. A client that keeps it can send the batch again with `open-step` after the service was
+    /// restored from a copy.
+    open_step: u64,
     /// Whether it had been accepted before.
     repeated: bool,
     /// The keyed digest of the declared columns of its rows, in hexadecimal. It does not depend on the format.
@@ -60,6 +63,10 @@ pub(in super::super) struct BatchOptions {
     /// The position after the rows: a text of at most 4096 bytes that the service does not interpret.
     #[serde(default)]
     position: Option<String>,
+    /// The step that was open when the batch was accepted before the service was restored from an older copy, from its
+    /// receipt: so that late rows are treated as they were then.
+    #[serde(default)]
+    open_step: Option<u64>,
 }
 
 /// The source of the id of a batch.
@@ -106,15 +113,16 @@ pub(in super::super) async fn take(
     caller.writes(&name).map_err(ProblemAnswer::or_password)?;
     let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
     let Query(options) = options.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
+    let open_step = options.open_step;
     let id = id_of(options, &headers)?;
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
         let reader = incoming.open(&app.service.decoding())?;
-        let receipt = app.service.accept(&info, id, (format, reader))?;
+        let receipt = app.service.accept_again(&info, id, open_step, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
-        let Receipt { batch, rows, duplicates, repeated, .. } = receipt;
-        Ok(Json(ReceiptAnswer { batch, rows, duplicates, repeated, digest }))
+        let Receipt { batch, rows, duplicates, open_step, repeated, .. } = receipt;
+        Ok(Json(ReceiptAnswer { batch, rows, duplicates, open_step, repeated, digest }))
     })
     .await
 }
@@ -174,7 +182,7 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(Format
 }
 
 fn id_of(options: BatchOptions, headers: &HeaderMap) -> Result<BatchId, ProblemAnswer> {
-    let BatchOptions { batch_id, source, partition, after, position } = options;
+    let BatchOptions { batch_id, source, partition, after, position, .. } = options;
     if source.is_none() && (partition.is_some() || after.is_some() || position.is_some()) {
         return Err(ProblemAnswer::bad("`partition`, `after` and `position` are places in a `source`: name it, too"));
     }

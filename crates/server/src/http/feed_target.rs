@@ -1,7 +1,9 @@
-//! A stream of this service, as the target of a feed.
+//! Streams of this service, as the targets of feeds.
 
+use super::app::App;
+use super::body::decoded;
 use crate::engine::{BatchId, Refusal, RowProblem, SourceRange};
-use crate::http::{App, decoded};
+use crate::feeds::TargetOf;
 use async_trait::async_trait;
 use evertally_declare::error::{failure, usage};
 use evertally_feeds::{Answer, Batch, Position, RefusedRow, SendError, Target, blocking};
@@ -9,16 +11,18 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::{Arc, Weak};
 
-pub(super) struct ServiceTarget {
+/// The streams of a service.
+pub(crate) fn feed_targets(app: &Arc<App>) -> TargetOf {
+    let app = Arc::downgrade(app);
+    Arc::new(move |stream| Box::new(ServiceTarget { app: app.clone(), stream: stream.to_owned() }))
+}
+
+struct ServiceTarget {
     app: Weak<App>,
     stream: String,
 }
 
 impl ServiceTarget {
-    pub(super) fn new(app: Weak<App>, stream: &str) -> Self {
-        Self { app, stream: stream.to_owned() }
-    }
-
     fn app(&self) -> Result<Arc<App>, SendError> {
         self.app.upgrade().ok_or_else(|| SendError::Away(Refusal::Stopping.to_string()))
     }
