@@ -13,7 +13,7 @@ pub enum BatchId {
     /// The keyed digest of the bytes of the batch after decompression, for clients that cannot set an id per batch.
     Content,
     /// Its place in a source.
-    Source(SourceRange),
+    Source(Box<SourceRange>),
 }
 
 impl From<&str> for BatchId {
@@ -39,7 +39,7 @@ pub(super) enum ResolvedId {
     /// A text.
     Text(String),
     /// Its place in a source.
-    Source(SourceRange),
+    Source(Box<SourceRange>),
 }
 
 /// The bytes of a batch, shared by all clones. If they are its [id](BatchId::Content), reading digests them.

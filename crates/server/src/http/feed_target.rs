@@ -50,7 +50,7 @@ impl Target for ServiceTarget {
             }
             let limit = app.settings().limits.decoded_bytes;
             let bytes = decoded(Cursor::new(body), coding, limit, &app.service.decoding()).map_err(refused)?;
-            match app.service.accept(&info, BatchId::Source(range), (format, bytes)) {
+            match app.service.accept(&info, BatchId::Source(Box::new(range)), (format, bytes)) {
                 Ok(receipt) => Ok(Answer::Accepted(receipt.rows)),
                 Err(Refusal::Elsewhere(position)) => Ok(Answer::Elsewhere(position)),
                 Err(Refusal::Rows { rows, .. }) => Ok(Answer::BadRows(rows.into_iter().map(refused_row).collect())),

@@ -191,7 +191,8 @@ fn id_of(options: BatchOptions, headers: &HeaderMap) -> Result<BatchId, ProblemA
         (Some(BatchIdSource::Content), None, false) => Ok(BatchId::Content),
         (None, Some(source), false) => {
             let (partition, position) = (partition.unwrap_or_default(), position.unwrap_or_default());
-            Ok(BatchId::Source(SourceRange::new(&source, &partition, after.as_deref(), &position)?))
+            let range = SourceRange::new(&source, &partition, after.as_deref(), &position)?;
+            Ok(BatchId::Source(Box::new(range)))
         }
         _ => Err(ProblemAnswer::bad(
             "a batch has one id: send `Idempotency-Key`, or `batch-id=content`, or `source` and `position`",
