@@ -10,6 +10,7 @@ mod interval;
 mod key;
 mod plan;
 mod release;
+mod restore;
 mod serve;
 mod sketch;
 mod together;
@@ -64,6 +65,8 @@ enum Command {
     DeploymentRecord(Box<deployment_record::DeploymentRecordArgs>),
     /// Run a service: events in over HTTP, releases out on schedule, with a page to watch.
     Serve(serve::ServeArgs),
+    /// Write the database of a service as it was at a time, from its standby folder.
+    Restore(restore::RestoreArgs),
     /// Manage the tokens for writing to a service, reading from it and operating it.
     Token(token::TokenArgs),
     /// Send the new rows of a file, a folder or standard input to a service, each row once.
@@ -104,6 +107,7 @@ impl CommandLine {
             Command::Interval(args) => args.run(),
             Command::DeploymentRecord(args) => args.run(),
             Command::Serve(args) => args.run(),
+            Command::Restore(args) => args.run(),
             Command::Token(args) => args.run(),
             Command::Feed(args) => args.run(),
             Command::Completions(args) => args.run(),

@@ -78,6 +78,7 @@ fn the_help_of_the_program_lists_lab_and_hides_the_short_forms() {
                 "interval",
                 "deployment-record",
                 "serve",
+                "restore",
                 "token",
                 "feed",
                 "completions",

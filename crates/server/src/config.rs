@@ -61,6 +61,9 @@ pub struct Config {
     /// When copies are made without a request.
     #[serde(default)]
     pub backup_schedule: Option<BackupSchedule>,
+    /// A second machine: where changes of the folder are shipped to.
+    #[serde(default)]
+    pub standby: Option<StandbyConfig>,
     /// How long records are kept that grow with the number of batches.
     #[serde(default)]
     pub retention: RetentionConfig,
@@ -116,6 +119,52 @@ pub struct BackupSchedule {
     /// The number of copies that are kept, requested ones included; all of them if omitted.
     #[serde(default)]
     pub keep: Option<NonZero<usize>>,
+}
+
+/// A folder between two machines: the primary ships its changes there, and a follower reads them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StandbyConfig {
+    /// A folder that both machines have mounted.
+    pub folder: PathBuf,
+    /// How often changes are shipped.
+    #[serde(default = "every_second")]
+    pub every: TimeSpan,
+    /// How long a publication waits until it was shipped.
+    #[serde(default = "hold")]
+    pub hold: TimeSpan,
+    /// After which time without a sign of life a follower takes over.
+    #[serde(default = "takeover")]
+    pub takeover: TimeSpan,
+    /// For how long the database can be restored as it was at any time.
+    #[serde(default = "keep")]
+    pub keep: TimeSpan,
+    /// How often the whole database is shipped again: the changes since have to be applied when it is restored.
+    #[serde(default = "whole_every")]
+    pub whole_every: TimeSpan,
+}
+
+/// The shortest time until a takeover: signs of life are given twice a second.
+const MIN_TAKEOVER: TimeSpan = TimeSpan(3_000_000);
+
+fn every_second() -> TimeSpan {
+    TimeSpan(1_000_000)
+}
+
+fn hold() -> TimeSpan {
+    TimeSpan(10_000_000)
+}
+
+fn takeover() -> TimeSpan {
+    TimeSpan(6_000_000)
+}
+
+fn keep() -> TimeSpan {
+    TimeSpan(7 * 86_400_000_000)
+}
+
+fn whole_every() -> TimeSpan {
+    TimeSpan(86_400_000_000)
 }
 
 /// How long records are kept that grow with the number of batches.
@@ -290,6 +339,7 @@ impl Config {
         let hooks = hooks.flat_map(|hook| hook.authorization_file.iter_mut().chain(&mut hook.secret_file));
         let feeds = self.feeds.iter_mut().flat_map(FeedConfig::paths);
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
+        let own = own.chain(self.standby.iter_mut().map(|standby| &mut standby.folder));
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(feeds).chain(self.sources.values_mut()) {
             if is_url(path) {
                 let shown = without_secrets(path);
@@ -356,6 +406,21 @@ impl Config {
             }
             if schedule.every.0 < MIN_BACKUP_INTERVAL.0 {
                 return Err("`every` of [backup-schedule] is at least 1 minute".into());
+            }
+        }
+        if let Some(standby) = &self.standby {
+            if self.witness.is_none() {
+                return Err("[standby] needs a witness that both machines reach, since it decides which of them may \
+                            publish: add [witness]"
+                    .into());
+            }
+            if is_inside(&standby.folder, &self.folder) {
+                return Err("the standby folder is inside the folder of the service: the other machine needs it when \
+                            this one is lost"
+                    .into());
+            }
+            if standby.takeover.0 < MIN_TAKEOVER.0 {
+                return Err("`takeover` of [standby] is at least `3s`".into());
             }
         }
         if self.retention.batch_ids.is_some_and(|kept| kept.0 < MIN_RETENTION.0) {

@@ -15,6 +15,7 @@
 //! | [`audit`] | who did what |
 //! | [`folder`] | the files of the folder |
 //! | [`descriptors`] | the limit on connections, so that the store can always open its files |
+//! | [`standby`] | a second machine that takes over |
 //! | [`supervisor`] | signs of life for the service manager |
 //! | [`webhook`] | publications, sent to subscribers |
 //! | [`witness`] | a record outside the folder that reveals old copies of it |
@@ -41,6 +42,7 @@ pub mod program;
 pub mod proxies;
 pub mod sealed;
 pub mod serving;
+pub mod standby;
 pub mod store;
 pub mod supervisor;
 pub mod tokens;

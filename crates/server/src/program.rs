@@ -3,8 +3,10 @@
 use crate::config::Config;
 use crate::http::Side;
 use crate::serving::{Running, serve_until_shutdown};
+use crate::standby::{self, FolderTarget, Waited};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
+use jiff::Timestamp;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +18,8 @@ pub struct StartPermissions {
     pub adopts_key: bool,
     /// A folder that had a witness may continue with a new one, or none: it is the newest copy.
     pub forgets_witness: bool,
+    /// As long as another machine is the primary, its changes are followed.
+    pub follows: bool,
 }
 
 /// Runs a configured service until the process receives a signal to end. `say` receives messages for people.
@@ -23,10 +27,10 @@ pub struct StartPermissions {
 /// # Errors
 /// If it cannot be started.
 pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Result<()> {
-    let StartPermissions { adopts_key, forgets_witness } = once;
+    let StartPermissions { adopts_key, forgets_witness, follows } = once;
     let file = config;
     let config = Config { adopts_key, forgets_witness, ..Config::read(file)? };
-    run(serve_until_shutdown(&config, file, |running| {
+    let started = |running: &Running| {
         if tokens::Tokens::from_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("there are no tokens yet; create one with `evertally token make --config FILE --role operate`");
         }
@@ -51,7 +55,28 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
             ));
         }
         addresses(running).iter().for_each(|line| say(line));
-    }))
+    };
+    run(async {
+        if follows && standby::wait(&config, &say).await? == Waited::Stopped {
+            return Ok(());
+        }
+        serve_until_shutdown(&config, file, started).await
+    })
+}
+
+/// Writes the database as it was at a time to a new file, from the segments in a standby folder.
+///
+/// # Errors
+/// If the time cannot be read, the file exists, or the folder has no whole database of that time.
+pub fn restore(from: &Path, at: Option<&str>, to: &Path, say: impl Fn(&str)) -> Result<()> {
+    let time = |text: &str| {
+        text.parse::<Timestamp>().map_err(|_| {
+            usage(format!("`{text}` is not a time with a time zone: write it like `2026-01-31T12:00:00Z`"))
+        })
+    };
+    let last = standby::restore(&FolderTarget::new(from), at.map(time).transpose()?, to)?;
+    say(&format!("{} is the database with all changes through {last}", to.display()));
+    Ok(())
 }
 
 /// Plays the demonstration until the process receives a signal to end.

@@ -8,6 +8,7 @@ mod streams;
 
 pub use checking::check;
 pub use opening::verify;
+pub(crate) use opening::witness_from;
 pub use signals::shutdown_signal;
 
 use crate::audit::AuditEntry;
@@ -58,7 +59,7 @@ impl Running {
         let limit = descriptors::raise();
         let of_config = config.clone();
         let opened = tokio::task::spawn_blocking(move || opening::open(&of_config, clock)).await;
-        let service = Arc::new(opened.map_err(failure)??);
+        let service = opened.map_err(failure)??;
         let tokens = Tokens::from_folder(&config.folder)?;
         let parts = AppParts {
             tokens,

@@ -47,6 +47,7 @@ pub use records::{
 pub(crate) use records::{from_bytes, to_bytes};
 
 use crate::meters::Histogram;
+use crate::standby::{Journal, Recorder};
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use evertally_ledger::platform;
@@ -57,7 +58,7 @@ use redb::{
 };
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The version of the format.
 const FORMAT: u32 = 3;
@@ -84,6 +85,9 @@ pub(crate) const SHOWN: TableDefinition<u32, u64> = TableDefinition::new("shown"
 /// The key of the note that a witness has a record of the folder.
 pub(crate) const WITNESSED: &str = "witnessed";
 
+/// The key of the note of the name under which this copy of the folder may publish, after a takeover.
+const PRIMARY: &str = "primary";
+
 /// The key of the note of the service's key.
 const KEY: &str = "key";
 
@@ -92,7 +96,14 @@ const MAKING: &str = "making";
 
 /// The database of a folder.
 #[derive(Clone)]
-pub struct Store(Arc<Database>, Arc<Histogram>);
+pub struct Store(Arc<Database>, Arc<Histogram>, Option<Hold>);
+
+/// Shipping to another machine, and how long publications wait for it.
+#[derive(Clone)]
+pub(crate) struct Hold {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) limit: Duration,
+}
 
 impl Store {
     /// Opens the database in a file, or creates it.
@@ -100,28 +111,33 @@ impl Store {
     /// # Errors
     /// If another process has it open, it cannot be read or written, a later version has written it, or the
     /// [system](platform) does not protect records.
-    #[expect(clippy::disallowed_methods, reason = "names a new database once it is complete")]
     pub fn open(path: &Path) -> Result<Self> {
-        platform::check()?;
-        let shown = path.display();
-        if !path.exists() {
-            // A partly created database is not a database: it gets its name only when it is complete.
-            let unfinished = sibling(path, "new");
-            let _ = std::fs::remove_file(&unfinished);
-            drop(Self::new(private(&unfinished).context(format_args!("cannot create {shown}"))?)?);
-            std::fs::rename(&unfinished, path)?;
-            RealDisk.sync_folder(folder_of(path))?;
-        }
-        let database = builder().create(path).map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => usage(format!(
-                "{shown} is open in another process: only one service at a time can use a folder; stop the other first"
-            )),
-            DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
-                usage(format!("{shown} is corrupt ({what}): restore it from a backup, and check its disk"))
-            }
-            error => failure(error).context(format_args!("cannot open {shown}")),
-        })?;
-        Self::new(database)
+        prepare(path)?;
+        let opened = builder().create(path);
+        Self::new(opened.map_err(|error| cannot_open(path, error))?)
+    }
+
+    /// The same, with a record of the writes, for shipping them.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[expect(clippy::disallowed_methods, reason = "redb writes its own file")]
+    pub fn open_recorded(path: &Path, journal: &Arc<Journal>) -> Result<(Self, Recorder)> {
+        prepare(path)?;
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+        let backend = FileBackend::new(file).map_err(|error| cannot_open(path, error))?;
+        let recorder = Recorder::new(Arc::new(backend), Arc::clone(journal));
+        let opened = builder().create_with_backend(recorder.clone());
+        Ok((Self::new(opened.map_err(|error| cannot_open(path, error))?)?, recorder))
+    }
+
+    /// Lets publications wait until they were shipped, for at most `limit`.
+    pub fn holding(self, journal: &Arc<Journal>, limit: Duration) -> Self {
+        Self(self.0, self.1, Some(Hold { journal: Arc::clone(journal), limit }))
+    }
+
+    pub(crate) fn hold(&self) -> Option<&Hold> {
+        self.2.as_ref()
     }
 
     /// A database on any storage backend.
@@ -133,7 +149,7 @@ impl Store {
     }
 
     fn new(database: Database) -> Result<Self> {
-        let store = Self(Arc::new(database), Arc::default());
+        let store = Self(Arc::new(database), Arc::default(), None);
         make_tables(&store)?;
         Ok(store)
     }
@@ -201,6 +217,23 @@ impl Store {
         self.note(KEY, key_id.as_bytes())
     }
 
+    /// The name under which this copy of the folder may publish; empty if no machine has taken over yet.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn primary(&self) -> Result<String> {
+        let bytes = self.noted(PRIMARY)?.unwrap_or_default();
+        String::from_utf8(bytes).map_err(|_| failure("the name of the primary in the data folder is corrupt"))
+    }
+
+    /// Records the name under which this copy of the folder may publish: the witness has just been given it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn set_primary(&self, name: &str) -> Result<()> {
+        self.note(PRIMARY, name.as_bytes())
+    }
+
     /// The identity that this folder shares with its copies only.
     ///
     /// # Errors
@@ -255,6 +288,35 @@ impl Store {
     /// The durations of commits, including the flushes of the disk.
     pub(crate) fn commits(&self) -> &Histogram {
         &self.1
+    }
+}
+
+/// Creates the database in a file, if it does not exist.
+#[expect(clippy::disallowed_methods, reason = "names a new database once it is complete")]
+fn prepare(path: &Path) -> Result<()> {
+    platform::check()?;
+    if path.exists() {
+        return Ok(());
+    }
+    // A partly created database is not a database: it gets its name only when it is complete.
+    let unfinished = sibling(path, "new");
+    let _ = std::fs::remove_file(&unfinished);
+    let created = private(&unfinished).context(format_args!("cannot create {}", path.display()))?;
+    drop(Store::new(created)?);
+    std::fs::rename(&unfinished, path)?;
+    Ok(RealDisk.sync_folder(folder_of(path))?)
+}
+
+fn cannot_open(path: &Path, error: DatabaseError) -> PipelineError {
+    let shown = path.display();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => usage(format!(
+            "{shown} is open in another process: only one service at a time can use a folder; stop the other first"
+        )),
+        DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
+            usage(format!("{shown} is corrupt ({what}): restore it from a backup, and check its disk"))
+        }
+        error => failure(error).context(format_args!("cannot open {shown}")),
     }
 }
 

@@ -67,6 +67,21 @@ impl Supervisor {
         }
     }
 
+    /// Reports that the process is up and follows another machine, and begins to send signs of life if expected. Must be
+    /// called inside the runtime.
+    pub fn is_following(&self) {
+        self.say("READY=1\nSTATUS=follows the primary");
+        let (Some(socket), Some(watchdog)) = (&self.socket, self.watchdog) else { return };
+        let runtime = Arc::new(AtomicU64::new(0));
+        let (beats, is_over, socket) = (Arc::downgrade(&runtime), Arc::clone(&self.is_over), Arc::clone(socket));
+        tokio::spawn(beat(beats));
+        let alive = move || Some((runtime.load(Ordering::Relaxed), runtime.load(Ordering::Relaxed)));
+        let watching = std::thread::Builder::new().name("watchdog".to_owned());
+        if let Err(error) = watching.spawn(move || watch(&socket, &alive, watchdog / 3, &is_over)) {
+            tracing::error!(error = %error, "cannot send signs of life to the service manager");
+        }
+    }
+
     /// Reports that the service reads its configuration again.
     pub fn is_reloading(&self) {
         self.say("RELOADING=1");

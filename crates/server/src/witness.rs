@@ -35,6 +35,9 @@ pub struct WitnessRecord {
     pub counter: u64,
     /// The last writer: every start of a service has a new name.
     pub writer: String,
+    /// The copy of the folder that may write, if another machine has taken over: every takeover has a new name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub primary: String,
     /// The last closed step of every stream that has one.
     pub streams: BTreeMap<String, LastClosed>,
 }
@@ -59,8 +62,15 @@ impl WitnessRecord {
             folder: folder.to_owned(),
             counter: 0,
             writer: String::new(),
+            primary: String::new(),
             streams: BTreeMap::new(),
         }
+    }
+
+    /// The same record with another copy that may write.
+    pub(crate) fn with_primary(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.primary);
+        self
     }
 
     fn to_text(&self) -> Result<String> {
@@ -84,6 +94,14 @@ pub trait Witness: Send {
     /// # Errors
     /// If the witness cannot be reached, or the record is invalid.
     fn ask(&mut self) -> Result<Option<WitnessRecord>>;
+
+    /// Reads the record without locking it: for those who do not write.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    fn peek(&mut self) -> Result<Option<WitnessRecord>> {
+        self.ask()
+    }
 
     /// Replaces the record, durably.
     ///
@@ -140,6 +158,10 @@ impl FileWitness {
 impl Witness for FileWitness {
     fn ask(&mut self) -> Result<Option<WitnessRecord>> {
         self.lock()?;
+        self.peek()
+    }
+
+    fn peek(&mut self) -> Result<Option<WitnessRecord>> {
         match std::fs::read_to_string(&self.path) {
             Ok(text) => WitnessRecord::from_text(&text, &self.place()).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -27,6 +27,8 @@ use std::sync::{Arc, Mutex};
 
 #[path = "service/sums.rs"]
 mod sums;
+#[path = "service/two_machines.rs"]
+mod two_machines;
 
 const HOUR: i64 = 3_600_000_000;
 const STEPS: u64 = 7;
@@ -426,41 +428,6 @@ impl History {
         }
     }
 
-    /// The releases of one run over the accepted events.
-    fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
-        let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
-        settings.sort_buffer = SortLimit::All;
-        let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
-        let (ledger, key) = (Ledger::in_memory(&key()), key());
-        let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();
-        let mut text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
-        if WITH_IDS.contains(&which) {
-            let mut ids = BTreeSet::new();
-            text = text.split_inclusive('\n').filter(|row| ids.insert(*row)).collect();
-        }
-        let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
-        let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-        let mut due = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
-            while let Some(mut step) = session.next_step()? {
-                let publication = stream.rows_through(step.step());
-                step.for_each_row(|_, row| {
-                    rows.entry(publication).or_default().push(format!("{row:?}"));
-                    Ok::<(), PipelineError>(())
-                })?;
-            }
-            Ok(())
-        };
-        if !text.is_empty() {
-            let bytes = Box::new(Cursor::new(text.into_bytes()));
-            let events =
-                Events::from_reader("accepted", bytes, Format::JsonLines, &stream.columns, &options, &running).unwrap();
-            events.feed(&mut session, &mut due).unwrap();
-        }
-        session.close_through(stream.last_step).unwrap();
-        due(&mut session).unwrap();
-        rows
-    }
-
     fn play(&mut self) {
         self.open_streams();
         for _ in 0..25 {
@@ -491,9 +458,45 @@ impl History {
                 .filter(|((of, _), _)| *of == which)
                 .map(|((_, publication), rows)| (*publication, rows.clone()))
                 .collect();
-            assert_eq!(found, self.expected(which), "{name}");
+            let accepted = self.accepted.get(&which).map(Vec::as_slice).unwrap_or_default();
+            assert_eq!(found, expected(which, accepted), "{name}");
         }
     }
+}
+
+/// The releases of one run over the accepted events.
+fn expected(which: usize, accepted: &[String]) -> BTreeMap<u64, Vec<String>> {
+    let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
+    settings.sort_buffer = SortLimit::All;
+    let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
+    let (ledger, key) = (Ledger::in_memory(&key()), key());
+    let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();
+    let mut text = accepted.concat();
+    if WITH_IDS.contains(&which) {
+        let mut ids = BTreeSet::new();
+        text = text.split_inclusive('\n').filter(|row| ids.insert(*row)).collect();
+    }
+    let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
+    let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut due = |session: &mut Session<RunningSums>| -> Result<(), PipelineError> {
+        while let Some(mut step) = session.next_step()? {
+            let publication = stream.rows_through(step.step());
+            step.for_each_row(|_, row| {
+                rows.entry(publication).or_default().push(format!("{row:?}"));
+                Ok::<(), PipelineError>(())
+            })?;
+        }
+        Ok(())
+    };
+    if !text.is_empty() {
+        let bytes = Box::new(Cursor::new(text.into_bytes()));
+        let events =
+            Events::from_reader("accepted", bytes, Format::JsonLines, &stream.columns, &options, &running).unwrap();
+        events.feed(&mut session, &mut due).unwrap();
+    }
+    session.close_through(stream.last_step).unwrap();
+    due(&mut session).unwrap();
+    rows
 }
 
 /// Whether an error is exactly that of a failing disk.

@@ -43,6 +43,10 @@ pub(super) struct ServeArgs {
     /// folder is certainly the newest copy.
     #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health"])]
     forget_witness: bool,
+    /// Follow the machine that is the primary, and take over when it gives no sign of life; needs [standby] in the
+    /// configuration.
+    #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health", "adopt_key", "forget_witness"])]
+    follow: bool,
     /// Log level. Logs never contain data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LogLevel,
@@ -85,8 +89,11 @@ impl ServeArgs {
             Some(config) if self.check => program::check(&config, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
             Some(config) => {
-                let once =
-                    program::StartPermissions { adopts_key: self.adopt_key, forgets_witness: self.forget_witness };
+                let once = program::StartPermissions {
+                    adopts_key: self.adopt_key,
+                    forgets_witness: self.forget_witness,
+                    follows: self.follow,
+                };
                 program::serve(&config, once, say)?;
             }
         }

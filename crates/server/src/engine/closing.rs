@@ -180,12 +180,15 @@ impl Core {
         Ok(())
     }
 
-    /// Updates the witness and waits until the update has settled: an operator who closes by hand wants to see the
+    /// Updates the witness, and waits until the steps are shipped and the update has settled: an operator who closes by hand wants to see the
     /// result.
     pub(super) fn publish_and_wait(&mut self) -> Result<()> {
         self.advance_publication()?;
         let until = std::time::Instant::now() + MANUAL_CLOSE_TIMEOUT;
-        while self.settling.is_some() && self.read_only.is_none() && std::time::Instant::now() < until {
+        while (self.settling.is_some() || self.held.is_some())
+            && self.read_only.is_none()
+            && std::time::Instant::now() < until
+        {
             std::thread::sleep(std::time::Duration::from_millis(20));
             self.advance_publication()?;
         }
@@ -283,6 +286,7 @@ impl Core {
             return Err(error);
         }
         self.is_unrecorded = true;
+        self.held = None;
         let now = self.clock.now().micros();
         for Computed { number, step, mut record, names, .. } in done {
             let live = self.live.get_mut(&number).expect("it was closed");
@@ -326,7 +330,7 @@ impl Core {
     /// If the store cannot be written; then nothing is shown.
     pub(super) fn advance_publication(&mut self) -> Result<()> {
         self.check_settled();
-        if self.is_unrecorded && self.read_only.is_none() {
+        if self.is_unrecorded && self.read_only.is_none() && !self.waits_for_shipping() {
             let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
             let seen = streams.map(|live| {
                 let (head, events) = (hex(&live.last.head), hex(&live.last.events));

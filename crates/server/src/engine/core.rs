@@ -96,6 +96,8 @@ pub struct Core {
     pub(super) writer: String,
     /// Whether publications were committed that the witness does not know yet.
     pub(super) is_unrecorded: bool,
+    /// What must be shipped before the next update of the witness, and since when it waits.
+    pub(super) held: Option<(u64, std::time::Instant)>,
     /// Whether the folder records that it has a witness: then an empty witness is a lost one.
     pub(super) has_witnessed: bool,
     /// When to ask the witness again, after it was slow to fail.
@@ -154,6 +156,11 @@ impl Core {
     /// The public name of the key, and the identity of the folder.
     pub fn identities(&self) -> (String, String) {
         (self.key.id().to_string(), self.witnessed.folder.clone())
+    }
+
+    /// Accepts and publishes nothing from now on, until the next start.
+    pub(crate) fn halt(&mut self, why: String) {
+        self.read_only.get_or_insert(why);
     }
 
     /// Why the clock is wrong, if it is earlier than a step that it has closed.

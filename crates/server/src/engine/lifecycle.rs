@@ -18,6 +18,7 @@ impl Core {
         let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up, retention } = setting;
         let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
         let identity = store.identity()?;
+        let primary = store.primary()?;
         let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
         let mut core = Self {
             store,
@@ -35,11 +36,12 @@ impl Core {
             live: BTreeMap::new(),
             directory: Directory::default(),
             witness,
-            witnessed: WitnessRecord::new(&identity),
+            witnessed: WitnessRecord::new(&identity).with_primary(&primary),
             announced: None,
             settling: None,
             writer: random_name()?,
             is_unrecorded: false,
+            held: None,
             has_witnessed: false,
             ask_again: None,
             witness_problem: None,

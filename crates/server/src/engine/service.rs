@@ -14,6 +14,7 @@ use super::settings::StreamSettings;
 use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
 use crate::meters::Histogram;
+use crate::standby::Shipping;
 use crate::store::{ClosedBy, Store};
 use evertally_declare::error::Result;
 use evertally_declare::format::Format;
@@ -24,7 +25,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 /// The most batches that wait for their turn; further ones are refused as busy.
@@ -42,6 +43,7 @@ pub struct Service {
     watchers: Arc<Mutex<Vec<Watcher>>>,
     intake: RwLock<Arc<Intake>>,
     beats: Arc<AtomicU64>,
+    shipping: OnceLock<Arc<Shipping>>,
     /// The public name of the key.
     pub key_id: String,
     /// The identity of the folder.
@@ -113,6 +115,7 @@ impl Service {
             watchers,
             intake: RwLock::new(Arc::new(intake)),
             beats,
+            shipping: OnceLock::new(),
             key_id,
             folder_id,
         })
@@ -200,6 +203,7 @@ impl Service {
         if let Some(why) = info.slow_clock(self.clock.now()) {
             return Err(Refusal::Halted(why)); // otherwise events of now would seem to be of the future
         }
+        self.check_shipping()?;
         let intake = self.intake();
         let prepared = prepare(info, id.into(), batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
@@ -219,6 +223,7 @@ impl Service {
         whole: SumsRange,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
+        self.check_shipping()?;
         let intake = self.intake();
         let latest = sums::latest(&*self.clock, intake.ahead);
         let prepared = sums::prepare(info, latest, whole, batch, &intake.decoding)
@@ -368,6 +373,21 @@ impl Service {
         self.store.copy_to(path)
     }
 
+    /// Stops the shipping of the database together with the service.
+    pub(crate) fn set_shipping(&self, shipping: Arc<Shipping>) {
+        drop(self.shipping.set(shipping));
+    }
+
+    /// The shipping of the database, if there is a second machine.
+    pub fn shipping(&self) -> Option<&Shipping> {
+        self.shipping.get().map(Arc::as_ref)
+    }
+
+    /// Refuses events that another machine would not have, if it may have taken over.
+    fn check_shipping(&self) -> Result<(), Refusal> {
+        self.shipping().and_then(Shipping::pause).map_or(Ok(()), |why| Err(Refusal::Halted(why)))
+    }
+
     /// Whether counting has ended: the service was stopped, or its disk has failed.
     pub fn has_ended(&self) -> bool {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -393,6 +413,9 @@ impl Service {
         if let Some(thread) = thread {
             let _ = self.requests.send(Request::Stop);
             let _ = thread.join();
+            if let Some(shipping) = self.shipping() {
+                shipping.stop();
+            }
         }
     }
 }

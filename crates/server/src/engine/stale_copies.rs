@@ -3,8 +3,9 @@
 use super::closing::next_head;
 use super::core::Core;
 use super::live::first_head;
+use crate::standby::taken_over;
 use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
-use crate::witness::LastClosed;
+use crate::witness::{LastClosed, WitnessRecord};
 use evertally::hex;
 use evertally_declare::error::{PipelineError, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
@@ -63,6 +64,9 @@ impl Core {
                  a new place",
                 witnessed.folder, self.witnessed.folder
             )));
+        }
+        if witnessed.primary != self.witnessed.primary {
+            return Err(usage(taken_over(&place)));
         }
         let mut matching = Vec::new();
         for (name, seen) in &witnessed.streams {
@@ -185,8 +189,8 @@ impl Core {
                 return;
             }
             Some(before) if before == self.witnessed => {}
-            Some(_) => {
-                self.read_only = Some(other_writer_error(&place));
+            Some(before) => {
+                self.read_only = Some(self.replaced_by(&before, &place));
                 return;
             }
         }
@@ -210,6 +214,17 @@ impl Core {
             }
             Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
         }
+    }
+
+    /// Whether committed publications wait until they were shipped to another machine, which then lacks none of them.
+    pub(super) fn waits_for_shipping(&mut self) -> bool {
+        let Some(hold) = self.store.hold() else { return false };
+        let (mark, since) = *self.held.get_or_insert_with(|| (hold.journal.mark(), Monotonic::now()));
+        if !hold.journal.is_shipped(mark) && since.elapsed() < hold.limit {
+            return true;
+        }
+        self.held = None;
+        false
     }
 
     /// Steps recorded at the witness may be shown once the record has settled.
@@ -247,12 +262,17 @@ impl Core {
                     self.set_acknowledged(acknowledged);
                 }
             }
-            Ok(Some(_)) => self.read_only = Some(other_writer_error(&place)),
+            Ok(Some(record)) => self.read_only = Some(self.replaced_by(&record, &place)),
             Ok(None) => {
                 self.witness_problem = Some(gone(&place));
             }
             Err(error) => self.cannot_ask(&error, began),
         }
+    }
+
+    /// Why a record of the witness that another writer has changed ends this one.
+    fn replaced_by(&self, record: &WitnessRecord, place: &str) -> String {
+        if record.primary == self.witnessed.primary { other_writer_error(place) } else { taken_over(place) }
     }
 
     fn cannot_ask(&mut self, error: &PipelineError, began: Monotonic) {

@@ -12,6 +12,7 @@ use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
 use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
+use crate::standby::Shipping;
 use crate::tokens::{KnownToken, Role, Tokens};
 use crate::webhook::Webhooks;
 use axum::extract::{FromRequestParts, State};
@@ -156,7 +157,7 @@ impl App {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Problems of webhooks, feeds and the disk, in words for an operator.
+    /// Problems of webhooks, feeds, copies and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
             let most = self.settings().limits.free_bytes;
@@ -164,8 +165,9 @@ impl App {
                 "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
             )
         });
+        let shipping = self.service.shipping().map(Shipping::problems).unwrap_or_default();
         let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems());
-        hooks.chain(self.backups.problem()).chain(room).collect()
+        hooks.chain(self.backups.problem()).chain(shipping).chain(room).collect()
     }
 
     /// Names the certificates of the listeners, once.

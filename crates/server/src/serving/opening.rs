@@ -5,23 +5,25 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, WitnessConfig, secret_of};
 use crate::engine::{Core, Decoding, Service, Setting};
 use crate::folder::{is_open_to_others, make_folder, store_path};
+use crate::standby::{Journal, MAX_WAITING_BYTES, Recorder, Shipped, Shipping};
 use crate::store::Store;
 use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
 use evertally_declare::error::{Result, usage};
 use evertally_ledger::keyfile;
 use evertally_ledger::ledger::{assign_to_service, ledger_path};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the folder, and the streams of the configuration that are not open yet.
-pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
+pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service>> {
     let store_file = store_path(&config.folder);
     make_folder(&config.folder)?;
     if is_open_to_others(&config.folder) {
         tracing::warn!("other users can read the data folder, which holds exact sums and events: chmod 700");
     }
     // Opening the store excludes other processes before anything is written.
-    let store = Store::open(&store_file)?;
+    let (store, recorded) = open_store(config, &store_file)?;
     let is_new = store.is_unused()?;
     let key = key_of(config, &store, is_new)?;
     give_key(config, &store, &key, is_new)?;
@@ -40,9 +42,14 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
         retention: config.retention.batch_ids.map(|kept| kept.0),
     };
     let (own, key_id) = (setting.store.clone(), setting.key.id().to_string());
-    let service = Service::start(setting)?;
+    let service = Arc::new(Service::start(setting)?);
     if is_new {
         own.begin_with(&key_id)?; // only after the folder was opened successfully
+    }
+    if let (Some(standby), Some((recorder, journal))) = (&config.standby, recorded) {
+        let (folder_id, primary) = (service.folder_id.clone(), own.primary()?);
+        let shipped = Shipped { recorder, journal, folder_id, primary, witness: witness_from(config)? };
+        service.set_shipping(Shipping::start(standby, &config.folder, shipped, Arc::downgrade(&service))?);
     }
     for stream in &config.streams {
         streams::take_up(&service, config, stream)?;
@@ -99,6 +106,22 @@ fn give_key(config: &Config, store: &Store, key: &SecretKey, is_new: bool) -> Re
     let may_make = !is_new || store.making()?.is_some_and(|id| id == key.id().to_string());
     let folder = config.folder.canonicalize().unwrap_or_else(|_| config.folder.clone());
     assign_to_service(key, &ledger_path(&config.key), may_make, &store.identity()?, &folder)
+}
+
+/// Opens the database, with a record of its changes if there is a second machine.
+fn open_store(config: &Config, path: &Path) -> Result<(Store, Option<(Recorder, Arc<Journal>)>)> {
+    let Some(standby) = &config.standby else { return Ok((Store::open(path)?, None)) };
+    let journal = Arc::new(Journal::new(MAX_WAITING_BYTES));
+    let (store, recorder) = Store::open_recorded(path, &journal)?;
+    Ok((store.holding(&journal, standby.hold.duration()), Some((recorder, journal))))
+}
+
+/// The witness of a configuration with [standby](crate::standby).
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn witness_from(config: &Config) -> Result<Box<dyn Witness>> {
+    config.witness.as_ref().map_or_else(|| Err(usage("[standby] needs [witness]")), witness_of)
 }
 
 fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {

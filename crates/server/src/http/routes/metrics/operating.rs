@@ -25,6 +25,7 @@ pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]
     text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
     witness(text, app, &health);
     feeds(text, app);
+    standby(text, app);
     app.webhooks.states(&app.service)?.iter().for_each(|hook| webhook(text, hook));
     storage(text, app);
     requests(text, app);
@@ -88,6 +89,7 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
         ("clock", has(is_clock_wrong)),
         ("disk", is_full),
         ("feed", app.feeds.problems().len()),
+        ("standby", app.service.shipping().map_or(0, |shipping| shipping.problems().len())),
         ("read-only", has(health.read_only.is_some())),
         ("stream", streams.iter().filter(is_failing).count()),
         ("webhook", app.webhooks.problems().len()),
@@ -111,6 +113,29 @@ fn witness(text: &mut MetricsText, app: &App, health: &Health) {
     text.add("evertally_witness_lag_seconds", help, &[], lag);
     let is_failing = health.witness_problem.is_some();
     flag(text, "evertally_witness_failing", "1 if the witness cannot be read or written.", is_failing);
+}
+
+fn standby(text: &mut MetricsText, app: &App) {
+    let Some(shipping) = app.service.shipping() else { return };
+    let state = shipping.state();
+    let mut add = |name: &'static str, help: &'static str, value: f64| text.add(name, help, &[], value);
+    let help = "How long the oldest change has waited that is not shipped to the standby folder.";
+    add("evertally_standby_lag_seconds", help, state.lag.as_secs_f64());
+    let help = "Bytes of changes that are not shipped; 0 also if the whole database has to be shipped again.";
+    add("evertally_standby_lag_bytes", help, state.lag_bytes as f64);
+    let help = "Commits, and other flushes of the database, that are not shipped.";
+    add("evertally_standby_lag_commits", help, state.lag_syncs as f64);
+    let help = "1 if the standby folder holds a whole database that a follower can take over with.";
+    add("evertally_standby_whole", help, f64::from(u8::from(state.is_whole)));
+    let help = "1 if a follower has given a sign of life lately.";
+    add("evertally_standby_follower_up", help, f64::from(u8::from(state.follower_lag.is_some())));
+    if let Some(lag) = state.follower_lag {
+        let help = "Shipped segments that the most advanced follower has not applied.";
+        add("evertally_standby_follower_lag_segments", help, lag as f64);
+    }
+    let help = "1 if no events are accepted, because another machine may have taken over.";
+    add("evertally_standby_paused", help, f64::from(u8::from(state.is_paused)));
+    text.count("evertally_standby_shipped_bytes_total", "Compressed bytes shipped.", &[], state.shipped_bytes);
 }
 
 /// A URL without its user, query and fragment, which may be secrets.

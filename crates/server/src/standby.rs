@@ -1,0 +1,49 @@
+//! A second machine: the database is shipped to a folder that another machine reads, and that machine takes over.
+//!
+//! | module | what |
+//! |---|---|
+//! | `journal` | records what is written to the database, without delaying a commit |
+//! | `segment` | the shipped files: a chain of changes to the database file |
+//! | `target` | where they are shipped to |
+//! | `shipper` | ships: first the whole database, then what changes |
+//! | `replica` | a copy of the database that segments are applied to |
+//! | `claim` | the right to publish, recorded at the witness |
+//! | `signs` | signs of life |
+//! | `primary` | the threads of a service that ships |
+//! | `follower` | waits with a copy until the primary is gone |
+//! | `restore` | the database as it was at a time |
+//!
+//! # Why no step is published twice
+//! Rows are shown only after the witness has acknowledged them, and the witness names the one folder copy that may
+//! write to it. A follower first writes its own name there, and from that moment the old primary, which reads the
+//! record before every write, publishes nothing. Then the follower applies all segments that were shipped, opens its
+//! copy, and compares it with the witness like any copy of a folder: published steps that it lacks must be reproduced
+//! exactly, or the stream stays closed. With `hold`, a service shows a step only after the step was shipped, so that
+//! its follower lacks none.
+//!
+//! # Why every state that is shipped can be opened
+//! A database survives a crash at any moment: any prefix of its writes is a state that it opens. Segments end where the
+//! database has synced its file, and while the whole file is copied, all writes are recorded before they reach it.
+
+mod claim;
+mod follower;
+mod journal;
+mod primary;
+mod replica;
+mod restore;
+mod segment;
+mod shipper;
+mod signs;
+mod target;
+
+pub use claim::{ClaimOutcome, claim};
+pub(crate) use follower::wait;
+pub use follower::{Follower, Waited, follow};
+pub use journal::{Journal, Recorder};
+pub(crate) use primary::{MAX_WAITING_BYTES, Shipped, taken_over};
+pub use primary::{Shipping, ShippingState};
+pub use replica::{Applied, Replica};
+pub use restore::restore;
+pub use segment::Segment;
+pub use shipper::Shipper;
+pub use target::{FolderTarget, Target};

@@ -1,0 +1,380 @@
+//! A follower: keeps a copy of the database up to date, and takes over when the primary is gone.
+
+#![expect(clippy::disallowed_methods, reason = "keeps copies of the database as files")]
+
+use super::claim::{ClaimOutcome, claim};
+use super::replica::{Applied, Replica};
+use super::signs::{self, FOLLOWERS, FollowerSign, PrimarySign, primary_file};
+use super::target::FolderTarget;
+use crate::config::{Config, StandbyConfig};
+use crate::folder::{make_folder, store_path};
+use crate::serving::{shutdown_signal, witness_from};
+use crate::store::{Store, random_name};
+use crate::supervisor::Supervisor;
+use crate::witness::{Witness, WitnessRecord};
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_ledger::disk::{Access, Disk, RealDisk, replace};
+use evertally_ledger::lock::NameLock;
+use redb::backends::FileBackend;
+use serde::{Deserialize, Serialize};
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the signs of life of the primary are read, and segments applied.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the follower writes its own.
+const SIGN_INTERVAL: Duration = Duration::from_secs(1);
+/// About how long segments are applied before the signs of life are read again.
+const APPLY_TIME: Duration = Duration::from_secs(2);
+
+/// Why a follower has stopped to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// This machine is the primary from now on: its folder is ready to be opened.
+    IsPrimary,
+    /// It was told to stop.
+    Stopped,
+}
+
+/// What a follower remembers across its restarts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Memory {
+    /// Copies of the database: a whole one, and those of later chains that are not whole yet.
+    copies: Vec<Applied>,
+    /// The name of this follower.
+    name: String,
+    /// The name under which it has claimed, or is about to claim, the right to publish.
+    claim: Option<String>,
+}
+
+/// The last sign of life of a primary.
+struct LastSign {
+    sign: PrimarySign,
+    /// Whose it is.
+    primary: String,
+    /// Since when it has not changed.
+    since: Instant,
+}
+
+/// A follower with its copies.
+pub struct Follower {
+    folder: PathBuf,
+    target: FolderTarget,
+    takeover: Duration,
+    memory: Memory,
+    copies: Vec<Replica<FileBackend>>,
+    last: Option<LastSign>,
+    signed: Option<Instant>,
+    counter: u64,
+    /// The last problem that was logged.
+    logged: Option<String>,
+    _lock: NameLock,
+}
+
+impl Follower {
+    /// Continues with the copies in the folder of the service.
+    ///
+    /// # Errors
+    /// If the folder cannot be used, or another process follows into it.
+    pub fn new(folder: &Path, standby: &StandbyConfig) -> Result<Self> {
+        let own = folder.join("standby");
+        make_folder(&own)?;
+        let lock = NameLock::now(&own.join("memory.json"))?;
+        let memory = match std::fs::read(own.join("memory.json")) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(failure)?,
+            Err(_) => Memory { name: random_name()?, ..Memory::default() },
+        };
+        let mut copies = Vec::new();
+        for applied in &memory.copies {
+            copies.push(Replica::new(file(&own.join(file_name(&applied.epoch)))?, applied.clone()));
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            target: FolderTarget::new(&standby.folder),
+            takeover: standby.takeover.duration(),
+            memory,
+            copies,
+            last: None,
+            signed: None,
+            counter: 0,
+            logged: None,
+            _lock: lock,
+        })
+    }
+
+    fn own(&self) -> PathBuf {
+        self.folder.join("standby")
+    }
+
+    /// The whole copy.
+    fn whole(&self) -> Option<&Applied> {
+        self.copies.iter().map(|copy| &copy.applied).rfind(|applied| applied.is_whole)
+    }
+
+    /// Reads the sign of the primary that the witness names, applies what it has shipped, and gives its own sign.
+    /// Returns whether the primary has given no sign of life for so long that this follower takes over.
+    ///
+    /// # Errors
+    /// If the witness, the target or a copy cannot be read or written.
+    pub fn poll(&mut self, witness: &mut dyn Witness) -> Result<bool> {
+        let primary = witness.peek()?.map(|record| record.primary).unwrap_or_default();
+        if self.memory.claim.as_ref() == Some(&primary) {
+            return Ok(true); // a claim of this follower has arrived, though it was interrupted
+        }
+        let Some(sign) = signs::get::<PrimarySign>(&self.target, &primary_file(&primary))? else { return Ok(false) };
+        let is_same = self.last.as_ref().is_some_and(|last| last.sign == sign && last.primary == primary);
+        if !is_same {
+            self.last = Some(LastSign { sign: sign.clone(), primary, since: Instant::now() });
+        }
+        if let Some(epoch) = &sign.epoch {
+            self.apply(epoch, APPLY_TIME)?;
+        }
+        self.give_sign();
+        let since = self.last.as_ref().map(|last| last.since);
+        Ok(self.whole().is_some() && since.is_some_and(|since| since.elapsed() >= self.takeover))
+    }
+
+    /// Applies the segments of a chain, for about `limit`. The copy of another chain stays until this one is whole.
+    fn apply(&mut self, epoch: &str, limit: Duration) -> Result<()> {
+        let began = Instant::now();
+        if !self.copies.iter().any(|copy| copy.applied.epoch == epoch) {
+            let storage = file(&self.own().join(file_name(epoch)))?;
+            redb::StorageBackend::set_len(&storage, 0)?;
+            self.copies.push(Replica::new(storage, Applied::new(epoch)));
+        }
+        let at = self.copies.iter().position(|copy| copy.applied.epoch == epoch).expect("just made");
+        let mut has_changed = false;
+        while began.elapsed() < limit {
+            let Some(files) = self.copies[at].apply_next(&self.target, i64::MAX)? else { break };
+            has_changed = true;
+            for (name, bytes) in files {
+                put_side_file(&self.folder, &name, &bytes)?;
+            }
+        }
+        if has_changed {
+            self.remember()?;
+            if self.copies[at].applied.is_whole {
+                self.forget_before(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the copies before a place, of earlier chains.
+    fn forget_before(&mut self, at: usize) -> Result<()> {
+        let old: Vec<Replica<FileBackend>> = self.copies.drain(..at).collect();
+        if old.is_empty() {
+            return Ok(());
+        }
+        self.remember()?;
+        for copy in old {
+            let path = self.own().join(file_name(&copy.applied.epoch));
+            let _ = std::fs::remove_file(path); // an extra file only takes space
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self) -> Result<()> {
+        self.memory.copies = self.copies.iter().map(|copy| copy.applied.clone()).collect();
+        let bytes = serde_json::to_vec(&self.memory).map_err(failure)?;
+        replace(&RealDisk, &self.own().join("memory.json"), &Access::Private, &mut Cursor::new(bytes))
+            .context("cannot record how far this follower is")
+    }
+
+    fn give_sign(&mut self) {
+        let Some(whole) = self.whole().cloned() else { return };
+        if self.signed.is_some_and(|signed| signed.elapsed() < SIGN_INTERVAL) {
+            return;
+        }
+        self.counter += 1;
+        let sign = FollowerSign { epoch: whole.epoch, number: whole.number, at: whole.at, counter: self.counter };
+        let put = signs::put(&self.target, &format!("{FOLLOWERS}/{}.json", self.memory.name), &sign);
+        drop(put); // the primary then misses its follower
+        self.signed = Some(Instant::now());
+    }
+
+    /// Claims the right to publish; if the claim is won, prepares the folder of the service.
+    ///
+    /// # Errors
+    /// If the witness is locked, which means that the primary runs, or cannot be reached; or the copy cannot be opened.
+    pub fn take_over(&mut self, witness: &mut dyn Witness) -> Result<ClaimOutcome> {
+        let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
+        let followed = self.last.as_ref().map(|last| last.primary.clone()).unwrap_or_default();
+        if self.memory.claim.is_none() {
+            self.memory.claim = Some(random_name()?);
+        }
+        // Remembered first: if this process is interrupted after the claim, the next one knows the name.
+        self.remember()?;
+        let name = self.memory.claim.clone().expect("just set");
+        let outcome = claim(witness, &whole.folder, &followed, &name)?;
+        match outcome {
+            ClaimOutcome::Won => self.become_primary(&name)?,
+            ClaimOutcome::Lost => {
+                self.memory.claim = None;
+                self.last = None;
+                self.remember()?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Applies the rest, which nobody adds to any more that was published, and makes the copy the folder's database.
+    fn become_primary(&mut self, name: &str) -> Result<()> {
+        let epochs: Vec<String> = self.copies.iter().map(|copy| copy.applied.epoch.clone()).collect();
+        for epoch in epochs {
+            if self.copies.iter().any(|copy| copy.applied.epoch == epoch) {
+                self.apply(&epoch, Duration::MAX)?;
+            }
+        }
+        let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
+        self.copies.clear();
+        let (copy, path) = (self.own().join(file_name(&whole.epoch)), store_path(&self.folder));
+        let store = Store::open(&copy)?;
+        store.set_primary(name)?;
+        drop(store);
+        std::fs::rename(&copy, &path)?;
+        RealDisk.sync_folder(&self.folder)?;
+        std::fs::remove_dir_all(self.own())?;
+        let at = jiff::Timestamp::from_microsecond(whole.at).map_or_else(|_| String::new(), |at| at.to_string());
+        tracing::warn!(
+            shipped = %at, segment = whole.number,
+            "this machine is the primary now: batches that were accepted after the last shipped change are lost unless \
+             their senders repeat them"
+        );
+        Ok(())
+    }
+
+    /// Logs a problem once.
+    fn log(&mut self, problem: Option<String>) {
+        if let Some(problem) = problem.as_ref().filter(|problem| self.logged.as_ref() != Some(problem)) {
+            tracing::warn!(%problem, "cannot follow the primary");
+        }
+        self.logged = problem;
+    }
+}
+
+fn file_name(epoch: &str) -> String {
+    format!("{epoch}.redb")
+}
+
+/// A file that nobody else may read.
+fn file(path: &Path) -> Result<FileBackend> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    FileBackend::new(options.open(path)?).map_err(failure)
+}
+
+fn put_side_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    if !super::shipper::SIDE_FILES.contains(&name) {
+        return Err(usage(format!("a segment holds the file `{name}`, which no service ships")));
+    }
+    let _lock = NameLock::soon(&folder.join(name))?;
+    replace(&RealDisk, &folder.join(name), &Access::Private, &mut Cursor::new(bytes))
+        .context(format_args!("cannot write {name}"))
+}
+
+/// Whether the folder of this machine holds the database that may publish.
+fn is_primary(config: &Config, record: Option<&WitnessRecord>) -> Result<bool> {
+    let path = store_path(&config.folder);
+    if !path.exists() {
+        return Ok(false);
+    }
+    let own = Store::open(&path)?.primary()?;
+    Ok(record.is_none_or(|record| record.primary == own))
+}
+
+/// Follows the primary of a configuration until this machine is the primary, or `is_over`.
+///
+/// # Errors
+/// If the configuration names no standby folder or no witness, or the folder cannot be used.
+pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Result<Waited> {
+    let standby = config.standby.as_ref().ok_or_else(|| {
+        usage("--follow needs [standby] in the configuration, with the folder that the primary ships to")
+    })?;
+    let (mut reader, takeover) = (witness_from(config)?, standby.takeover.duration());
+    if !config.key.exists() {
+        return Err(usage(format!(
+            "the key {} is missing on this machine, which could not take over without it: copy it from the primary",
+            config.key.display()
+        )));
+    }
+    make_folder(&config.folder)?;
+    let record = loop {
+        match reader.peek() {
+            Ok(record) => break record,
+            Err(error) if is_over.load(Ordering::Relaxed) => return Err(error),
+            Err(error) => tracing::warn!(%error, "cannot tell which machine is the primary"),
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    };
+    if is_primary(config, record.as_ref())? {
+        let _ = std::fs::remove_dir_all(config.folder.join("standby")); // the rest of an interrupted takeover
+        say("this machine is the primary: its folder is the one that the witness names");
+        return Ok(Waited::IsPrimary);
+    }
+    set_aside(&config.folder)?;
+    let mut follower = Follower::new(&config.folder, standby)?;
+    say(&format!("following the primary that ships to {}", standby.folder.display()));
+    while !is_over.load(Ordering::Relaxed) {
+        let is_due = follower.poll(&mut *reader);
+        match is_due {
+            Ok(true) => {
+                let since = takeover.as_secs_f64();
+                tracing::warn!(seconds = since, "the primary gives no sign of life; taking over");
+                // Dropped after the claim, so that the service can lock it.
+                let claimed = follower.take_over(&mut *witness_from(config)?);
+                match claimed {
+                    Ok(ClaimOutcome::Won) => return Ok(Waited::IsPrimary),
+                    Ok(ClaimOutcome::Lost) => follower.log(Some("another follower has taken over".to_owned())),
+                    Err(error) => follower.log(Some(error.to_string())),
+                }
+            }
+            Ok(false) => follower.log(None),
+            Err(error) => follower.log(Some(error.to_string())),
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(Waited::Stopped)
+}
+
+/// Waits as [`follow`] does, until a signal to end. The service manager learns that the process is up.
+///
+/// # Errors
+/// As [`follow`].
+pub(crate) async fn wait(config: &Config, say: &dyn Fn(&str)) -> Result<Waited> {
+    let supervisor = Supervisor::from_env();
+    let shutdown = shutdown_signal()?;
+    let is_over = Arc::<AtomicBool>::default();
+    let (lines, mut received) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let (own, ends) = (config.clone(), Arc::clone(&is_over));
+    let following = tokio::task::spawn_blocking(move || follow(&own, &ends, &|line| drop(lines.send(line.to_owned()))));
+    supervisor.is_following();
+    tokio::pin!(shutdown, following);
+    loop {
+        tokio::select! {
+            Some(line) = received.recv() => say(&line),
+            _ = &mut shutdown, if !is_over.load(Ordering::Relaxed) => is_over.store(true, Ordering::Relaxed),
+            ended = &mut following => return ended.map_err(failure)?,
+        }
+    }
+}
+
+/// Keeps the database of a primary that was replaced, under another name: it may hold batches that were accepted and
+/// not shipped.
+fn set_aside(folder: &Path) -> Result<()> {
+    let path = store_path(folder);
+    if path.exists() {
+        let kept = folder.join("store.replaced.redb");
+        tracing::warn!(file = %kept.display(), "another machine has taken over: the database of this one is set aside");
+        std::fs::rename(&path, kept)?;
+        // Copies and claims from before this machine was the primary.
+        let _ = std::fs::remove_dir_all(folder.join("standby"));
+        RealDisk.sync_folder(folder)?;
+    }
+    Ok(())
+}

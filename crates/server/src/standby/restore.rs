@@ -1,0 +1,86 @@
+//! The database as it was at a time, from shipped segments.
+
+#![expect(clippy::disallowed_methods, reason = "writes a copy of the database")]
+
+use super::replica::{Applied, Replica};
+use super::target::Target;
+use crate::store::Store;
+use evertally_declare::error::{Result, failure, usage};
+use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
+use jiff::Timestamp;
+use redb::backends::FileBackend;
+use std::path::Path;
+
+/// The chains in a target, the oldest first.
+pub(super) fn epochs(target: &dyn Target) -> Result<Vec<String>> {
+    Ok(target.list("")?.into_iter().filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).collect())
+}
+
+/// Writes the database as it was at a time, or as it is in the last segment, to a new file. Returns the time of its
+/// last change, which is at most `at`.
+///
+/// # Errors
+/// If the file exists, or the target has no whole database of that time.
+pub fn restore(target: &dyn Target, at: Option<Timestamp>, to: &Path) -> Result<Timestamp> {
+    if to.exists() {
+        return Err(usage(format!("{} exists already; move it away first", to.display())));
+    }
+    let until = at.map_or(i64::MAX, Timestamp::as_microsecond);
+    let unfinished = sibling(to, "new");
+    let restored = newest(target, until, &unfinished);
+    let restored = restored.inspect_err(|_| drop(std::fs::remove_file(&unfinished)))?;
+    // Opened once, so that the copy is known to be good before it gets its name.
+    drop(Store::open(&unfinished)?);
+    std::fs::rename(&unfinished, to)?;
+    RealDisk.sync_folder(folder_of(to))?;
+    Timestamp::from_microsecond(restored).map_err(failure)
+}
+
+/// Restores from the newest chain that has a whole database of a time.
+fn newest(target: &dyn Target, until: i64, to: &Path) -> Result<i64> {
+    let epochs = epochs(target)?;
+    for epoch in epochs.iter().rev() {
+        let Some(through) = last_whole(target, epoch, until)? else { continue };
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let storage = FileBackend::new(options.open(to)?).map_err(failure)?;
+        let mut replica = Replica::new(storage, Applied::new(epoch));
+        while replica.applied.number < through {
+            if replica.apply_next(target, until)?.is_none() {
+                return Err(usage(format!("a segment of {epoch} is missing in {}", target.place())));
+            }
+        }
+        return Ok(replica.applied.at);
+    }
+    Err(usage(format!(
+        "{} has no whole database of that time; choose a later time, or restore a backup",
+        target.place()
+    )))
+}
+
+/// The number of the last segment of a chain that was shipped by a time, and after which the database is whole.
+fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64>> {
+    let mut names = target.list(epoch)?;
+    names.retain(|name| name.ends_with(".segment"));
+    // Times grow with numbers; whole segments come after the others.
+    let head = |name: &String| -> Result<Option<super::Segment>> {
+        let name = format!("{epoch}/{name}");
+        let Some(bytes) = target.get(&name)? else { return Ok(None) };
+        Ok(Some(super::Segment::unseal(&bytes, &name)?.0))
+    };
+    let (mut low, mut high) = (0, names.len());
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match head(&names[middle])? {
+            Some(head) if head.at <= until => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    let last = match low.checked_sub(1) {
+        Some(last) => head(&names[last])?,
+        None => None,
+    };
+    Ok(last.filter(|head| head.is_whole).map(|head| head.number))
+}

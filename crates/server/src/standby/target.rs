@@ -1,0 +1,108 @@
+//! Where segments are shipped to.
+
+#![expect(clippy::disallowed_methods, reason = "removes old segments")]
+
+use crate::folder::make_folder;
+use evertally_declare::error::{Context, Result, usage};
+use evertally_ledger::disk::{Access, RealDisk, folder_of, replace};
+use std::io::{Cursor, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// A place with named files that two machines reach. Names have parts, separated by `/`.
+pub trait Target: Send {
+    /// Writes a file, durably and atomically, replacing an existing one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Reads a file; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the place cannot be reached.
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// The names of the files and folders directly in a folder, sorted; `""` is the place itself.
+    ///
+    /// # Errors
+    /// If the place cannot be reached.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// Removes a file, or a folder with its files.
+    ///
+    /// # Errors
+    /// If it exists and cannot be removed.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// How messages name it.
+    fn place(&self) -> String;
+}
+
+/// A folder, on a disk that both machines have mounted.
+pub struct FolderTarget(PathBuf);
+
+impl FolderTarget {
+    /// The target in this folder, which must exist: a disk that is not mounted is not an empty target.
+    pub fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.0.is_dir() {
+            return Ok(());
+        }
+        Err(usage(format!("the standby folder {} does not exist; create it, or mount its disk", self.0.display())))
+    }
+}
+
+impl Target for FolderTarget {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        let path = self.0.join(name);
+        make_folder(folder_of(&path))?;
+        replace(&RealDisk, &path, &Access::Private, &mut Cursor::new(bytes))
+            .context(format_args!("cannot write {}", path.display()))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.check()?;
+        let path = self.0.join(name);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context(format_args!("cannot read {}", path.display())),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.check()?;
+        let path = self.0.join(folder);
+        let entries = match std::fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).context(format_args!("cannot read {}", path.display())),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            // Hidden files are unfinished ones.
+            names.extend(entry?.file_name().into_string().ok().filter(|name| !name.starts_with('.')));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.0.join(name);
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).context(format_args!("cannot remove {}", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.0.display().to_string()
+    }
+}
