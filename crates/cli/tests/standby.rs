@@ -142,6 +142,11 @@ fn a_follower_takes_over_and_the_old_primary_becomes_one() {
     let a = following(&bench.path("a"));
     wait_for_copy(&bench, "a");
     assert!(bench.path("a/data/store.replaced.redb").exists());
+    // A time before the takeover is restored for the machine that is the primary now.
+    let taken = bench.run_as_is(&["restore", "--from", "between", "--to", "restored.redb"], b"");
+    assert_eq!(taken.code, 0, "{}", taken.stderr);
+    let primary = evertally_server::store::Store::open(&bench.path("restored.redb")).unwrap().primary().unwrap();
+    assert_eq!(primary.len(), 32, "{primary:?}");
     operator.send("b4", 3);
     operator.close(4);
     let published = operator.rows();
@@ -216,16 +221,18 @@ fn the_cost_of_shipping() {
     const ROWS: usize = 20_000;
     for (word, ships) in [("without", false), ("with", true), ("without", false), ("with", true)] {
         let bench = machines();
-        if !ships {
-            let (head, rest) = SERVE.split_once("[standby]").unwrap();
-            let (_, rest) = rest.split_once("[[stream]]").unwrap();
-            bench.write("a/serve.toml", format!("{head}[[stream]]{rest}"));
-        }
+        let (head, rest) = SERVE.split_once("[standby]").unwrap();
+        let (standby, stream) = rest.split_once("[[stream]]").unwrap();
+        let standby = if ships { format!("[standby]{standby}") } else { String::new() };
+        let persons = "person = \"person\"\nmax-events = 5\ngroup-by = [\"group\"]\ngroups = [\"north\", \"south\"]\n";
+        bench.write("a/serve.toml", format!("{head}{standby}[[stream]]{stream}{persons}"));
         let a = start(&bench.path("a"), &[]);
         let operator = Operator::new(&a, &tokens(&bench));
-        let body: String =
-            (0..ROWS).map(|row| format!("2026-01-01T00:{:02}:{:02}Z\n", row / 60 % 60, row % 60)).collect();
-        let body = format!("time\n{body}");
+        let row = |row: usize| {
+            let (person, group) = (row * 7919 % 5003, ["north", "south"][row * 31 % 7 % 2]);
+            format!("2026-01-01T00:{:02}:{:02}Z,p{person},{group}\n", row / 60 % 60, row % 60)
+        };
+        let body = format!("time,person,group\n{}", (0..ROWS).map(row).collect::<String>());
         let began = Instant::now();
         std::thread::scope(|scope| {
             for client in 0..4 {

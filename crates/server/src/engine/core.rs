@@ -88,8 +88,6 @@ pub struct Core {
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,
     pub(super) witnessed: WitnessRecord,
-    /// The record being sent to the witness, if it is unknown whether it arrived.
-    pub(super) announced: Option<WitnessRecord>,
     /// The steps recorded at the witness that have not settled yet, by stream.
     pub(super) settling: Option<(std::time::Instant, Vec<(String, u64)>)>,
     /// The name of this start, under which it writes to the witness.

@@ -37,7 +37,6 @@ impl Core {
             directory: Directory::default(),
             witness,
             witnessed: WitnessRecord::new(&identity).with_primary(&primary),
-            announced: None,
             settling: None,
             writer: random_name()?,
             is_unrecorded: false,

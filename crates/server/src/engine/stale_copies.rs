@@ -178,9 +178,9 @@ impl Core {
                 return;
             }
         };
-        if before.is_some() && before == self.announced {
-            // The last write arrived; its answer was lost.
-            self.witnessed = self.announced.take().expect("just compared");
+        if let Some(own) = before.as_ref().filter(|before| before.writer == self.writer) {
+            // A write of this start arrived, perhaps late; its answer was lost.
+            self.witnessed = own.clone();
         }
         match before {
             None if self.witnessed.counter == 0 => {}
@@ -204,11 +204,10 @@ impl Core {
                 witnessed.streams.insert(name, seen);
             }
         }
-        self.announced = Some(witnessed.clone());
         let written = witness.write(&witnessed);
         match written.and_then(|()| self.mark_witnessed()) {
             Ok(()) => {
-                (self.witnessed, self.announced) = (witnessed, None);
+                self.witnessed = witnessed;
                 self.acknowledge_after_settling(acknowledged);
                 (self.is_unrecorded, self.witness_problem) = (false, None);
             }

@@ -104,7 +104,8 @@ impl Shipping {
             ..Shared::default()
         }));
         let (bytes, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let mut shipper = Shipper::new(&recorder, &journal, Box::new(target()), &folder_id, Some(folder));
+        let mut shipper =
+            Shipper::new(&recorder, &journal, Box::new(target()), &folder_id, Some(folder)).with_primary(&primary);
         let mut signs = Signs {
             target: Box::new(target()),
             file: primary_file(&primary),
@@ -120,7 +121,11 @@ impl Shipping {
         let watched = signs.primary.clone();
         let signing = move || signs.run(&own, &ends);
         let (own, ends) = (Arc::clone(&shared), Arc::clone(&is_over));
-        let watching = move || watch(&own, &watched, &mut *witness, &service, &ends);
+        let shipped = Arc::clone(&journal);
+        let watching = move || {
+            watch(&own, &watched, &mut *witness, &service, &ends);
+            shipped.end(); // nobody restores the changes of a machine that was replaced
+        };
         let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let threads =
             vec![spawn("shipping").spawn(shipping)?, spawn("signs").spawn(signing)?, spawn("witness").spawn(watching)?];

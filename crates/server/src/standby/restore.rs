@@ -27,13 +27,31 @@ pub fn restore(target: &dyn Target, at: Option<Timestamp>, to: &Path) -> Result<
     }
     let until = at.map_or(i64::MAX, Timestamp::as_microsecond);
     let unfinished = sibling(to, "new");
-    let restored = newest(target, until, &unfinished);
+    let restored = newest(target, until, &unfinished).and_then(|restored| {
+        // Opened once, so that the copy is known to be good before it gets its name. Takeovers since are not undone: it
+        // is a copy of the folder that may publish now.
+        let store = Store::open(&unfinished)?;
+        let primary = primary(target)?;
+        if store.primary()? != primary {
+            store.set_primary(&primary)?;
+        }
+        Ok(restored)
+    });
     let restored = restored.inspect_err(|_| drop(std::fs::remove_file(&unfinished)))?;
-    // Opened once, so that the copy is known to be good before it gets its name.
-    drop(Store::open(&unfinished)?);
     std::fs::rename(&unfinished, to)?;
     RealDisk.sync_folder(folder_of(to))?;
     Timestamp::from_microsecond(restored).map_err(failure)
+}
+
+/// The name at the witness of the primary that has shipped last.
+fn primary(target: &dyn Target) -> Result<String> {
+    for epoch in epochs(target)?.iter().rev() {
+        let name = super::Segment::name_of(epoch, 1);
+        if let Some(bytes) = target.get(&name)? {
+            return Ok(super::Segment::unseal(&bytes, &name)?.0.primary);
+        }
+    }
+    Ok(String::new())
 }
 
 /// Restores from the newest chain that has a whole database of a time.

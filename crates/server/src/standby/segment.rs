@@ -23,6 +23,8 @@ const LEVEL: i32 = 1;
 pub struct Segment {
     /// The identity of the service's folder.
     pub folder: String,
+    /// The name of the copy of the folder at the witness, if another machine has taken over before.
+    pub primary: String,
     /// The name of the chain.
     pub epoch: String,
     /// Its number in the chain, from 1.
@@ -54,7 +56,19 @@ impl Segment {
     pub(super) fn new(folder: &str, epoch: &str, number: u64, previous: [u8; 32], at: i64) -> Self {
         let (folder, epoch) = (folder.to_owned(), epoch.to_owned());
         let (shortest, ranges, files) = (None, Vec::new(), Vec::new());
-        Self { folder, epoch, number, previous, at, is_whole: true, shortest, len: 0, ranges, files }
+        Self {
+            folder,
+            primary: String::new(),
+            epoch,
+            number,
+            previous,
+            at,
+            is_whole: true,
+            shortest,
+            len: 0,
+            ranges,
+            files,
+        }
     }
 
     /// The name of its file.

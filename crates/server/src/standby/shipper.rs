@@ -52,6 +52,7 @@ pub struct Shipper {
     source: Arc<dyn StorageBackend>,
     target: Box<dyn Target>,
     folder_id: String,
+    primary: String,
     /// The folder with other files to ship.
     folder: Option<PathBuf>,
     side_files_at: Vec<Option<SystemTime>>,
@@ -76,6 +77,7 @@ impl Shipper {
             source: recorder.inner(),
             target,
             folder_id: folder_id.to_owned(),
+            primary: String::new(),
             folder: folder.map(Path::to_owned),
             side_files_at: Vec::new(),
             epoch: None,
@@ -83,6 +85,11 @@ impl Shipper {
             piece_bytes: PIECE_BYTES,
             bytes: 0,
         }
+    }
+
+    /// Names the copy of the folder as the witness does, for those who restore it.
+    pub fn with_primary(self, primary: &str) -> Self {
+        Self { primary: primary.to_owned(), ..self }
     }
 
     /// Ships the whole file in pieces of another size.
@@ -182,6 +189,7 @@ impl Shipper {
         let number = epoch.number + 1;
         let mut head = Segment::new(&self.folder_id, &epoch.name, number, epoch.digest, now);
         (head.is_whole, head.files) = (copied.is_none(), files);
+        head.primary.clone_from(&self.primary);
         if !batch.changes.is_empty() {
             epoch.len = batch.len;
         }

@@ -172,6 +172,8 @@ struct World {
     accepted: BTreeMap<usize, Vec<Sent>>,
     /// Batches that another machine has acknowledged, with its name at that time.
     others: Vec<(String, Sent)>,
+    /// A machine that has taken over, and the name of the one before: clients have not repeated their batches yet.
+    unrepeated: Option<(usize, String)>,
     seen: BTreeMap<(usize, u64), Vec<String>>,
     sent: u64,
     takeovers: u64,
@@ -202,6 +204,7 @@ impl World {
             names: 0,
             accepted: BTreeMap::new(),
             others: Vec::new(),
+            unrepeated: None,
             seen: BTreeMap::new(),
             sent: 0,
             takeovers: 0,
@@ -321,6 +324,7 @@ impl World {
     fn send(&mut self) {
         // Some clients have not noticed that another machine is the primary.
         let at = self.dice.roll(2) as usize;
+        self.repeat(at);
         let sent = self.write();
         let Some(repeated) = self.post(at, &sent) else { return };
         assert!(!repeated);
@@ -453,19 +457,23 @@ impl World {
         if self.dice.one_in(3) {
             self.tick(at);
         }
-        self.repeat(at, &followed);
+        self.unrepeated = Some((at, followed));
+        self.repeat(at);
     }
 
-    /// Clients send everything again that was acknowledged, in the order in which it was: first to `followed`.
-    fn repeat(&mut self, at: usize, followed: &str) {
+    /// Clients send everything again after a takeover, in the order in which it was acknowledged: first what the machine
+    /// before has acknowledged.
+    fn repeat(&mut self, at: usize) {
+        let Some((_, followed)) = self.unrepeated.clone().filter(|(by, _)| *by == at) else { return };
         if !matches!(self.machines[at].role, Role::Primary { running: Some(_), .. }) {
             return;
         }
+        self.unrepeated = None;
         let mut is_missing = BTreeSet::new();
         let accepted = std::mem::take(&mut self.accepted).into_values().flatten();
         // A primary that was replaced accepts and ships for a while.
         let (own, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.others).into_iter().partition(|(name, _)| name == followed);
+            std::mem::take(&mut self.others).into_iter().partition(|(name, _)| *name == followed);
         let others = own.into_iter().chain(others).map(|(_, sent)| sent);
         for sent in accepted.chain(others).collect::<Vec<_>>() {
             let is_known = self.post(at, &sent);
@@ -571,8 +579,8 @@ impl World {
             }
         }
         let head = self.head().expect("somebody is the primary");
-        let name = self.machines[head].name.clone();
-        self.repeat(head, &name);
+        self.unrepeated = Some((head, self.unrepeated.take().map(|(_, name)| name).unwrap_or_default()));
+        self.repeat(head);
         for _ in 0..20 {
             let now = evertally_server::clock::Clock::now(&*self.clock).micros();
             self.clock.set(Instant::from_micros(now + HOUR));
