@@ -130,7 +130,7 @@ fn a_follower_takes_over_and_the_old_primary_becomes_one() {
     assert!(lasted < Duration::from_secs(10), "{lasted:?}");
     let operator = Operator::new(&b, &tokens);
     assert_eq!(operator.rows(), published);
-    // Senders repeat their batches: what was shipped is known, and the rest is new.
+    // Senders repeat their batches: shipped ones are known, and the rest is new.
     assert_eq!(operator.send("b3", 2)["repeated"], true);
     operator.close(3);
     let published = operator.rows();
@@ -150,7 +150,7 @@ fn a_follower_takes_over_and_the_old_primary_becomes_one() {
     operator.send("b4", 3);
     operator.close(4);
     let published = operator.rows();
-    // A planned switch: what was accepted is shipped.
+    // A planned switch: all accepted batches are shipped.
     operator.send("b5", 4);
     b.end(true);
     let a = a.join().unwrap();

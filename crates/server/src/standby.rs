@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `journal` | records what is written to the database, without delaying a commit |
+//! | `journal` | records the writes to the database, without delaying a commit |
 //! | `segment` | the shipped files: a chain of changes to the database file |
 //! | `target` | where they are shipped to |
 //! | `shipper` | ships: first the whole database, then what changes |

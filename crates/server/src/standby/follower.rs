@@ -35,7 +35,7 @@ const APPLY_TIME: Duration = Duration::from_secs(2);
 pub enum Waited {
     /// This machine is the primary from now on: its folder is ready to be opened.
     IsPrimary,
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopped,
 }
 
@@ -114,7 +114,7 @@ impl Follower {
         self.copies.iter().map(|copy| &copy.applied).rfind(|applied| applied.is_whole)
     }
 
-    /// Reads the sign of the primary that the witness names, applies what it has shipped, and gives its own sign.
+    /// Reads the sign of the primary that the witness names, applies its segments, and gives its own sign.
     /// Returns whether the primary has given no sign of life for so long that this follower takes over.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Records what is written to the database file, to be shipped later.
+//! Records the writes to the database file, to be shipped later.
 
 use redb::{BackendError, StorageBackend};
 use std::collections::{BTreeMap, HashMap};
@@ -226,7 +226,7 @@ impl Journal {
     }
 }
 
-/// A storage that records what is written to it.
+/// A storage that records its writes.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     inner: Arc<dyn StorageBackend>,
@@ -254,7 +254,7 @@ impl StorageBackend for Recorder {
         self.inner.read(offset, out)
     }
 
-    // Whoever copies the file meanwhile reads no bytes that are not recorded: first the record, then the write.
+    // A copy of the file that is made meanwhile has no bytes that are not recorded: first the record, then the write.
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
         self.journal.record(|changes| changes.set_len(len));
         self.inner.set_len(len)

@@ -28,7 +28,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of changes that wait while the target is slow or away.
 pub(crate) const MAX_WAITING_BYTES: usize = 256 << 20;
 
-/// What is shipped, and from where.
+/// The database that is shipped, and its witness.
 pub(crate) struct Shipped {
     pub(crate) recorder: Recorder,
     pub(crate) journal: Arc<Journal>,

@@ -128,7 +128,7 @@ impl Target for SharedFolder {
     }
 }
 
-/// A copy, and how far it is according to what is remembered after a crash: maybe less than was applied.
+/// A copy, and the position that is remembered after a crash: maybe earlier than the last applied segment.
 struct Copy {
     disk: TornDisk,
     replica: Replica<TornDisk>,
@@ -555,6 +555,9 @@ impl World {
                 *way.lock().unwrap() = Way::default();
             }
         }
+        // Operators restart a service that has halted because a write of its previous start arrived late.
+        self.crash(0);
+        self.crash(1);
         self.start(0);
         self.start(1);
     }
