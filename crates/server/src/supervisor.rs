@@ -67,8 +67,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports that the process is up and follows another machine, and begins to send signs of life if expected. Must be
-    /// called inside the runtime.
+    /// Reports that the process is up and follows another machine, and begins to send signs of life if expected. Must
+    /// be called inside the runtime.
     pub fn is_following(&self) {
         self.say("READY=1\nSTATUS=follows the primary");
         let (Some(socket), Some(watchdog)) = (&self.socket, self.watchdog) else { return };

@@ -180,8 +180,8 @@ impl Core {
         Ok(())
     }
 
-    /// Updates the witness, and waits until the steps are shipped and the update has settled: an operator who closes by hand wants to see the
-    /// result.
+    /// Updates the witness, and waits until the steps are shipped and the update has settled: an operator who closes by
+    /// hand wants to see the result.
     pub(super) fn publish_and_wait(&mut self) -> Result<()> {
         self.advance_publication()?;
         let until = std::time::Instant::now() + MANUAL_CLOSE_TIMEOUT;

@@ -461,21 +461,27 @@ impl World {
         self.repeat(at);
     }
 
-    /// Clients send everything again after a takeover, in the order in which it was acknowledged: first what the machine
-    /// before has acknowledged.
+    /// Clients send everything again after a takeover, in the order in which it was acknowledged: first the batches of
+    /// the machine before.
     fn repeat(&mut self, at: usize) {
         let Some((_, followed)) = self.unrepeated.clone().filter(|(by, _)| *by == at) else { return };
         if !matches!(self.machines[at].role, Role::Primary { running: Some(_), .. }) {
             return;
         }
         self.unrepeated = None;
-        let mut is_missing = BTreeSet::new();
-        let accepted = std::mem::take(&mut self.accepted).into_values().flatten();
+        let accepted: Vec<Sent> = std::mem::take(&mut self.accepted).into_values().flatten().collect();
         // A primary that was replaced accepts and ships for a while.
         let (own, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.others).into_iter().partition(|(name, _)| *name == followed);
-        let others = own.into_iter().chain(others).map(|(_, sent)| sent);
-        for sent in accepted.chain(others).collect::<Vec<_>>() {
+        self.post_all(at, accepted.into_iter().chain(own.into_iter().map(|(_, sent)| sent)).collect());
+        // Batches that the machine before has not counted would make its published steps other ones.
+        self.recover(at);
+        self.post_all(at, others.into_iter().map(|(_, sent)| sent).collect());
+    }
+
+    fn post_all(&mut self, at: usize, batches: Vec<Sent>) {
+        let mut is_missing = BTreeSet::new();
+        for sent in batches {
             let is_known = self.post(at, &sent);
             // What a follower has is what the primary had at some time, never a choice of it.
             assert!(is_known != Some(true) || !is_missing.contains(&sent.stream), "{} overtook another", sent.id);
@@ -487,7 +493,6 @@ impl World {
                 None => self.lost += 1,
             }
         }
-        self.recover(at);
     }
 
     /// The operator closes streams again that the witness has seen further.
