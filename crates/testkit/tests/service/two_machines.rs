@@ -436,6 +436,7 @@ impl World {
         let whole = own.copies.iter().rfind(|copy| copy.replica.applied.is_whole);
         let Some(applied) = whole.map(|copy| copy.replica.applied.clone()) else { return };
         let name = own.claim.get_or_insert(fresh).clone();
+        own.copies.iter_mut().for_each(|copy| copy.remembered = copy.replica.applied.clone());
         match claim(&mut machine.witness, &applied.folder, &own.followed, &name) {
             Ok(ClaimOutcome::Won) => {}
             Ok(ClaimOutcome::Lost) => return own.claim = None,
@@ -465,8 +466,9 @@ impl World {
     /// the machine before.
     fn repeat(&mut self, at: usize) {
         let Some((_, followed)) = self.unrepeated.clone().filter(|(by, _)| *by == at) else { return };
-        if !matches!(self.machines[at].role, Role::Primary { running: Some(_), .. }) {
-            return;
+        match &self.machines[at].role {
+            Role::Primary { running: Some(running), .. } if running.core.health().read_only.is_none() => {}
+            _ => return, // clients try again later
         }
         self.unrepeated = None;
         let accepted: Vec<Sent> = std::mem::take(&mut self.accepted).into_values().flatten().collect();
