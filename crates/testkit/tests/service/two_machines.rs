@@ -295,13 +295,15 @@ impl World {
         let stream = STREAMS[self.dice.roll(STREAMS.len() as u64) as usize];
         let now = (evertally_server::clock::Clock::now(&*self.clock).micros() - START) / HOUR;
         let mut text = String::new();
-        for _ in 0..1 + self.dice.roll(3) {
+        for row in 0..1 + self.dice.roll(3) {
+            // No two rows are equal: `expected` would take them for one.
+            let id = 3 * self.sent + row;
             let step = (now + self.dice.roll(3) as i64 - 1).clamp(0, STEPS as i64 - 1);
             let (minute, group) = (self.dice.roll(60), ["a", "b"][self.dice.roll(2) as usize]);
             let (person, value) = (self.dice.roll(4), self.dice.roll(11) as i64 - 5);
             text += &format!(
                 "{{\"time\":\"2026-01-01T{step:02}:{minute:02}:00Z\",\"group\":\"{group}\",\"person\":\"p{person}\",\
-                 \"value\":{value}}}\n"
+                 \"value\":{value},\"id\":{id}}}\n"
             );
         }
         self.sent += 1;
