@@ -420,7 +420,11 @@ impl World {
                 }
             }
         }
-        if own.copies.iter().any(|copy| copy.replica.applied.epoch == sign && copy.replica.applied.is_whole) {
+        let whole =
+            own.copies.iter_mut().find(|copy| copy.replica.applied.epoch == sign && copy.replica.applied.is_whole);
+        if let Some(whole) = whole {
+            // Remembered before the copies of earlier chains are removed.
+            whole.remembered = whole.replica.applied.clone();
             own.copies.retain(|copy| copy.replica.applied.epoch == sign);
         }
         Ok(named)
