@@ -16,8 +16,9 @@ pub(crate) fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>> {
     if let Some(path) = authority {
         let shown = path.display();
         let pem = std::fs::read(path).context(format_args!("cannot read {shown}"))?;
-        let found: Vec<CertificateDer<'static>> =
-            CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|e| usage(format!("{shown}: {e}")))?;
+        let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|e| usage(format!("{shown}: {e}")))?;
         if found.is_empty() {
             return Err(usage(format!("{shown} contains no certificate")));
         }
@@ -28,6 +29,7 @@ pub(crate) fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>> {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(failure)?;
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(failure)?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
