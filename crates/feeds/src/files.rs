@@ -165,6 +165,10 @@ impl Source for FileSource {
         }
     }
 
+    fn idle_time(&self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+
     fn unfinished(&mut self) -> Result<Vec<String>> {
         self.inner().unfinished()
     }

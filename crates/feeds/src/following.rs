@@ -77,10 +77,12 @@ pub async fn follow(
         check_output(aside, &source.files())?;
     }
     let name = options.name.clone().unwrap_or_else(|| source.identity());
-    let limits = BatchLimits { rows: options.rows.max(1), bytes: MAX_BATCH_BYTES, wait: WAIT };
+    let idle_time = source.idle_time().filter(|_| options.is_once);
+    let wait = idle_time.map_or(WAIT, |idle| WAIT.min(idle));
+    let limits = BatchLimits { rows: options.rows.max(1), bytes: MAX_BATCH_BYTES, wait };
     let sent = Sent::default();
     let patience = Patience { cancelled, pause: FIRST_PAUSE, is_away: false };
-    Follower { source, target, options, name, limits, observer, sent, patience, sought: BTreeSet::new() }.run().await
+    Follower { source, target, options, name, limits, idle_time, observer, sent, patience, sought: BTreeSet::new() }.run().await
 }
 
 struct Follower<'f> {
@@ -90,6 +92,8 @@ struct Follower<'f> {
     /// The name of the source at the service.
     name: String,
     limits: BatchLimits,
+    /// How long no row arrives until the run ends.
+    idle_time: Option<Duration>,
     observer: &'f mut dyn Observer,
     sent: Sent,
     patience: Patience<'f>,
@@ -172,7 +176,7 @@ impl Follower<'_> {
     /// Follows the source until it must be connected again.
     async fn connected(&mut self) -> Result<(), Stop> {
         self.seek_new().await?;
-        let (mut listed, mut ready) = (Instant::now(), None);
+        let (mut listed, mut ready, mut idle_since) = (Instant::now(), None, Instant::now());
         loop {
             if self.patience.cancelled.is_cancelled() {
                 return Err(Stop::Cancelled);
@@ -185,7 +189,7 @@ impl Follower<'_> {
                 Some(batch) => batch,
                 None => match next(self.source, self.limits, self.patience.cancelled).await? {
                     Some(batch) => batch,
-                    None if self.options.is_once || self.source.has_ended() => {
+                    None if self.source.has_ended() || self.idle_time.is_some_and(|idle| idle_since.elapsed() >= idle) => {
                         // Partitions may have appeared meanwhile.
                         if self.seek_new().await? {
                             continue;
@@ -201,6 +205,7 @@ impl Follower<'_> {
                 },
             };
             ready = self.deliver(batch).await?;
+            idle_since = Instant::now();
             self.warn();
         }
     }

@@ -142,6 +142,11 @@ pub trait Source: Send {
         Ok(())
     }
 
+    /// How long no row arrives until there is nothing new; `None` if only the end says so.
+    fn idle_time(&self) -> Option<Duration> {
+        Some(Duration::from_secs(5))
+    }
+
     /// Whether nothing will ever follow.
     fn has_ended(&self) -> bool {
         false

@@ -14,6 +14,7 @@ use evertally_ledger::lock::NameLock;
 use serde::{Deserialize, Serialize};
 use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Bytes that are read at once, and pieces that are read ahead.
@@ -241,6 +242,10 @@ impl Source for StandardInput {
 
     fn files(&self) -> Vec<PathBuf> {
         vec![self.memory.clone()]
+    }
+
+    fn idle_time(&self) -> Option<Duration> {
+        None
     }
 
     fn has_ended(&self) -> bool {
