@@ -5,15 +5,14 @@
 //! it became, which is the one in its folder that begins with the bytes sent, and then those written after that.
 
 mod contents;
-mod encoding;
 mod rotation;
 
+use super::encoding::Encoding;
 use super::following::blocking;
 use super::rows::{count_lines, row_end};
 use super::{Batch, BatchLimits, Origins, Position, Rows, Source, SourceError};
 use async_trait::async_trait;
 use contents::{Contents, FilePosition};
-pub(crate) use encoding::Encoding;
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use rotation::{Generation, Reading};
 use std::collections::BTreeMap;

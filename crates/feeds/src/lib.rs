@@ -11,6 +11,7 @@
 
 mod address;
 mod dial;
+mod encoding;
 mod files;
 mod following;
 mod http;

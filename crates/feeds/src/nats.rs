@@ -4,6 +4,7 @@
 mod client;
 mod config;
 
+use crate::time::rfc3339;
 use crate::{Batch, BatchLimits, Origins, Position, RowWriter, Rows, Source, SourceError};
 use async_nats::jetstream::message::Message;
 use async_trait::async_trait;
@@ -157,7 +158,7 @@ impl Nats {
         if !message.payload.is_empty() {
             let rows = if self.config.options.with_metadata {
                 let micros = (info.published.unix_timestamp_nanos() / 1000) as i64; // fits: until the year 294246
-                let time = jiff::Timestamp::from_microsecond(micros).ok().map(|time| format!("{time:.6}"));
+                let time = rfc3339(micros);
                 let mut fields = vec![("_stream", self.config.stream.as_str()), ("_subject", message.subject.as_str())];
                 fields.extend(time.as_deref().map(|time| ("_time", time)));
                 writer.push(&message.payload, &fields)

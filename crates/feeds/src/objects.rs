@@ -7,13 +7,15 @@
 mod reading;
 mod store;
 
+use crate::encoding::Encoding;
 use crate::{Address, Batch, BatchLimits, Rows, Source, SourceError, SourceOptions};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::format::Format;
-use reading::{Encoding, Piece, Problem, Reading};
+use reading::{Piece, Problem, Reading};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::time::Duration;
 use store::{Listed, Store};
 use tokio::task::JoinHandle;
@@ -70,7 +72,7 @@ struct Objects {
 pub(crate) fn open(url: &str, address: Address, options: &SourceOptions) -> Result<Box<dyn Source>> {
     let mut query = address.query;
     let every = query.duration("every")?.unwrap_or(Duration::from_secs(30));
-    let encoding = query.take("format")?.map(|word| Encoding::from_word(&word)).transpose()?;
+    let encoding = query.take("format")?.map(|word| Encoding::from_name(&word)).transpose()?;
     query.refuse_others(&["every", "format"])?;
     let folder = url.split_once('?').map_or(url, |(folder, _)| folder);
     if !folder.ends_with('/') {
@@ -111,7 +113,7 @@ impl Objects {
     fn listed(&mut self, objects: Vec<Listed>) {
         let mut passed_over = 0;
         for Listed { name, stamp } in objects {
-            if self.encoding.is_none() && Encoding::from_name(&name).is_none() {
+            if self.encoding.is_none() && Encoding::from_path(Path::new(&name)).is_none() {
                 passed_over += 1;
                 continue;
             }
@@ -154,8 +156,8 @@ impl Objects {
             self.ready.remove(&name);
             return true;
         };
-        let encoding = Encoding::from_name(&name).or(self.encoding);
-        let encoding = encoding.unwrap_or(Encoding { format: Format::JsonLines, compression: None });
+        let encoding = Encoding::from_path(Path::new(&name)).or(self.encoding);
+        let encoding = encoding.unwrap_or(Encoding::plain(Format::JsonLines));
         let reading = Reading::begin(self.store.clone(), name.clone(), encoding, at.clone(), limits);
         self.reading = Some((name, reading));
         true

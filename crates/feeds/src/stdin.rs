@@ -3,7 +3,7 @@
 //! It cannot be read again, so each batch is written to a file before it is sent, with the number of bytes before it.
 //! A random word, which the file keeps, distinguishes it from all other pipes.
 
-use super::files::Encoding;
+use super::encoding::Encoding;
 use super::rows::{count_lines, row_end};
 use super::{Batch, BatchLimits, Origins, Rows, Source, SourceError};
 use async_trait::async_trait;

@@ -5,10 +5,11 @@ use super::scram::{Hash, Scram};
 use super::wire::{Reader, Writer};
 use super::{Config, Outcome};
 use crate::SourceError;
+use crate::dial::password;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use evertally_declare::error::{Context, usage};
+use evertally_declare::error::usage;
 use ring::rand::SecureRandom;
 use rustls_pki_types::ServerName;
 use std::time::Duration;
@@ -125,10 +126,8 @@ impl Connection {
     }
 
     async fn authenticate(&mut self, config: &Config, mechanism: Mechanism) -> Outcome<()> {
-        let path = config.options.password_file.as_ref();
-        let path = path.ok_or_else(|| usage("the source needs a password; name its file with --password-file"))?;
-        let password = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
-        let password = password.trim_end_matches(['\n', '\r']);
+        let password = password(config.options.password_file.as_deref())?
+            .ok_or_else(|| usage("the source needs a password; name its file with --password-file"))?;
         let mut writer = Writer::new(false);
         writer.string(mechanism.name());
         let mut reader = self.request(api::SASL_HANDSHAKE, 1, writer).await?;
@@ -150,7 +149,7 @@ impl Connection {
                 random.fill(&mut nonce).map_err(|_| SourceError::Away("there is no randomness".to_owned()))?;
                 let mut scram = Scram::new(hash, user, BASE64.encode(nonce));
                 let challenge = self.say(scram.first().as_bytes()).await?;
-                let answer = scram.answer(&challenge, password).map_err(|why| SourceError::Away(why.to_owned()))?;
+                let answer = scram.answer(&challenge, &password).map_err(|why| SourceError::Away(why.to_owned()))?;
                 let last = self.say(answer.as_bytes()).await?;
                 if !scram.is_proven(&last) {
                     let why = "the broker did not prove that it knows the password; is it the right broker?";

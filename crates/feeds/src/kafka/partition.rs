@@ -4,6 +4,7 @@ use super::messages::Fetched;
 use super::records::{Header, Records, headers};
 use super::wire::TopicId;
 use super::{Gap, Outcome};
+use crate::time::rfc3339;
 use crate::{BatchLimits, Origins, Position, RowWriter, Rows, SourceError};
 use bytes::Bytes;
 use evertally_declare::error::usage;
@@ -273,8 +274,7 @@ pub(super) fn parse_position(position: &str) -> Option<(TopicId, i64)> {
 }
 
 fn time_of(millis: i64) -> Option<String> {
-    let time = jiff::Timestamp::from_millisecond(millis).ok().filter(|_| millis >= 0)?;
-    Some(format!("{time:.6}"))
+    rfc3339(millis.checked_mul(1000).filter(|_| millis >= 0)?)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::config::{Config, Outcome};
 use crate::SourceError;
+use crate::dial::password;
 use async_nats::jetstream::consumer::pull::{Config as PullConfig, Stream as Messages};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::context::GetStreamErrorKind;
@@ -9,7 +10,7 @@ use async_nats::jetstream::message::Message;
 use async_nats::jetstream::stream::Info;
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
-use evertally_declare::error::{Context as _, usage};
+use evertally_declare::error::usage;
 use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -53,9 +54,7 @@ impl Client {
             .request_timeout(Some(TIMEOUT))
             .max_reconnects(1)
             .require_tls(config.tls);
-        if let Some(path) = &config.options.password_file {
-            let secret = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
-            let secret = secret.trim_end_matches(['\n', '\r']).to_owned();
+        if let Some(secret) = password(config.options.password_file.as_deref())? {
             options = match &config.user {
                 Some(user) => options.user_and_password(user.clone(), secret),
                 None => options.token(secret),

@@ -2,9 +2,10 @@
 
 use super::At;
 use super::store::Store;
+use crate::encoding::Encoding;
 use crate::rows::{RowScan, count_lines};
 use crate::{BatchLimits, Origins, Rows};
-use evertally_declare::error::{ReadProblem, Result, usage};
+use evertally_declare::error::ReadProblem;
 use evertally_declare::format::Format;
 use std::io::{self, Read};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -15,49 +16,6 @@ const MAX_WHOLE_BYTES: u64 = 512 << 20;
 const MAX_ROW_BYTES: usize = 16 << 20;
 /// Bytes that are read at once.
 const CHUNK: u64 = 128 * 1024;
-
-/// The format of an object, and the compression around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Encoding {
-    pub(super) format: Format,
-    pub(super) compression: Option<Compression>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compression {
-    Gzip,
-    Zstd,
-}
-
-impl Encoding {
-    /// From the word of a format whose rows are lines.
-    pub(super) fn from_word(word: &str) -> Result<Self> {
-        let found = Format::ALL.into_iter().find(|format| is_cut(*format) && format.is_called(word));
-        let format = found.ok_or_else(|| {
-            let words = Format::any_word_of(is_cut);
-            usage(format!("the parameter `format` of the URL is `{word}`; choose {words}"))
-        })?;
-        Ok(Self { format, compression: None })
-    }
-
-    /// From the ending of a name.
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        let name = name.to_ascii_lowercase();
-        let (name, compression) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
-            (Some(name), _) => (name, Some(Compression::Gzip)),
-            (_, Some(name)) => (name, Some(Compression::Zstd)),
-            (None, None) => (&*name, None),
-        };
-        let (_, ending) = name.rsplit_once('.')?;
-        let format = Format::from_ending(ending).filter(|format| format.is_for_requests())?;
-        // Other formats compress their own blocks.
-        (compression.is_none() || format.has_lines()).then_some(Self { format, compression })
-    }
-}
-
-fn is_cut(format: Format) -> bool {
-    format.has_lines() && format.is_for_requests()
-}
 
 /// Rows of an object, and the place after them.
 #[derive(Debug)]
@@ -145,8 +103,8 @@ fn read(
     }
     let from: Box<dyn Read> = match encoding.compression {
         None => from,
-        Some(Compression::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(from)),
-        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::new(from)?),
+        Some(Encoding::GZIP) => Box::new(flate2::read::MultiGzDecoder::new(from)),
+        Some(_) => Box::new(zstd::stream::read::Decoder::new(from)?),
     };
     let mut rows = Cutter { from, format, rest: Vec::new(), has_ended: false };
     let header = if format == Format::Csv { rows.take(1, usize::MAX)? } else { Vec::new() };

@@ -1,7 +1,8 @@
 //! Connections to PostgreSQL, and the meaning of its errors.
 
+use crate::dial::password;
 use crate::{Address, Query, SourceError, SourceOptions, tls};
-use evertally_declare::error::{Context, Result, usage};
+use evertally_declare::error::{Result, usage};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -109,9 +110,8 @@ impl Database {
     /// Connects. The password is read again, so that a new one is used.
     pub(super) async fn connect(&self) -> Result<Connection, SourceError> {
         let mut config = self.config.clone();
-        if let Some(path) = &self.password_file {
-            let password = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
-            config.password(password.trim_end_matches(['\r', '\n']));
+        if let Some(password) = password(self.password_file.as_deref())? {
+            config.password(password);
         }
         // The whole of it is bounded: the library's own limit ends when the socket is connected.
         let connecting = async {

@@ -1,5 +1,6 @@
 //! Messages of the plugin `pgoutput`, protocol version 1, and their rows as JSON.
 
+use crate::time::rfc3339;
 use std::collections::HashMap;
 
 /// A message that does not follow the protocol.
@@ -172,8 +173,7 @@ impl Kind {
 fn time_of(micros: u64) -> Result<String, Malformed> {
     const SINCE_1970: i64 = 946_684_800_000_000;
     let micros = micros.cast_signed().checked_add(SINCE_1970).ok_or(Malformed)?;
-    let time = jiff::Timestamp::from_microsecond(micros).map_err(|_| Malformed)?;
-    Ok(format!("{time:.6}"))
+    rfc3339(micros).ok_or(Malformed)
 }
 
 /// The rest of a message.

@@ -11,11 +11,14 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
-    const fn plain(format: Format) -> Self {
+    pub(crate) const GZIP: &'static str = "gzip";
+    pub(crate) const ZSTD: &'static str = "zstd";
+
+    pub(crate) const fn plain(format: Format) -> Self {
         Self { format, compression: None }
     }
 
-    /// The encoding of a source that grows.
+    /// The encoding of a source whose rows are lines.
     pub(crate) fn from_name(name: &str) -> Result<Self> {
         let found = Format::ALL.into_iter().find(|format| format.has_lines() && format.is_called(name));
         found.map(Self::plain).ok_or_else(|| {
@@ -28,8 +31,8 @@ impl Encoding {
     pub(crate) fn from_path(path: &std::path::Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (name, compression) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
-            (Some(name), _) => (name.to_owned(), Some("gzip")),
-            (_, Some(name)) => (name.to_owned(), Some("zstd")),
+            (Some(name), _) => (name.to_owned(), Some(Self::GZIP)),
+            (_, Some(name)) => (name.to_owned(), Some(Self::ZSTD)),
             (None, None) => (name, None),
         };
         let (_, ending) = name.rsplit_once('.')?;
