@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, Service, limits};
+use common::{Random, Service, limits, python_with};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,16 +18,14 @@ struct Cluster {
 
 impl Cluster {
     fn start(brokers: usize) -> Self {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let python = std::env::var("EVERTALLY_PYTHON").unwrap_or_else(|_| format!("{root}/target/python/bin/python"));
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kafka_cluster.py");
-        let mut child = Command::new(python)
+        let mut child = Command::new(python_with("confluent_kafka"))
             .args([script, &brokers.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
-            .expect("crates/py/build makes target/python, which needs confluent-kafka");
+            .expect("started");
         let commands = child.stdin.take().expect("piped");
         let mut answers = BufReader::new(child.stdout.take().expect("piped"));
         let mut address = String::new();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, Random, Service, free_port, limits};
+use common::{Program, Random, Service, free_port, installed, limits};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -39,7 +39,7 @@ impl Broker {
     fn publish(&self, topic: &str, qos: &str, messages: impl IntoIterator<Item = String>, more: &[&str]) {
         let port = self.port.to_string();
         let arguments = ["-V", "5", "-p", &port, "-t", topic, "-q", qos, "-l", "-h", "127.0.0.1"];
-        let mut child = Command::new("mosquitto_pub");
+        let mut child = Command::new(installed("mosquitto_pub"));
         let mut child = child.args(arguments).args(more).stdin(Stdio::piped()).spawn().expect("mosquitto_pub");
         let text: String = messages.into_iter().map(|message| message + "\n").collect();
         child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
@@ -265,8 +265,11 @@ async fn rows_metadata_and_lower_qos() {
 async fn refusals() {
     let broker = Broker::start("password_file FOLDER/passwords\nacl_file FOLDER/acl\nallow_anonymous false");
     let at = |name: &str| broker.folder.path().join(name);
-    let made =
-        Command::new("mosquitto_passwd").args(["-b", "-c"]).arg(at("passwords")).args(["feeder", "s3cret"]).status();
+    let made = Command::new(installed("mosquitto_passwd"))
+        .args(["-b", "-c"])
+        .arg(at("passwords"))
+        .args(["feeder", "s3cret"])
+        .status();
     assert!(made.expect("mosquitto_passwd").success());
     std::fs::write(at("acl"), "user feeder\ntopic read rooms/#\n").expect("written");
     broker.signal("-HUP");

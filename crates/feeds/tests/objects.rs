@@ -1,14 +1,19 @@
 //! Objects of a folder and of a store.
 
+mod common;
+
+use common::{Program, free_port, python_with};
 use evertally_declare::format::Format;
 use evertally_feeds::{Batch, BatchLimits, Origins, Source, SourceError, SourceOptions, open};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 const LIMITS: BatchLimits = BatchLimits { rows: 1000, bytes: 1 << 20, wait: Duration::from_millis(50) };
+/// With time to read an object that is longer than any row may be.
+const PATIENT: BatchLimits = BatchLimits { wait: Duration::from_millis(500), ..LIMITS };
 
 fn source(url: &str) -> Box<dyn Source> {
     open(&format!("{url}?every=10ms"), &SourceOptions::default()).expect("a valid URL")
@@ -166,15 +171,15 @@ async fn replaced_and_damaged_objects_are_reported() {
     }
     write(folder.path(), "half.jsonl", &json(0..60));
     let mut second = source(&url);
-    service.drain(&mut *second, LIMITS).await;
+    service.drain(&mut *second, PATIENT).await;
     warnings.extend(second.warnings());
     assert_eq!(service.rows["half.jsonl"], json(0..10));
     assert!(service.positions["half.jsonl"].starts_with("whole "));
     assert_eq!(service.rows["whole.jsonl"], json(0..5));
     write(folder.path(), "whole.jsonl", &json(0..6));
-    service.drain(&mut *source(&url), LIMITS).await;
+    service.drain(&mut *source(&url), PATIENT).await;
     let mut third = source(&url);
-    service.drain(&mut *third, LIMITS).await;
+    service.drain(&mut *third, PATIENT).await;
     warnings.extend(third.warnings());
     assert_eq!(service.rows["whole.jsonl"], json(0..5));
     for expected in ["half.jsonl was replaced", "whole.jsonl was replaced", "bad.csv.gz: ", "unclosed quote"] {
@@ -209,8 +214,11 @@ fn urls_and_options_are_checked() {
 #[tokio::test]
 async fn finished_objects_cost_little() {
     let folder = tempfile::tempdir().expect("a folder");
-    for object in 0..5000 {
-        write(folder.path(), &format!("{object}.jsonl"), b"{}\n");
+    // Links are made faster than files.
+    write(folder.path(), "0.jsonl", b"{}\n");
+    for object in 1..5000 {
+        let link = folder.path().join(format!("{object}.jsonl"));
+        std::fs::hard_link(folder.path().join("0.jsonl"), link).expect("linked");
     }
     let mut source = source(&format!("file://{}/", folder.path().display()));
     for partition in source.partitions().await.expect("listed") {
@@ -228,64 +236,52 @@ async fn finished_objects_cost_little() {
     assert!(source.warnings().is_empty());
 }
 
-/// A server of PyPI's moto, which is ended at the end.
-struct Moto(Child, u16);
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+/// An empty store, which ends with the test: PyPI's moto.
+struct Store {
+    port: u16,
+    _server: Program,
 }
 
-impl Moto {
-    /// Starts the program named by `EVERTALLY_MOTO`, or that of the path.
-    fn start() -> Option<Self> {
-        let program = std::env::var("EVERTALLY_MOTO").unwrap_or_else(|_| "moto_server".to_owned());
-        let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("a port").port();
-        let mut command = Command::new(program);
-        command.args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Self(command.spawn().ok()?, port);
-        let start = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "moto does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Some(server)
+impl Store {
+    fn start() -> Self {
+        let port = free_port();
+        let arguments = ["-m", "moto.server", "-p", &port.to_string()];
+        Self { port, _server: Program::start_path(python_with("moto"), &arguments, port) }
     }
 
     fn put(&self, name: &str, bytes: &[u8]) {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.1)).expect("connected");
-        let head = format!(
-            "PUT /{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: AWS4-HMAC-SHA256 \
-             Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0\r\nContent-Length: \
-             {}\r\nConnection: close\r\n\r\n",
-            bytes.len()
-        );
-        stream.write_all(&[head.as_bytes(), bytes].concat()).expect("sent");
-        let mut answer = String::new();
-        std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        put(self.port, name, bytes);
     }
+}
+
+fn put(port: u16, name: &str, bytes: &[u8]) {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let head = format!(
+        "PUT /{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: AWS4-HMAC-SHA256 \
+         Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0\r\nContent-Length: \
+         {}\r\nConnection: close\r\n\r\n",
+        bytes.len()
+    );
+    stream.write_all(&[head.as_bytes(), bytes].concat()).expect("sent");
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 /// Credentials are variables of the process, so this test runs itself again with them.
 #[test]
 fn objects_of_a_store_are_followed() {
-    let Some(server) = Moto::start() else {
-        eprintln!("passed over: there is no moto_server; install PyPI's moto[server], or set EVERTALLY_MOTO");
-        return;
-    };
-    server.put("bucket", b"");
-    server.put("bucket/in/one.csv", &csv(0..3000));
-    server.put("bucket/in/deep/two.jsonl.gz", &gzip(&json(0..500)));
-    server.put("bucket/out/three.jsonl", &json(0..5));
+    let store = Store::start();
+    store.put("bucket", b"");
+    store.put("bucket/in/one.csv", &csv(0..3000));
+    store.put("bucket/in/deep/two.jsonl.gz", &gzip(&json(0..500)));
+    store.put("bucket/out/three.jsonl", &json(0..5));
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--ignored", "--exact", "inner_test_of_a_store", "--nocapture"])
-        .env("AWS_ENDPOINT", format!("http://127.0.0.1:{}", server.1))
+        .env("AWS_ENDPOINT", format!("http://127.0.0.1:{}", store.port))
         .envs([("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")])
         .env("AWS_ALLOW_HTTP", "true")
-        .env("TEST_PORT", server.1.to_string())
+        .env("TEST_PORT", store.port.to_string())
         .output()
         .expect("started");
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -297,20 +293,19 @@ fn objects_of_a_store_are_followed() {
 async fn inner_test_of_a_store() {
     let mut service = Service::default();
     let url = "s3://bucket/in/";
-    for _ in 0..8 {
+    // The feeder starts again after two batches.
+    let mut starts = 0;
+    while service.positions.values().filter(|position| position.starts_with("whole ")).count() < 2 {
+        starts += 1;
         let mut source = source(url);
         service.seek(&mut *source).await;
         for _ in 0..2 {
-            if let Some(batch) =
-                source.next(BatchLimits { rows: 400, wait: Duration::from_secs(5), ..LIMITS }).await.expect("ok")
-            {
-                service.commit(&batch);
-            }
-            if service.positions.values().filter(|position| position.starts_with("whole ")).count() == 2 {
-                break;
-            }
+            let limits = BatchLimits { rows: 400, wait: Duration::from_secs(5), ..LIMITS };
+            let batch = source.next(limits).await.expect("readable");
+            service.commit(&batch.expect("objects are unfinished"));
         }
     }
+    assert_eq!(starts, 5, "3000 rows and 500 in batches of 400");
     let mut last = source(url);
     service.drain(&mut *last, LIMITS).await;
     let names: Vec<&str> = service.rows.keys().map(String::as_str).collect();
@@ -319,8 +314,7 @@ async fn inner_test_of_a_store() {
     assert!(service.rows["deep/two.jsonl.gz"] == json(0..500));
     assert!(last.warnings().is_empty(), "the stamps of listings are those of objects");
     let port = std::env::var("TEST_PORT").expect("set").parse().expect("a number");
-    let server = std::mem::ManuallyDrop::new(Moto(Command::new("true").spawn().expect("started"), port));
-    server.put("bucket/in/one.csv", &csv(0..3001));
+    put(port, "bucket/in/one.csv", &csv(0..3001));
     let mut after = source(url);
     service.drain(&mut *after, LIMITS).await;
     assert!(after.warnings()[0].contains("one.csv was replaced"));

@@ -5,6 +5,7 @@
 use evertally_feeds::{Batch, BatchLimits, Source, SourceError};
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -67,10 +68,29 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port()
 }
 
+/// The path of a program. Debian has servers in a folder that is not in everybody's path.
+pub(crate) fn installed(program: &str) -> PathBuf {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let more = [PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")];
+    let found = std::env::split_paths(&folders).chain(more).map(|folder| folder.join(program));
+    let found = found.into_iter().find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("the program {program} is missing: run checks/setup, which installs it"))
+}
+
+/// The Python of the tests, which has a stand-in for a server as a module.
+pub(crate) fn python_with(module: &str) -> PathBuf {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let python = PathBuf::from(format!("{root}/target/python/bin/python"));
+    let known = format!("import importlib.util as i, sys; sys.exit(i.find_spec('{module}') is None)");
+    let has_module = Command::new(&python).args(["-c", &known]).status().is_ok_and(|status| status.success());
+    assert!(has_module, "target/python lacks {module}: run checks/setup, which installs it");
+    python
+}
+
 /// A program that listens on a port; it is killed at the end.
 pub(crate) struct Program {
     child: Child,
-    program: String,
+    program: PathBuf,
     arguments: Vec<String>,
     port: u16,
 }
@@ -78,18 +98,23 @@ pub(crate) struct Program {
 impl Program {
     /// Starts it, and waits until it listens.
     pub(crate) fn start(program: &str, arguments: &[&str], port: u16) -> Self {
-        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let child = Self::spawn(program, &arguments, port);
-        Self { child, program: program.to_owned(), arguments, port }
+        Self::start_path(installed(program), arguments, port)
     }
 
-    fn spawn(program: &str, arguments: &[String], port: u16) -> Child {
+    /// Starts the program of a path.
+    pub(crate) fn start_path(program: PathBuf, arguments: &[&str], port: u16) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let child = Self::spawn(&program, &arguments, port);
+        Self { child, program, arguments, port }
+    }
+
+    fn spawn(program: &Path, arguments: &[String], port: u16) -> Child {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().unwrap_or_else(|e| panic!("{program}: {e}"));
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let child = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+        let deadline = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "{program} does not listen");
+            assert!(Instant::now() < deadline, "{} does not listen", program.display());
             std::thread::sleep(Duration::from_millis(10));
         }
         child
