@@ -95,17 +95,18 @@ rho = 1
 class Running:
     """`evertally serve` as a separate program, with tokens for it."""
 
-    def __init__(self, program: str, folder: Path) -> None:
-        (folder / "serve.toml").write_text(CONFIG)
+    def __init__(self, program: str, folder: Path, config: str = CONFIG) -> None:
+        (folder / "serve.toml").write_text(config)
         (folder / "data").mkdir(mode=0o700)
-
-        def made(role: str) -> str:
-            make = [program, "token", "make", "--config", "serve.toml", "--role", role]
-            return subprocess.run(make, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
-
-        self.operate, self.write, self.count = made("operate"), made("write:visits"), made("write:counted")
         self.program, self.folder = program, folder
+        self.operate = self.token("operate")
+        self.write, self.count = self.token("write:visits"), self.token("write:counted")
         self.start()
+
+    def token(self, role: str) -> str:
+        """A new token."""
+        make = [self.program, "token", "make", "--config", "serve.toml", "--role", role]
+        return subprocess.run(make, cwd=self.folder, check=True, capture_output=True, text=True).stdout.strip()
 
     def key(self) -> et.SecretKey:
         """The key of the service, to compute the releases that one process would make with it."""
