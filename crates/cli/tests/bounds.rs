@@ -79,6 +79,8 @@ fn shares_are_those_of_the_data() {
 #[test]
 fn a_look_is_recorded_and_spends() {
     let bench = ready();
+    // Choosing one for each bound, again in each run, takes most of the time.
+    bench.write("visits.toml", format!("{CONFIG}mechanism = \"sqrt\"\n"));
     let spend = ["--look-rho", "0.02", "--out", "bounds.csv"];
     assert_eq!(
         bench.run(&["budget", "new", "source.budget", "--name", "visits", "--unit", "person", "--rho", "0.03"]).code,
