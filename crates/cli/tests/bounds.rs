@@ -5,8 +5,8 @@ mod common;
 use common::{Bench, table};
 use serde_json::Value;
 
-/// A release of 30 days in two groups; the look covers the first ten days. Choosing a mechanism for each bound, again in
-/// each run, would take most of the time.
+/// A release of 30 days in two groups; the look covers the first ten days. Choosing a mechanism for each bound, in each
+/// run, would take most of the time.
 const CONFIG: &str = "input = \"events.csv\"\nkey = \"my.key\"\nout = \"counts.csv\"\nall = true\n\
     start = \"2024-01-01\"\nsteps = 30\nevery = \"1d\"\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b\"]\n\
     person = \"who\"\nmax-events = 7\nrho = 0.5\nstream = \"visits\"\nmechanism = \"sqrt\"\n";
