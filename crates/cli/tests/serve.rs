@@ -238,12 +238,12 @@ fn what_comes_by_a_pipe_is_kept_until_it_is_taken() {
         let own =
             ["feed", "--url", &child.url, "--stream", "visits", "--token-file", "token", "--stdin", "--format", "csv"];
         let text: String = ["time,person,group"].iter().chain(rows).map(|row| format!("{row}\n")).collect();
-        bench.run_as_is(&[&own[..], &["--memory", memory, "--name", "pipe"], more].concat(), text.as_bytes())
+        bench.run_as_is(&[&own[..], &["--memory", memory], more].concat(), text.as_bytes())
     };
     let (good, bad) = ("2026-01-01T00:10:00Z,p1,a", "never,p1,a");
     let refused = feed("one.memory", &[], &[good, bad, good]);
     assert_eq!((refused.code, taken()), (2, 0), "{}", refused.stderr);
-    assert!(refused.stderr.contains("-, line 2, field time"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("standard input, line 3, field time"), "{}", refused.stderr);
     assert_eq!(feed("one.memory", &[], &[good]).code, 2, "the refused row is still pending");
     let mended = feed("one.memory", &["--aside", "aside.jsonl"], &[good, good]);
     assert_eq!((mended.code, taken()), (0, 4), "{}", mended.stderr);

@@ -82,7 +82,9 @@ pub async fn follow(
     let limits = BatchLimits { rows: options.rows.max(1), bytes: MAX_BATCH_BYTES, wait };
     let sent = Sent::default();
     let patience = Patience { cancelled, pause: FIRST_PAUSE, is_away: false };
-    Follower { source, target, options, name, limits, idle_time, observer, sent, patience, sought: BTreeSet::new() }.run().await
+    Follower { source, target, options, name, limits, idle_time, observer, sent, patience, sought: BTreeSet::new() }
+        .run()
+        .await
 }
 
 struct Follower<'f> {
@@ -189,7 +191,9 @@ impl Follower<'_> {
                 Some(batch) => batch,
                 None => match next(self.source, self.limits, self.patience.cancelled).await? {
                     Some(batch) => batch,
-                    None if self.source.has_ended() || self.idle_time.is_some_and(|idle| idle_since.elapsed() >= idle) => {
+                    None if self.source.has_ended()
+                        || self.idle_time.is_some_and(|idle| idle_since.elapsed() >= idle) =>
+                    {
                         // Partitions may have appeared meanwhile.
                         if self.seek_new().await? {
                             continue;

@@ -144,7 +144,8 @@ impl StandardInput {
             return self.no_row_yet();
         }
         let bytes: Vec<u8> = self.rest.drain(..taken).collect();
-        let (offset, line) = self.next.unwrap_or((0, 1));
+        let header_lines = count_lines(self.header.as_deref().unwrap_or_default());
+        let (offset, line) = self.next.unwrap_or((0, 1 + header_lines));
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes).map_err(|_| usage(format!("standard input, from line {line} on: not UTF-8")))
         };

@@ -71,9 +71,10 @@ pub(super) struct FeedArgs {
     /// File that keeps the rows of standard input until they are accepted. Use one per pipe and stream.
     #[arg(long, value_name = "FILE", requires = "stdin")]
     memory: Option<PathBuf>,
-    /// Name of the source at the service, which keeps the position in it. Two sources of one stream need two names
+    /// Name of the source at the service, which keeps the position in it. Two sources of one stream need two names; that
+    /// of standard input is in its --memory.
     /// [default: the kind and the place of the source, such as file:/srv/visits.csv or kafka:visits]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "stdin")]
     name: Option<String>,
     /// Maximum number of rows in a batch.
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -83,7 +83,7 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     }
     let feeds = new.feeds.iter().map(|feed| &feed.stream);
     if let Some(unknown) = feeds.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
-        return Err(usage(format!("a [[feed]] names the stream `{unknown}`, which does not exist")));
+        return Err(streams::unknown_fed(unknown));
     }
     Ok(())
 }

@@ -146,16 +146,20 @@ pub(super) fn check_sources(service: &Service, config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// The error for a feed of a stream that does not exist.
+pub(super) fn unknown_fed(stream: &str) -> PipelineError {
+    usage(format!(
+        "a [[feed]] names the stream `{stream}`, which does not exist: correct the name, or open the stream first"
+    ))
+}
+
 /// Checks that every stream named by a webhook or a feed exists.
 ///
 /// # Errors
 /// The first that does not.
 pub(super) fn check_named(service: &Service, config: &Config) -> Result<()> {
     if let Some(feed) = config.feeds.iter().find(|feed| service.stream(&feed.stream).is_none()) {
-        return Err(usage(format!(
-            "a [[feed]] names the stream `{}`, which does not exist: correct the name, or open the stream first",
-            feed.stream
-        )));
+        return Err(unknown_fed(&feed.stream));
     }
     for hook in &config.webhooks {
         if let Some(unknown) = hook.streams.iter().find(|name| service.stream(name).is_none()) {

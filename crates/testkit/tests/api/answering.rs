@@ -253,10 +253,11 @@ fn no_route_of_any_stream_keeps_the_thread_that_answers() {
                 let mut target = path.replace("{stream}", name).replace("{id}", "none").replace("{name}", "app.js");
                 target += match (path.rsplit('/').next().unwrap_or(""), method.as_str()) {
                     ("sums", _) => "?from=1&through=1",
+                    ("positions", _) => "?source=x",
                     ("streams", "POST") => "?dry-run=true",
                     _ => "",
                 };
-                let of_writers = ["/events", "/logs", "/push", "/sums", "/declaration"];
+                let of_writers = ["/events", "/positions", "/logs", "/push", "/sums", "/declaration"];
                 let token = if of_writers.iter().any(|end| path.ends_with(end)) {
                     writers[name].as_str()
                 } else {
@@ -271,6 +272,7 @@ fn no_route_of_any_stream_keeps_the_thread_that_answers() {
                     && path.contains("{stream}")
                     && !path.ends_with("/late")
                     && !path.ends_with("/declaration")
+                    && !path.ends_with("/positions")
                 {
                     service.asked(&what, || public.get(&target, "")).unwrap();
                 }

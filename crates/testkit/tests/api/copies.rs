@@ -304,7 +304,7 @@ fn late_events_recover_step_by_step() {
     let again = |id: &str, hour: u64, open_step: u64| {
         let target = format!("/v1/streams/late/events?open-step={open_step}");
         let headers = [("content-type", "application/jsonl"), ("idempotency-key", id)];
-        server.private.ask("POST", &target, &server.operate, &headers, of(hour).as_bytes()).unwrap()
+        server.private.ask("POST", &target, &server.token("write:late"), &headers, of(hour).as_bytes()).unwrap()
     };
     let answer = again("late", 1, 3);
     assert_eq!((answer.status, &answer.json()["open_step"]), (200, &3.into()), "{}", answer.text);

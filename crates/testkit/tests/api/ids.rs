@@ -43,7 +43,7 @@ fn bytes_are_the_id_of_a_batch() {
     }
     let both = push(&server, &[("idempotency-key", "x")], LINES.as_bytes());
     assert_eq!(both.status, 400, "{}", both.text);
-    assert!(both.text.contains("either"), "{}", both.text);
+    assert!(both.text.contains("has one id"), "{}", both.text);
     let token = server.token("write:open");
     for query in ["batch-id=header", "batch=content"] {
         let path = format!("/v1/streams/open/events?{query}");

@@ -11,13 +11,13 @@ fn send(server: &Server, query: &str, rows: usize) -> (u16, serde_json::Value) {
     let body = "{\"time\":\"2026-01-01T00:10:00Z\",\"group\":\"a\"}\n".repeat(rows);
     let target = format!("/v1/streams/open/events?{query}");
     let headers = [("content-type", "application/jsonl")];
-    let answer = server.private.ask("POST", &target, &server.operate, &headers, body.as_bytes()).unwrap();
+    let answer = server.private.ask("POST", &target, &server.token("write:open"), &headers, body.as_bytes()).unwrap();
     (answer.status, answer.json())
 }
 
 fn positions(server: &Server, source: &str) -> serde_json::Value {
     let target = format!("/v1/streams/open/positions?source={source}");
-    let answer = server.private.ask("GET", &target, &server.operate, &[], b"").unwrap();
+    let answer = server.private.ask("GET", &target, &server.token("write:open"), &[], b"").unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text);
     answer.json()["positions"].clone()
 }
@@ -51,7 +51,8 @@ fn rows_of_a_source_are_accepted_where_the_last_ones_end() {
     // A refused row leaves the position.
     let target = "/v1/streams/open/events?source=kafka:visits&partition=3&after=15&position=16";
     let headers = [("content-type", "application/jsonl")];
-    let refused = server.private.ask("POST", target, &server.operate, &headers, b"{\"time\":\"never\"}\n").unwrap();
+    let refused =
+        server.private.ask("POST", target, &server.token("write:open"), &headers, b"{\"time\":\"never\"}\n").unwrap();
     assert_eq!(refused.status, 422);
     assert_eq!(positions(&server, "kafka:visits")["3"], "15");
     // They are kept, and only those of this stream are seen.
