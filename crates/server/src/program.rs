@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::http::Side;
-use crate::serving::{Running, serve_until_shutdown};
-use crate::standby::{self, FolderTarget, Waited};
+use crate::serving::{Running, Waited, serve_until_shutdown, wait};
+use crate::standby::{self, FolderTarget};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
 use jiff::Timestamp;
@@ -57,7 +57,7 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
         addresses(running).iter().for_each(|line| say(line));
     };
     run(async {
-        if follows && standby::wait(&config, &say).await? == Waited::Stopped {
+        if follows && wait(&config, &say).await? == Waited::Stopped {
             return Ok(());
         }
         serve_until_shutdown(&config, file, started).await

@@ -1,14 +1,16 @@
 //! From a configuration to a running service.
 
 mod checking;
+mod follower;
 mod opening;
 mod reload;
 mod signals;
 mod streams;
 
 pub use checking::check;
+pub(crate) use follower::wait;
+pub use follower::{Follower, Waited, follow};
 pub use opening::verify;
-pub(crate) use opening::witness_from;
 pub use signals::shutdown_signal;
 
 use crate::audit::AuditEntry;

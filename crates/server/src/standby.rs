@@ -26,8 +26,6 @@
 //! database has synced its file, and while the whole file is copied, all writes are recorded before they reach it.
 
 mod claim;
-mod follower;
-mod journal;
 mod primary;
 mod replica;
 mod restore;
@@ -37,13 +35,12 @@ mod signs;
 mod target;
 
 pub use claim::{ClaimOutcome, claim};
-pub(crate) use follower::wait;
-pub use follower::{Follower, Waited, follow};
-pub use journal::{Journal, Recorder};
 pub(crate) use primary::{MAX_WAITING_BYTES, Shipped, taken_over};
 pub use primary::{Shipping, ShippingState};
 pub use replica::{Applied, Replica};
 pub use restore::restore;
 pub use segment::Segment;
+pub(crate) use shipper::SIDE_FILES;
 pub use shipper::Shipper;
+pub(crate) use signs::{FOLLOWERS, FollowerSign, PrimarySign, get as get_sign, primary_file, put as put_sign};
 pub use target::{FolderTarget, Target};

@@ -36,9 +36,12 @@ macro_rules! with_tables {
 }
 
 mod copy;
+mod journal;
 mod ledger;
 mod records;
 
+pub(crate) use journal::{Batch, Changes};
+pub use journal::{Journal, Recorder};
 pub use ledger::RedbLedger;
 pub use records::{
     BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, PositionRecord, RowBlock, StateRecord, StoredRow,
@@ -47,7 +50,6 @@ pub use records::{
 pub(crate) use records::{from_bytes, to_bytes};
 
 use crate::meters::Histogram;
-use crate::standby::{Journal, Recorder};
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use evertally_ledger::platform;

@@ -5,8 +5,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, WitnessConfig, secret_of};
 use crate::engine::{Core, Decoding, Service, Setting};
 use crate::folder::{is_open_to_others, make_folder, store_path};
-use crate::standby::{Journal, MAX_WAITING_BYTES, Recorder, Shipped, Shipping};
-use crate::store::Store;
+use crate::standby::{MAX_WAITING_BYTES, Shipped, Shipping};
+use crate::store::{Journal, Recorder, Store};
 use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
 use evertally_declare::error::{Result, usage};
@@ -49,7 +49,16 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service
     if let (Some(standby), Some((recorder, journal))) = (&config.standby, recorded) {
         let (folder_id, primary) = (service.folder_id.clone(), own.primary()?);
         let shipped = Shipped { recorder, journal, folder_id, primary, witness: witness_from(config)? };
-        service.set_shipping(Shipping::start(standby, &config.folder, shipped, Arc::downgrade(&service))?);
+        let halted = Arc::downgrade(&service);
+        let halt = move |why: String| {
+            let Some(service) = halted.upgrade() else { return true };
+            let halting = service.ask(move |core| {
+                core.halt(why);
+                Ok(())
+            });
+            halting.is_ok()
+        };
+        service.set_shipping(Shipping::start(standby, &config.folder, shipped, Box::new(halt))?);
     }
     for stream in &config.streams {
         streams::take_up(&service, config, stream)?;
@@ -120,7 +129,7 @@ fn open_store(config: &Config, path: &Path) -> Result<(Store, Option<(Recorder, 
 ///
 /// # Errors
 /// If there is none.
-pub(crate) fn witness_from(config: &Config) -> Result<Box<dyn Witness>> {
+pub(super) fn witness_from(config: &Config) -> Result<Box<dyn Witness>> {
     config.witness.as_ref().map_or_else(|| Err(usage("[standby] needs [witness]")), witness_of)
 }
 

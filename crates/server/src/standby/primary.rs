@@ -1,19 +1,17 @@
 //! The threads of a service that ships its database.
 
-use super::journal::{Journal, Recorder};
 use super::shipper::Shipper;
 use super::signs::{self, FOLLOWERS, FollowerSign, PrimarySign, primary_file};
 use super::target::{FolderTarget, Target};
 use crate::config::StandbyConfig;
-use crate::engine::Service;
-use crate::store::random_name;
+use crate::store::{Journal, Recorder, random_name};
 use crate::witness::Witness;
 use evertally_declare::error::{Result, failure, usage};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -85,17 +83,15 @@ fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Halts the service for a reason; returns whether it has halted, or does not exist any more.
+pub(crate) type Halt = Box<dyn Fn(String) -> bool + Send>;
+
 impl Shipping {
     /// Begins to ship.
     ///
     /// # Errors
     /// If the folder of the target holds segments of another service, or a thread cannot be started.
-    pub(crate) fn start(
-        config: &StandbyConfig,
-        folder: &Path,
-        shipped: Shipped,
-        service: Weak<Service>,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn start(config: &StandbyConfig, folder: &Path, shipped: Shipped, halt: Halt) -> Result<Arc<Self>> {
         let Shipped { recorder, journal, folder_id, primary, mut witness } = shipped;
         let target = || FolderTarget::new(&config.folder);
         check_target(&target(), &folder_id)?;
@@ -123,7 +119,7 @@ impl Shipping {
         let (own, ends) = (Arc::clone(&shared), Arc::clone(&is_over));
         let shipped = Arc::clone(&journal);
         let watching = move || {
-            watch(&own, &watched, &mut *witness, &service, &ends);
+            watch(&own, &watched, &mut *witness, &halt, &ends);
             shipped.end(); // nobody restores the changes of a machine that was replaced
         };
         let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -271,13 +267,7 @@ fn tidy(shipper: &Shipper, config: &StandbyConfig) -> Result<()> {
 }
 
 /// Reads the witness until it names another machine: then the service halts.
-fn watch(
-    shared: &Mutex<Shared>,
-    primary: &str,
-    witness: &mut dyn Witness,
-    service: &Weak<Service>,
-    is_over: &AtomicBool,
-) {
+fn watch(shared: &Mutex<Shared>, primary: &str, witness: &mut dyn Witness, halt: &Halt, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let began = Instant::now();
         match witness.peek() {
@@ -285,13 +275,7 @@ fn watch(
                 extend(shared, began + 4 * SIGN_INTERVAL);
             }
             Ok(_) => {
-                let Some(service) = service.upgrade() else { return };
-                let why = taken_over(&witness.place());
-                let halted = service.ask(move |core| {
-                    core.halt(why);
-                    Ok(())
-                });
-                if halted.is_ok() {
+                if halt(taken_over(&witness.place())) {
                     return;
                 }
             }

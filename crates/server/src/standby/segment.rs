@@ -3,8 +3,7 @@
 //! A segment is a magic number, the length of its head, the head (postcard), the changed bytes (zstd), and the BLAKE3
 //! digest of everything before. The head names the previous digest, so that segments cannot be mixed or left out.
 
-use super::journal::Changes;
-use crate::store::{from_bytes, to_bytes};
+use crate::store::{Changes, from_bytes, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
 use redb::StorageBackend;
 use serde::{Deserialize, Serialize};

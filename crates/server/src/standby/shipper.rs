@@ -1,9 +1,8 @@
 //! Ships a database: first the whole file, piece by piece, then the changes.
 
-use super::journal::{Batch, Changes, Journal, Recorder};
 use super::segment::{Sealed, Segment};
 use super::target::Target;
-use crate::store::random_name;
+use crate::store::{Batch, Changes, Journal, Recorder, random_name};
 use evertally_declare::error::Result;
 use jiff::Timestamp;
 use redb::StorageBackend;
@@ -15,7 +14,7 @@ use std::time::SystemTime;
 const PIECE_BYTES: usize = 16 << 20;
 
 /// The files that are shipped with the database: without them no client can sign in after a takeover.
-pub(super) const SIDE_FILES: [&str; 1] = ["tokens.json"];
+pub(crate) const SIDE_FILES: [&str; 1] = ["tokens.json"];
 
 /// The time in the name of a chain, in UTC, so that names sort by time.
 const TIME_FORMAT: &str = "%Y%m%dT%H%M%S%.6fZ";

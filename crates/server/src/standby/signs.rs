@@ -7,43 +7,43 @@ use serde::{Deserialize, Serialize};
 
 /// A sign of life of a primary. Its counter grows as long as it is alive; nobody compares clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PrimarySign {
+pub(crate) struct PrimarySign {
     /// The identity of the service's folder.
-    pub(super) folder: String,
+    pub(crate) folder: String,
     /// A random name of this start, so that a counter that begins again is a sign of life too.
-    pub(super) start: String,
-    pub(super) counter: u64,
+    pub(crate) start: String,
+    pub(crate) counter: u64,
     /// The chain of segments to follow.
-    pub(super) epoch: Option<String>,
+    pub(crate) epoch: Option<String>,
     /// Whether it has shut down, and everything is shipped.
-    pub(super) is_stopped: bool,
+    pub(crate) is_stopped: bool,
 }
 
 /// A sign of life of a follower.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FollowerSign {
+pub(crate) struct FollowerSign {
     /// The chain of the whole copy that it has, and the last segment.
-    pub(super) epoch: String,
-    pub(super) number: u64,
+    pub(crate) epoch: String,
+    pub(crate) number: u64,
     /// When the changes of that segment were read, in microseconds since 1970.
-    pub(super) at: i64,
-    pub(super) counter: u64,
+    pub(crate) at: i64,
+    pub(crate) counter: u64,
 }
 
 /// The folder with the signs of followers.
-pub(super) const FOLLOWERS: &str = "followers";
+pub(crate) const FOLLOWERS: &str = "followers";
 
 /// The name of a primary's file; `primary` is the name that the witness holds, which is empty before the first
 /// takeover.
-pub(super) fn primary_file(primary: &str) -> String {
+pub(crate) fn primary_file(primary: &str) -> String {
     format!("primaries/{}.json", if primary.is_empty() { "first" } else { primary })
 }
 
-pub(super) fn put(target: &dyn Target, name: &str, sign: &impl Serialize) -> Result<()> {
+pub(crate) fn put(target: &dyn Target, name: &str, sign: &impl Serialize) -> Result<()> {
     target.put(name, &serde_json::to_vec(sign).map_err(failure)?)
 }
 
-pub(super) fn get<T: DeserializeOwned>(target: &dyn Target, name: &str) -> Result<Option<T>> {
+pub(crate) fn get<T: DeserializeOwned>(target: &dyn Target, name: &str) -> Result<Option<T>> {
     let Some(bytes) = target.get(name)? else { return Ok(None) };
     let sign = serde_json::from_slice(&bytes);
     sign.map(Some).map_err(|_| usage(format!("{name} in {} was written by another program", target.place())))

@@ -4,7 +4,8 @@
 //! releases are those of one run over the batches that the last primary has accepted.
 
 use super::*;
-use evertally_server::standby::{Applied, ClaimOutcome, Journal, Recorder, Replica, Shipper, Target, claim};
+use evertally_server::standby::{Applied, ClaimOutcome, Replica, Shipper, Target, claim};
+use evertally_server::store::{Journal, Recorder};
 use std::time::Duration;
 
 /// The streams: groups with persons, one sum with views, publications of two steps.

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 /// Writes in their order, without those that a later one replaces.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     writes: BTreeMap<u64, (u64, Arc<[u8]>)>,
     /// The last write to a range.
     last: HashMap<(u64, usize), u64>,
     next: u64,
     bytes: usize,
     /// The shortest length of the file since.
-    pub(super) shortest: Option<u64>,
+    pub(crate) shortest: Option<u64>,
 }
 
 impl Changes {
@@ -47,23 +47,23 @@ impl Changes {
         }
     }
 
-    pub(super) fn append(&mut self, later: Self) {
+    pub(crate) fn append(&mut self, later: Self) {
         if let Some(shortest) = later.shortest {
             self.set_len(shortest);
         }
         later.writes.into_values().for_each(|(offset, data)| self.write(offset, data));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.shortest.is_none()
     }
 
     /// Offsets and bytes, in the order in which they are written.
-    pub(super) fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.writes.values().map(|(offset, data)| (*offset, &**data))
     }
 
-    pub(super) fn from_range(offset: u64, data: Vec<u8>) -> Self {
+    pub(crate) fn from_range(offset: u64, data: Vec<u8>) -> Self {
         let mut changes = Self::default();
         changes.write(offset, data.into());
         changes
@@ -90,11 +90,11 @@ struct Recorded {
 }
 
 /// What to ship.
-pub(super) struct Batch {
-    pub(super) changes: Changes,
-    pub(super) len: u64,
+pub(crate) struct Batch {
+    pub(crate) changes: Changes,
+    pub(crate) len: u64,
     /// The number of syncs through these changes.
-    pub(super) syncs: u64,
+    pub(crate) syncs: u64,
 }
 
 /// The record of a database file.
@@ -141,36 +141,36 @@ impl Journal {
     }
 
     /// Records from now on.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut recorded = self.recorded();
         (recorded.is_recording, recorded.is_full) = (true, false);
         (recorded.pending, recorded.synced) = Default::default();
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.recorded().is_full
     }
 
     /// Takes the synced changes.
-    pub(super) fn take(&self) -> Batch {
+    pub(crate) fn take(&self) -> Batch {
         let mut recorded = self.recorded();
         recorded.is_urgent = false;
         Batch { changes: std::mem::take(&mut recorded.synced), len: recorded.len, syncs: recorded.syncs }
     }
 
     /// The writes that are not synced yet.
-    pub(super) fn unsynced(&self) -> Changes {
+    pub(crate) fn unsynced(&self) -> Changes {
         self.recorded().pending.clone()
     }
 
     /// Forgets the changes: the whole database must be shipped again.
-    pub(super) fn overflow(&self) {
+    pub(crate) fn overflow(&self) {
         let mut recorded = self.recorded();
         (recorded.is_full, recorded.is_recording) = (true, false);
         (recorded.pending, recorded.synced) = Default::default();
     }
 
-    pub(super) fn has_shipped(&self, syncs: u64) {
+    pub(crate) fn has_shipped(&self, syncs: u64) {
         let mut recorded = self.recorded();
         recorded.shipped = recorded.shipped.max(syncs);
         recorded.since = (recorded.shipped < recorded.syncs).then(Instant::now);
@@ -198,7 +198,7 @@ impl Journal {
     }
 
     /// Waits until there is something to ship and `interval` has passed, somebody needs it now, or it is over.
-    pub(super) fn wait(&self, interval: Duration) {
+    pub(crate) fn wait(&self, interval: Duration) {
         let until = Instant::now() + interval;
         let mut recorded = self.recorded();
         while !recorded.is_urgent && !recorded.is_over {
@@ -209,17 +209,17 @@ impl Journal {
         }
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.recorded().is_over = true;
         self.changed.notify_all();
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.recorded().is_over
     }
 
     /// Syncs, bytes and time that are not shipped yet.
-    pub(super) fn lag(&self) -> (u64, u64, Duration) {
+    pub(crate) fn lag(&self) -> (u64, u64, Duration) {
         let recorded = self.recorded();
         let since = recorded.since.map_or(Duration::ZERO, |since| since.elapsed());
         (recorded.syncs - recorded.shipped, (recorded.pending.bytes + recorded.synced.bytes) as u64, since)

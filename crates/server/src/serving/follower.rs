@@ -2,13 +2,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "keeps copies of the database as files")]
 
-use super::claim::{ClaimOutcome, claim};
-use super::replica::{Applied, Replica};
-use super::signs::{self, FOLLOWERS, FollowerSign, PrimarySign, primary_file};
-use super::target::FolderTarget;
+use super::opening::witness_from;
+use super::signals::shutdown_signal;
 use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
-use crate::serving::{shutdown_signal, witness_from};
+use crate::standby::{
+    Applied, ClaimOutcome, FOLLOWERS, FolderTarget, FollowerSign, PrimarySign, Replica, SIDE_FILES, claim, get_sign,
+    primary_file, put_sign,
+};
 use crate::store::{Store, random_name};
 use crate::supervisor::Supervisor;
 use crate::witness::{Witness, WitnessRecord};
@@ -124,7 +125,7 @@ impl Follower {
         if self.memory.claim.as_ref() == Some(&primary) {
             return Ok(true); // a claim of this follower has arrived, though it was interrupted
         }
-        let Some(sign) = signs::get::<PrimarySign>(&self.target, &primary_file(&primary))? else { return Ok(false) };
+        let Some(sign) = get_sign::<PrimarySign>(&self.target, &primary_file(&primary))? else { return Ok(false) };
         let is_same = self.last.as_ref().is_some_and(|last| last.sign == sign && last.primary == primary);
         if !is_same {
             self.last = Some(LastSign { sign: sign.clone(), primary, since: Instant::now() });
@@ -191,7 +192,7 @@ impl Follower {
         }
         self.counter += 1;
         let sign = FollowerSign { epoch: whole.epoch, number: whole.number, at: whole.at, counter: self.counter };
-        let put = signs::put(&self.target, &format!("{FOLLOWERS}/{}.json", self.memory.name), &sign);
+        let put = put_sign(&self.target, &format!("{FOLLOWERS}/{}.json", self.memory.name), &sign);
         drop(put); // the primary then misses its follower
         self.signed = Some(Instant::now());
     }
@@ -270,7 +271,7 @@ fn file(path: &Path) -> Result<FileBackend> {
 }
 
 fn put_side_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
-    if !super::shipper::SIDE_FILES.contains(&name) {
+    if !SIDE_FILES.contains(&name) {
         return Err(usage(format!("a segment holds the file `{name}`, which no service ships")));
     }
     let _lock = NameLock::soon(&folder.join(name))?;
