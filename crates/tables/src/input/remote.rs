@@ -2,6 +2,8 @@
 //!
 //! A URL is read as a stream, like a pipe. Its bytes are counted, and an incomplete download is an error. Messages show
 //! URLs without passwords and queries, which may contain signatures.
+//!
+//! Objects are also written here, since the clients are the same.
 
 #[cfg(feature = "object-stores")]
 mod address;
@@ -26,9 +28,9 @@ use std::path::{Path, PathBuf};
 
 #[cfg(not(feature = "object-stores"))]
 use left_out as opening;
-#[cfg(feature = "object-stores")]
-pub use opening::list_stamped;
 pub use opening::{ObjectStamp, list_objects, object_exists, open_stamped};
+#[cfg(feature = "object-stores")]
+pub use opening::{list_stamped, put_object};
 pub(super) use opening::{open, stamp};
 
 /// The schemes of stores, whose objects can be listed.

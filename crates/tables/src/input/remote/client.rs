@@ -6,13 +6,14 @@ use bytes::Bytes;
 use evertally_declare::error::ReadProblem;
 use http_body::{Body, Frame};
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse, HttpResponseBody,
+    HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions};
 use std::io::Read;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
@@ -60,6 +61,7 @@ pub(super) fn agent(settings: &ConnectionSettings, reach: ServerReach) -> Result
         .https_only(redirects > 0)
         .user_agent(concat!("evertally/", env!("CARGO_PKG_VERSION")))
         .timeout_connect(Some(if reach == ServerReach::Near { NEAR_TIMEOUT } else { settings.connect_timeout }))
+        .timeout_send_body(Some(settings.idle_timeout * 4))
         .timeout_recv_response(Some(settings.idle_timeout))
         .timeout_per_read(Some(settings.idle_timeout));
     if reach == ServerReach::Near {
@@ -165,14 +167,25 @@ impl Connector {
     fn send(&self, request: HttpRequest, is_near: bool) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let agent = if is_near { &self.near } else { &self.far };
-        let sent = match body.as_bytes() {
-            Some(bytes) if !bytes.is_empty() => agent.run(http::Request::from_parts(parts, &bytes[..])),
-            _ => agent.run(http::Request::from_parts(parts, ())),
+        let bytes = whole(body)?;
+        let sent = match &bytes[..] {
+            [] => agent.run(http::Request::from_parts(parts, ())),
+            bytes => agent.run(http::Request::from_parts(parts, bytes)),
         };
         let (parts, body) = sent.map_err(http_error)?.into_parts();
         let body = BlockingBody { reader: Mutex::new(body.into_reader()) };
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
     }
+}
+
+/// The bytes of a body, all of which are in memory.
+fn whole(mut body: HttpRequestBody) -> Result<Vec<u8>, HttpError> {
+    let mut bytes = Vec::with_capacity(body.content_length());
+    let mut context = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
+        bytes.extend_from_slice(frame?.data_ref().map_or(&[], |data| &data[..]));
+    }
+    Ok(bytes)
 }
 
 /// Why a server cannot be reached, with the remedy if its certificate is not accepted.

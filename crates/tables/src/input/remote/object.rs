@@ -11,7 +11,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as ObjectName;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutOptions};
 use std::io::{self, Read};
 use tokio::runtime::Runtime;
 
@@ -101,6 +101,12 @@ impl Container {
         let mut names: Vec<(String, ObjectStamp)> = found.iter().filter_map(name).collect();
         names.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(without_markers(names))
+    }
+
+    /// Writes an object.
+    pub(super) fn put(&self, name: &str, bytes: Bytes) -> Result<(), ReadProblem> {
+        let put = self.runtime.block_on(self.store.put_opts(&parsed(name)?, bytes.into(), PutOptions::default()));
+        put.map(drop).map_err(|error| self.problem(&error))
     }
 
     fn get(&self, name: &ObjectName, options: GetOptions) -> Result<GetResult, ReadProblem> {

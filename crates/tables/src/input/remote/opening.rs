@@ -4,6 +4,7 @@ pub use super::address::ObjectStamp;
 use super::address::{Address, Protocol};
 use super::settings::ConnectionSettings;
 use super::{object, web};
+use bytes::Bytes;
 use evertally_declare::error::ReadProblem;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -80,6 +81,19 @@ pub fn list_stamped(folder: &Path) -> io::Result<Vec<(String, ObjectStamp)>> {
 /// If the store does not answer this.
 pub fn object_exists(path: &Path) -> io::Result<bool> {
     Ok(stamp(path)?.is_some())
+}
+
+/// Writes an object of a store, which replaces one of the same name. It appears whole or not at all. This blocks.
+///
+/// # Errors
+/// With a cause that is a [`ReadProblem`], which has the remedy. The object may have been written.
+pub fn put_object(path: &Path, bytes: impl Into<Bytes>) -> io::Result<()> {
+    put_with(path, bytes.into(), &ConnectionSettings::from_environment())
+}
+
+pub(super) fn put_with(path: &Path, bytes: Bytes, settings: &ConnectionSettings) -> io::Result<()> {
+    let address = object_address(path)?;
+    Ok(object::Container::new(&address, settings)?.put(address.name, bytes)?)
 }
 
 fn object_address(path: &Path) -> Result<Address<'_>, ReadProblem> {

@@ -5,7 +5,7 @@ mod server;
 
 use super::address::Address;
 use super::object;
-use super::opening::open_with;
+use super::opening::{open_with, put_with};
 use super::settings::ConnectionSettings;
 use evertally_declare::error::ReadProblem;
 use server::{Framing, Request, Response, Server, answer_s3};
@@ -59,6 +59,23 @@ fn an_object_is_read_whole() {
     let [request] = &server.requests()[..] else { panic!("one request") };
     assert!(request.header("authorization").unwrap().contains("Credential=key/"), "{request:?}");
     assert_eq!(request.header("user-agent").unwrap(), concat!("evertally/", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn an_object_is_written_whole() {
+    let server =
+        Server::new(|_, earlier| Response::new(if earlier == 0 { 503 } else { 200 }, "").with("ETag", "\"1\""));
+    put_with(Path::new("s3://bucket/out/1.parquet"), content().into(), &s3_settings(&server)).unwrap();
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2, "a store that is busy is asked again");
+    for request in requests {
+        assert_eq!((&*request.method, &*request.target), ("PUT", "/bucket/out/1.parquet"));
+        assert!(request.body == content());
+    }
+    let denied = Server::new(|_, _| Response::new(403, "<Error><Code>AccessDenied</Code></Error>"));
+    let refused = put_with(Path::new("s3://bucket/1.parquet"), content().into(), &s3_settings(&denied)).unwrap_err();
+    assert!(refused.get_ref().unwrap().to_string().contains("denies access"), "{refused}");
+    assert!(put_with(Path::new("https://host/1.parquet"), content().into(), &settings(&[])).is_err());
 }
 
 #[test]

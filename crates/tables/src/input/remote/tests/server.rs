@@ -14,6 +14,7 @@ pub(super) struct Request {
     pub(super) target: String,
     /// Lines of the head, in lower case.
     head: Vec<String>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Request {
@@ -150,7 +151,10 @@ fn read_request(connection: &TcpStream) -> Option<Request> {
         Some((name, value)) => format!("{}: {value}", name.to_lowercase()),
         None => line.clone(),
     });
-    Some(Request { method, target, head: head.collect() })
+    let mut request = Request { method, target, head: head.collect(), body: Vec::new() };
+    let length: u64 = request.header("content-length").map_or(0, |length| length.parse().unwrap());
+    reader.take(length).read_to_end(&mut request.body).ok()?;
+    Some(request)
 }
 
 /// Answers as S3 does, with addresses of the form `/bucket/name`.
