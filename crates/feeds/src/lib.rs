@@ -35,7 +35,7 @@ pub use following::{FollowOptions, Observer, Sent, blocking, follow};
 pub use http::{Remote, Token};
 pub use rows::{Origins, RowWriter, Rows};
 pub use run::run;
-pub use sink::{Sink, open_sink};
+pub use sink::{Memory, SINK_SCHEMES, Sink, SinkContent, open_sink};
 pub use stdin::open_stdin;
 pub use target::{Answer, RefusedRow, SendError, Target};
 pub use tokio_util::sync::CancellationToken;

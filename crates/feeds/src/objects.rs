@@ -5,6 +5,7 @@
 //! order.
 
 mod reading;
+mod sink;
 mod store;
 
 use crate::encoding::Encoding;
@@ -13,6 +14,7 @@ use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::format::Format;
 use reading::{Piece, Problem, Reading};
+pub(crate) use sink::open as open_sink;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;

@@ -7,11 +7,13 @@ use bytes::Bytes;
 
 /// Numbers of requests.
 pub(super) mod api {
+    pub(crate) const PRODUCE: i16 = 0;
     pub(crate) const FETCH: i16 = 1;
     pub(crate) const LIST_OFFSETS: i16 = 2;
     pub(crate) const METADATA: i16 = 3;
     pub(crate) const SASL_HANDSHAKE: i16 = 17;
     pub(crate) const API_VERSIONS: i16 = 18;
+    pub(crate) const INIT_PRODUCER_ID: i16 = 22;
     pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 }
 
@@ -91,10 +93,11 @@ pub(super) fn read_metadata(version: i16, reader: &mut Reader) -> Outcome<Metada
 pub(super) const LATEST: i64 = -1;
 pub(super) const EARLIEST: i64 = -2;
 
-pub(super) fn write_offsets(topic: &str, partitions: &[i32], time: i64) -> Writer {
+/// `with_open`: also records of open transactions, instead of the last stable offset.
+pub(super) fn write_offsets(topic: &str, partitions: &[i32], time: i64, with_open: bool) -> Writer {
     let mut writer = Writer::new(false);
     writer.i32(-1);
-    writer.i8(1); // up to the last stable offset
+    writer.i8(i8::from(!with_open));
     writer.array(1);
     writer.string(topic);
     writer.array(partitions.len());
@@ -127,6 +130,8 @@ pub(super) struct Fetch {
     pub(super) max_wait_ms: i32,
     pub(super) max_bytes: i32,
     pub(super) max_partition_bytes: i32,
+    /// Whether records of open and aborted transactions are wanted, too.
+    pub(super) with_open: bool,
 }
 
 /// Records of one partition.
@@ -146,7 +151,7 @@ pub(super) fn write_fetch(version: i16, topic: &str, id: TopicId, fetch: &Fetch)
     writer.i32(fetch.max_wait_ms);
     writer.i32(1);
     writer.i32(fetch.max_bytes);
-    writer.i8(1); // without records of open transactions, and with the list of aborted ones
+    writer.i8(i8::from(!fetch.with_open)); // otherwise with the list of aborted transactions
     writer.i32(0); // no session
     writer.i32(-1);
     writer.array(1);
@@ -223,6 +228,9 @@ pub(super) fn name_of(error: i16) -> String {
         6 => "the leader has changed",
         7 => "the request timed out",
         9 => "the replica is not available",
+        10 => "the record is too large",
+        19 | 20 => "too few replicas are in sync",
+        45 | 47 | 59 | 90 => "the broker does not know this producer",
         29 => "the user has no right to read the topic",
         56 => "the broker has a problem with its disk",
         58 => "the user or the password is wrong",

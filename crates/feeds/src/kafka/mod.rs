@@ -1,4 +1,4 @@
-//! Topics of Kafka. The protocol is spoken here, with the few requests that reading needs: libraries without librdkafka
+//! Topics of Kafka. The protocol is spoken here, with the few requests that are needed: libraries without librdkafka
 //! do not drop the records of aborted transactions, do not report offsets that compaction left empty, and do not know
 //! whether a topic was deleted and created again.
 
@@ -6,13 +6,16 @@ mod config;
 mod connection;
 mod messages;
 mod partition;
+mod produce;
 mod records;
 mod scram;
+mod sink;
 mod tasks;
 mod warnings;
 mod wire;
 
 pub(crate) use config::Config;
+pub(crate) use sink::open as open_sink;
 
 use crate::{Batch, BatchLimits, Source, SourceError};
 use async_trait::async_trait;
@@ -152,6 +155,7 @@ impl Kafka {
                 max_wait_ms: wait.as_millis() as i32,
                 max_bytes: FETCH_BYTES,
                 max_partition_bytes: FETCH_PARTITION_BYTES,
+                with_open: false,
             };
             let asked = wanted.iter().map(|own| Asked::new(own)).collect();
             broker.fetch(&self.config, self.topic_id, fetch, asked);

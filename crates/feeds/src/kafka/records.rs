@@ -166,6 +166,24 @@ impl Records {
         Ok(Record { offset, time, key, value })
     }
 
+    /// The value of a header of the record that was read last.
+    pub(super) fn header(&self, name: &str) -> io::Result<Option<&[u8]>> {
+        let mut rest = self.current.get(1..).ok_or(io::ErrorKind::UnexpectedEof)?;
+        for _ in ["time", "offset"] {
+            read_varint(&mut rest)?;
+        }
+        for _ in ["key", "value"] {
+            read_bytes(&mut rest)?;
+        }
+        for _ in 0..read_varint(&mut rest)? {
+            let (key, value) = (read_bytes(&mut rest)?, read_bytes(&mut rest)?);
+            if key == Some(name.as_bytes()) {
+                return Ok(value);
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether the mark in this batch says that the transaction was aborted.
     pub(super) fn aborts(mut self) -> io::Result<bool> {
         Ok(self.advance()? && self.current()?.key.is_some_and(|key| key.get(2..4) == Some(&[0, 0])))

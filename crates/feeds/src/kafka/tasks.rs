@@ -132,7 +132,7 @@ impl Broker {
             let version = connection.version(api::LIST_OFFSETS, &OFFSETS_VERSIONS)?;
             let mut ends = [Vec::new(), Vec::new()];
             for (end, time) in ends.iter_mut().zip([EARLIEST, LATEST]) {
-                let body = write_offsets(&topic, &partitions, time);
+                let body = write_offsets(&topic, &partitions, time, false);
                 *end = read_offsets(&mut connection.request(api::LIST_OFFSETS, version, body).await?)?;
             }
             let [earliest, latest] = ends;
@@ -249,7 +249,8 @@ impl Lookup {
     }
 }
 
-async fn ask(mut connection: Connection, config: &Config) -> Outcome<(Connection, Metadata)> {
+/// Looks the topic up on an open connection.
+pub(super) async fn ask(mut connection: Connection, config: &Config) -> Outcome<(Connection, Metadata)> {
     let asked = timeout(TIMEOUT, async {
         let version = connection.version(api::METADATA, &METADATA_VERSIONS)?;
         let body = write_metadata(version, &config.topic);
