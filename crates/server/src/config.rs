@@ -1,9 +1,11 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
 mod feed;
+mod sink;
 mod stream;
 
 pub use feed::FeedConfig;
+pub use sink::SinkConfig;
 pub use stream::{Closer, StreamConfig};
 
 use crate::cors::Cors;
@@ -55,6 +57,9 @@ pub struct Config {
     /// Sources that the service follows itself.
     #[serde(default, rename = "feed")]
     pub feeds: Vec<FeedConfig>,
+    /// Places to which the service writes publications itself.
+    #[serde(default, rename = "sink")]
+    pub sinks: Vec<SinkConfig>,
     /// Where copies of the folder are written when an operator requests one.
     #[serde(default)]
     pub backups: Option<PathBuf>,
@@ -338,6 +343,7 @@ impl Config {
         let hooks = self.webhooks.iter_mut();
         let hooks = hooks.flat_map(|hook| hook.authorization_file.iter_mut().chain(&mut hook.secret_file));
         let feeds = self.feeds.iter_mut().flat_map(FeedConfig::paths);
+        let feeds = feeds.chain(self.sinks.iter_mut().flat_map(SinkConfig::paths));
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
         let own = own.chain(self.standby.iter_mut().map(|standby| &mut standby.folder));
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(feeds).chain(self.sources.values_mut()) {
@@ -430,6 +436,11 @@ impl Config {
             feed.check()?;
             if self.feeds[..index].contains(feed) {
                 return Err(format!("a [[feed]] of stream `{}` is configured twice", feed.stream));
+            }
+        }
+        for (index, sink) in self.sinks.iter().enumerate() {
+            if self.sinks[..index].iter().any(|other| other.is_same(sink)) {
+                return Err(format!("a [[sink]] of stream `{}` is configured twice", sink.stream));
             }
         }
         let mut urls = BTreeSet::new();

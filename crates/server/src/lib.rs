@@ -42,6 +42,7 @@ pub mod program;
 pub mod proxies;
 pub mod sealed;
 pub mod serving;
+mod sinks;
 pub mod standby;
 pub mod store;
 pub mod supervisor;

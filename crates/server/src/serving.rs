@@ -84,6 +84,7 @@ impl Running {
         compute_promises(service.streams());
         app.webhooks.set(&config.webhooks, &service)?;
         app.feeds.set(&config.feeds, &feed_targets(&app))?;
+        app.sinks.set(&config.sinks, &app)?;
         app.backups.set(config.backups.as_deref(), config.backup_schedule.as_ref(), &service.folder_id);
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));
@@ -109,7 +110,11 @@ impl Running {
         self.is_over.store(true, Ordering::Relaxed);
         self.app.webhooks.stop(Duration::ZERO);
         let app = Arc::clone(&self.app);
-        drop(tokio::task::spawn_blocking(move || app.feeds.stop()).await);
+        let stopped = tokio::task::spawn_blocking(move || {
+            app.feeds.stop();
+            app.sinks.stop();
+        });
+        drop(stopped.await);
         self.serving.stop().await;
         let (service, app) = (self.service, self.app);
         let stopped = tokio::task::spawn_blocking(move || {

@@ -2,6 +2,7 @@
 
 use crate::engine::{GuaranteeStatement, RowsQuery, Service, StreamInfo};
 use evertally_declare::error::Result;
+use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::{Coverage, Stream};
 use evertally_publish::report::ErrorFacts;
@@ -178,7 +179,7 @@ pub(super) struct JsonRows<'s> {
 
 impl<'s> JsonRows<'s> {
     pub(super) fn new(stream: &'s Stream, table: &TableSpec) -> Result<Self> {
-        let writer = TableWriter::new(evertally_declare::format::Format::JsonLines, table, Vec::new())?;
+        let writer = TableWriter::new(Format::JsonLines, table, Vec::new())?;
         Ok(Self { stream, writer, ends: Vec::new() })
     }
 
@@ -189,12 +190,17 @@ impl<'s> JsonRows<'s> {
 
     /// The rows, separated by commas.
     pub(super) fn finish(self) -> Result<String> {
+        self.finish_with(',')
+    }
+
+    /// The rows with a separator between them.
+    fn finish_with(self, separator: char) -> Result<String> {
         let lines = self.writer.finish()?;
         let text = String::from_utf8(lines).map_err(evertally_declare::error::failure)?;
         let mut rows = String::with_capacity(text.len() + 48 * self.ends.len());
         for (line, end) in text.lines().zip(&self.ends) {
             if !rows.is_empty() {
-                rows.push(',');
+                rows.push(separator);
             }
             rows.push_str(line.trim_end().strip_suffix('}').unwrap_or(line));
             rows.push_str(",\"end\":\"");
@@ -238,7 +244,29 @@ fn message(service: &Service, info: &StreamInfo, publication: u64, rows: Option<
 }
 
 fn rows_of(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
+    json_rows(service, info, publication)?.finish()
+}
+
+fn json_rows<'s>(service: &Service, info: &'s StreamInfo, publication: u64) -> Result<JsonRows<'s>> {
     let mut rows = JsonRows::new(&info.stream, &info.table)?;
     service.rows(info, &RowsQuery::new(publication..=publication), &mut |_, row| rows.add(row))?;
+    Ok(rows)
+}
+
+/// The rows of a publication as JSON lines, with the same fields as in its message.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn publication_lines(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
+    json_rows(service, info, publication)?.finish_with('\n')
+}
+
+/// The rows of a publication as a file of Parquet.
+///
+/// # Errors
+/// If the store cannot be read, or a group column has the name of a column of the release.
+pub fn publication_parquet(service: &Service, info: &StreamInfo, publication: u64) -> Result<Vec<u8>> {
+    let mut rows = TableWriter::new(Format::Parquet, &info.table, Vec::new())?;
+    service.rows(info, &RowsQuery::new(publication..=publication), &mut |_, row| rows.write(row))?;
     rows.finish()
 }

@@ -12,6 +12,7 @@ use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
 use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
+use crate::sinks::Sinks;
 use crate::standby::Shipping;
 use crate::tokens::{KnownToken, Role, Tokens};
 use crate::webhook::Webhooks;
@@ -45,6 +46,8 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// The sources that it follows.
     pub feeds: Feeds,
+    /// The sinks.
+    pub sinks: Sinks,
     /// The copies of the folder.
     pub backups: Arc<Backups>,
     pub(super) requests: RequestMeters,
@@ -133,6 +136,7 @@ impl App {
             is_sealed,
             webhooks,
             feeds: Feeds::default(),
+            sinks: Sinks::default(),
             backups,
             requests: RequestMeters::default(),
             certificates: OnceLock::new(),
@@ -157,7 +161,7 @@ impl App {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Problems of webhooks, feeds, copies and the disk, in words for an operator.
+    /// Problems of webhooks, feeds, sinks, copies and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
             let most = self.settings().limits.free_bytes;
@@ -166,7 +170,7 @@ impl App {
             )
         });
         let shipping = self.service.shipping().map(Shipping::problems).unwrap_or_default();
-        let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems());
+        let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems()).chain(self.sinks.problems());
         hooks.chain(self.backups.problem()).chain(shipping).chain(room).collect()
     }
 

@@ -5,6 +5,7 @@ use crate::config::{Config, Listener, secret_of};
 use crate::engine::Core;
 use crate::feeds::Feeds;
 use crate::http::check_certificate;
+use crate::sinks::Sinks;
 use crate::webhook::Webhooks;
 use evertally_declare::error::Result;
 use evertally_ledger::source::SourceBudget;
@@ -23,6 +24,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     }
     Webhooks::check(&config.webhooks)?;
     let feeds = Feeds::check(&config.feeds)?;
+    let sinks = Sinks::check(&config.sinks)?;
     let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
     for path in files.chain(&config.passphrase) {
         secret_of(path)?;
@@ -57,12 +59,13 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
             ));
         }
     }
-    for (feed, source) in config.feeds.iter().zip(feeds) {
-        found.push(format!("stream `{}` is fed from {source}, which is not connected for this check", feed.stream));
-        if !config.streams.iter().any(|stream| stream.name == feed.stream) {
+    let feeds = config.feeds.iter().zip(feeds).map(|(feed, source)| (&feed.stream, "fed from", source));
+    let sinks = config.sinks.iter().zip(sinks).map(|(sink, place)| (&sink.stream, "written to", place));
+    for (stream, what, place) in feeds.chain(sinks) {
+        found.push(format!("stream `{stream}` is {what} {place}, which is not connected for this check"));
+        if !config.streams.iter().any(|own| own.name == *stream) {
             found.push(format!(
-                "this file does not name stream `{}`: the service starts only if it was opened before",
-                feed.stream
+                "this file does not name stream `{stream}`: the service starts only if it was opened before"
             ));
         }
     }

@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::engine::{Intake, Service};
 use crate::feeds::Feeds;
 use crate::http::feed_targets;
+use crate::sinks::Sinks;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
 use std::sync::{Arc, PoisonError};
@@ -57,6 +58,7 @@ impl Running {
         }
         self.app.webhooks.set(&new.webhooks, service)?;
         self.app.feeds.set(&new.feeds, &feed_targets(&self.app))?;
+        self.app.sinks.set(&new.sinks, &self.app)?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
         Ok(())
@@ -67,6 +69,7 @@ impl Running {
 fn check(service: &Service, new: &Config) -> Result<()> {
     Webhooks::check(&new.webhooks)?;
     Feeds::check(&new.feeds)?;
+    Sinks::check(&new.sinks)?;
     check_backups(new)?;
     streams::check_sources(service, new)?;
     for stream in &new.streams {
@@ -84,6 +87,10 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     let feeds = new.feeds.iter().map(|feed| &feed.stream);
     if let Some(unknown) = feeds.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
         return Err(streams::unknown_fed(unknown));
+    }
+    let sinks = new.sinks.iter().map(|sink| &sink.stream);
+    if let Some(unknown) = sinks.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
+        return Err(usage(format!("a [[sink]] names the stream `{unknown}`, which does not exist")));
     }
     Ok(())
 }

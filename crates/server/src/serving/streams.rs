@@ -153,13 +153,19 @@ pub(super) fn unknown_fed(stream: &str) -> PipelineError {
     ))
 }
 
-/// Checks that every stream named by a webhook or a feed exists.
+/// Checks that every stream named by a webhook, a feed or a sink exists.
 ///
 /// # Errors
 /// The first that does not.
 pub(super) fn check_named(service: &Service, config: &Config) -> Result<()> {
     if let Some(feed) = config.feeds.iter().find(|feed| service.stream(&feed.stream).is_none()) {
         return Err(unknown_fed(&feed.stream));
+    }
+    if let Some(sink) = config.sinks.iter().find(|sink| service.stream(&sink.stream).is_none()) {
+        return Err(usage(format!(
+            "a [[sink]] names the stream `{}`, which does not exist: correct the name, or open the stream first",
+            sink.stream
+        )));
     }
     for hook in &config.webhooks {
         if let Some(unknown) = hook.streams.iter().find(|name| service.stream(name).is_none()) {

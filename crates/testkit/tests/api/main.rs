@@ -18,5 +18,6 @@ mod records;
 mod roles;
 mod row_ids;
 mod server;
+mod sinking;
 mod sums;
 mod webhooks;

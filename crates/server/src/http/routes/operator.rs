@@ -9,6 +9,7 @@ use super::audit::audited;
 use crate::backup::BackupFile;
 use crate::engine::{StreamState, is_behind};
 use crate::feeds::FeedProgress;
+use crate::sinks::SinkProgress;
 use crate::tokens::{Role, TokenEntry, expiry_from};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -41,6 +42,8 @@ pub(in super::super) struct Operator {
     streams: Vec<OperatorStream>,
     /// The sources that the service follows.
     feeds: Vec<OperatorFeed>,
+    /// Places to which the service writes publications.
+    sinks: Vec<OperatorSink>,
     /// Current problems, in words.
     problems: Vec<String>,
 }
@@ -90,6 +93,23 @@ impl OperatorFeed {
     fn new(feed: &FeedProgress) -> Self {
         let (rows, aside) = feed.rows();
         Self { stream: feed.stream.clone(), source: feed.source.clone(), rows, aside, problem: feed.problem() }
+    }
+}
+
+#[derive(Serialize, ToSchema)]
+struct OperatorSink {
+    stream: String,
+    sink: String,
+    /// The last publication that is known to be written.
+    written: u64,
+    /// Why nothing is written now.
+    problem: Option<String>,
+}
+
+impl OperatorSink {
+    fn new(sink: &SinkProgress) -> Self {
+        let (stream, place) = (sink.stream.clone(), sink.sink.clone());
+        Self { stream, sink: place, written: sink.last(), problem: sink.problem() }
     }
 }
 
@@ -181,6 +201,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
             watchers: app.hub.count(),
             streams,
             feeds: app.feeds.progress().iter().map(|feed| OperatorFeed::new(feed)).collect(),
+            sinks: app.sinks.progress().iter().map(|sink| OperatorSink::new(sink)).collect(),
             problems: health.problems.into_iter().chain(app.troubles()).collect(),
         }))
     })

@@ -26,6 +26,7 @@ pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]
     witness(text, app, &health);
     feeds(text, app);
     standby(text, app);
+    sinks(text, app);
     app.webhooks.states(&app.service)?.iter().for_each(|hook| webhook(text, hook));
     storage(text, app);
     requests(text, app);
@@ -90,6 +91,7 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
         ("disk", is_full),
         ("feed", app.feeds.problems().len()),
         ("standby", app.service.shipping().map_or(0, |shipping| shipping.problems().len())),
+        ("sink", app.sinks.problems().len()),
         ("read-only", has(health.read_only.is_some())),
         ("stream", streams.iter().filter(is_failing).count()),
         ("webhook", app.webhooks.problems().len()),
@@ -152,6 +154,18 @@ fn feeds(text: &mut MetricsText, app: &App) {
         text.count("evertally_feed_aside_total", "Rows of a source that were set aside.", &labels, aside);
         let help = "1 if nothing is accepted from a source now.";
         text.add("evertally_feed_failing", help, &labels, f64::from(u8::from(feed.problem().is_some())));
+    }
+}
+
+fn sinks(text: &mut MetricsText, app: &App) {
+    for sink in app.sinks.progress() {
+        let labels = [("stream", sink.stream.as_str()), ("sink", sink.sink.as_str())];
+        let published = app.service.stream(&sink.stream).map_or(0, |info| info.progress().publications);
+        let lag = published.saturating_sub(sink.last()) as f64;
+        text.add("evertally_sink_lag_publications", "Publications that a sink lacks.", &labels, lag);
+        text.count("evertally_sink_publications_total", "Publications written to a sink.", &labels, sink.written());
+        let help = "1 if a sink cannot be written now.";
+        text.add("evertally_sink_failing", help, &labels, f64::from(u8::from(sink.problem().is_some())));
     }
 }
 

@@ -1,0 +1,226 @@
+//! `[[sink]]`: each publication is written once and in order, whatever stops in between.
+
+use crate::server::{STREAMS, Server, hand, rows};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A server of PostgreSQL with a table for the stream `hand`. It is stopped and removed at the end.
+struct Postgres {
+    folder: TempDir,
+    programs: PathBuf,
+    port: u16,
+}
+
+impl Postgres {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("evertally-sink").tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        let found = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
+        let programs = found.map(|entry| entry.unwrap().path().join("bin")).max().expect("PostgreSQL is installed");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = Self { folder, programs, port };
+        let data = server.data();
+        server.run("initdb", &["-A", "trust", "-U", "postgres", "--no-sync", "-D", &data]);
+        server.up();
+        server.sql(
+            "CREATE TABLE releases (step bigint PRIMARY KEY, time timestamptz, \"end\" timestamptz, value bigint, \
+             std_error double precision, lower double precision, upper double precision)",
+        );
+        server
+    }
+
+    fn data(&self) -> String {
+        self.folder.path().join("data").display().to_string()
+    }
+
+    /// Runs a program of the server as a user that is not root: it refuses that.
+    fn try_run(&self, program: &str, arguments: &[&str]) -> Output {
+        let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+        let mut command = Command::new(if is_root { "runuser" } else { "env" });
+        if is_root {
+            command.args(["-u", "postgres", "--"]);
+        }
+        command.arg(self.programs.join(program)).args(arguments).output().unwrap()
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.try_run(program, arguments);
+        assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn up(&self) {
+        let (data, port) = (self.data(), self.port);
+        let options = format!("-p {port} -c unix_socket_directories= -c fsync=off -c shared_buffers=16MB");
+        // The server must not keep the pipes of this program open.
+        let log = self.folder.path().join("data/log").display().to_string();
+        self.run("pg_ctl", &["-w", "-D", &data, "-l", &log, "-o", &options, "start"]);
+    }
+
+    /// Ends the server as a crash does.
+    fn crash(&self) {
+        self.run("pg_ctl", &["-m", "immediate", "-D", &self.data(), "stop"]);
+    }
+
+    fn sql(&self, query: &str) -> String {
+        let port = self.port.to_string();
+        self.run("psql", &["-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-Atc", query])
+    }
+
+    fn sink(&self) -> String {
+        let port = self.port;
+        format!(
+            "[[sink]]\nstream = \"hand\"\nto = \"postgresql://postgres@127.0.0.1:{port}/postgres?table=releases\"\n"
+        )
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.try_run("pg_ctl", &["-m", "immediate", "-D", &self.data(), "stop"]);
+        // Its files belong to another user, and the folder to this one.
+        drop(Command::new("rm").arg("-rf").arg(self.data()).status());
+    }
+}
+
+/// The state of the only sink.
+fn state(server: &Server) -> (u64, Option<String>) {
+    let sink = server.get("/v1/operator").json()["sinks"][0].clone();
+    (sink["written"].as_u64().unwrap(), sink["problem"].as_str().map(str::to_owned))
+}
+
+/// Waits until the only sink has a state.
+fn wait(server: &Server, what: &str, is_reached: impl Fn(u64, Option<&str>) -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (written, problem) = state(server);
+        if is_reached(written, problem.as_deref()) {
+            return;
+        }
+        assert!(Instant::now() < until, "not {what}: {written}, {problem:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn wait_for(server: &Server, publication: u64) {
+    wait(server, &format!("at {publication}"), |written, problem| written == publication && problem.is_none());
+}
+
+/// The values of a stream's rows, from CSV.
+fn values(server: &Server, stream: &str) -> Vec<String> {
+    let text = rows(server, stream);
+    let column = text.lines().next().unwrap().split(',').position(|name| name == "value").unwrap();
+    text.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn publications_are_written_to_postgresql_once() {
+    let postgres = Postgres::new();
+    let mut server = Server::with("", &format!("{}{STREAMS}", postgres.sink()));
+    hand(&server, 1);
+    hand(&server, 2);
+    wait_for(&server, 2);
+    postgres.crash();
+    hand(&server, 3);
+    wait(&server, "failing", |written, problem| written == 2 && problem.is_some());
+    let metrics = server.get("/metrics").text;
+    let labels =
+        format!("stream=\"hand\",sink=\"postgresql://postgres@127.0.0.1:{}/postgres, table releases\"", postgres.port);
+    for line in [
+        format!("evertally_sink_lag_publications{{{labels}}} 1"),
+        format!("evertally_sink_failing{{{labels}}} 1"),
+        format!("evertally_sink_publications_total{{{labels}}} 2"),
+        "evertally_problems{kind=\"sink\"} 1".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|own| own == line), "{line}: {metrics}");
+    }
+    let problems = server.get("/v1/operator").json()["problems"].to_string();
+    assert!(problems.contains("of stream `hand`"), "{problems}");
+    postgres.up();
+    wait_for(&server, 3);
+    server.stop();
+    server.start().unwrap();
+    hand(&server, 4);
+    wait_for(&server, 4);
+    // Without the sink for a while.
+    let sink = postgres.sink();
+    server.reload(&sink, "").unwrap();
+    hand(&server, 5);
+    server.reload("[[stream]]\nstream = \"open\"", &format!("{sink}[[stream]]\nstream = \"open\"")).unwrap();
+    wait_for(&server, 5);
+    let written = postgres.sql("SELECT step, value FROM releases ORDER BY step");
+    let expected: Vec<String> =
+        values(&server, "hand").iter().zip(1..).map(|(value, step)| format!("{step}|{value}")).collect();
+    assert_eq!((written.lines().collect::<Vec<_>>(), expected.len()), (expected.iter().map(|row| &**row).collect(), 5));
+    let span = postgres.sql("SELECT DISTINCT \"end\" - time FROM releases");
+    assert_eq!(span, "01:00:00\n");
+    server.stop();
+    // Another stream with the same name.
+    let other = Server::with("", &format!("{sink}{STREAMS}"));
+    wait(&other, "refused", |_, problem| problem.is_some_and(|why| why.contains("shown only 0")));
+    (1..=5).for_each(|step| hand(&other, step));
+    wait(&other, "refused", |_, problem| problem.is_some_and(|why| why.contains("another one with the same name")));
+    assert_eq!(postgres.sql("SELECT count(*) FROM releases"), "5\n");
+}
+
+#[test]
+fn publications_are_files_of_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("out");
+    let sink = format!("[[sink]]\nstream = \"open\"\nto = \"file://{}/\"\n", place.display());
+    let mut server = Server::with("", &format!("{sink}{STREAMS}"));
+    let row = "{\"time\":\"2026-01-01T00:30:00Z\",\"group\":\"a\"}\n";
+    assert_eq!(server.send("open", "one", &row.repeat(3)).status, 200);
+    server.publish("open", 1);
+    wait(&server, "failing", |_, problem| problem.is_some_and(|why| why.contains("does not exist")));
+    std::fs::create_dir(&place).unwrap();
+    wait_for(&server, 1);
+    server.publish("open", 2);
+    wait_for(&server, 2);
+    let bytes = |publication: u64| std::fs::read(place.join(format!("open-{publication:010}.parquet"))).unwrap();
+    let first = bytes(1);
+    for publication in 1..=2 {
+        let path = format!("/v1/streams/open/releases?from={publication}&to={publication}&format=parquet");
+        assert!(bytes(publication) == server.get(&path).bytes, "{publication}");
+    }
+    // Files that are processed and removed are not written again, and a copy from before writes the same again.
+    server.stop();
+    std::fs::remove_file(place.join("open-0000000001.parquet")).unwrap();
+    server.start().unwrap();
+    server.publish("open", 3);
+    wait_for(&server, 3);
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 2);
+    let again = folder.path().join("again");
+    std::fs::create_dir(&again).unwrap();
+    let other = sink.replace("/out/", "/again/");
+    server.reload(&sink, &other).unwrap();
+    wait_for(&server, 3);
+    assert!(std::fs::read(again.join("open-0000000001.parquet")).unwrap() == first);
+}
+
+#[test]
+fn sinks_that_cannot_work_are_refused() {
+    let with = |sink: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("serve.toml"), "").unwrap();
+        let clock = std::sync::Arc::new(evertally_server::clock::ManualClock::at(
+            evertally_declare::steps::Instant::from_micros(crate::server::START),
+        ));
+        Server::on(folder, clock, "", &format!("{sink}{STREAMS}")).err().unwrap()
+    };
+    for (sink, why) in [
+        ("[[sink]]\nstream = \"none\"\nto = \"file:///x/\"\n", "`none`, which does not exist"),
+        ("[[sink]]\nstream = \"hand\"\nto = \"mqtt://h/x\"\n", "choose postgresql"),
+        ("[[sink]]\nstream = \"hand\"\nto = \"s3://bucket\"\n", "end it with a slash"),
+        ("[[sink]]\nstream = \"hand\"\nto = \"postgresql://a:secret@h/d?table=t\"\n", "password"),
+    ] {
+        let refused = with(sink);
+        assert!(refused.contains(why) && !refused.contains("secret"), "{refused}");
+    }
+    let twice = "[[sink]]\nstream = \"hand\"\nto = \"file:///x/\"\n".repeat(2);
+    assert!(with(&twice).contains("configured twice"));
+}
