@@ -14,7 +14,7 @@ pub trait Sink: Send {
     /// Its name for messages, without passwords.
     fn shown(&self) -> String;
 
-    /// What is written for each publication.
+    /// The content that is written for each publication.
     fn content(&self) -> SinkContent {
         SinkContent::Rows
     }
@@ -32,12 +32,12 @@ pub trait Sink: Send {
     async fn write(&mut self, after: Option<&str>, rows: &[u8], position: &str) -> Result<(), SourceError>;
 }
 
-/// What is written for each publication.
+/// The content that is written for each publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkContent {
     /// Its rows, as JSON lines.
     Rows,
-    /// A JSON object with its rows and what is known about it.
+    /// A JSON object with its rows, its time and its digest.
     Message,
     /// Its rows, as a file of Parquet.
     Parquet,

@@ -150,7 +150,7 @@ impl Topic {
                 self.pending = None;
                 Err(self.fault(&format!("it accepts no such records: {}", name_of(error))))
             }
-            // The broker does not know this producer any more: what was written is read.
+            // The broker does not know this producer any more: the end of the topic is read.
             45 | 47 | 59 | 90 => {
                 (self.pending, self.producer) = (None, None);
                 Err(self.away(&format!("{}; its end is read again", name_of(error))))

@@ -27,7 +27,7 @@ impl Postgres {
         server.run("initdb", &["-A", "trust", "-U", "postgres", "--no-sync", "-D", &data]);
         server.up();
         server.sql(
-            "CREATE TABLE releases (step bigint PRIMARY KEY, time timestamptz, \"end\" timestamptz, value bigint, \
+            "CREATE TABLE releases (step bigint PRIMARY KEY, time timestamptz, \"end\" timestamptz, value numeric, \
              std_error double precision, lower double precision, upper double precision)",
         );
         server
@@ -221,6 +221,7 @@ fn sinks_that_cannot_work_are_refused() {
         let refused = with(sink);
         assert!(refused.contains(why) && !refused.contains("secret"), "{refused}");
     }
-    let twice = "[[sink]]\nstream = \"hand\"\nto = \"file:///x/\"\n".repeat(2);
-    assert!(with(&twice).contains("configured twice"));
+    let mut server = Server::new();
+    server.more += &"[[sink]]\nstream = \"hand\"\nto = \"file:///x/\"\n".repeat(2);
+    assert!(server.try_config().unwrap_err().contains("configured twice"));
 }
