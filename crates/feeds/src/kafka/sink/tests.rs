@@ -133,7 +133,7 @@ impl Log {
                 writer.array(0);
                 writer.i32(-1);
                 // A few batches at a time.
-                let from = self.batches.iter().skip(asked[0][0] as usize).take(7);
+                let from = self.batches.iter().skip(asked[0][0] as usize).take(30);
                 writer.blob(&from.flatten().copied().collect::<Vec<u8>>());
             }
         }
@@ -143,6 +143,7 @@ impl Log {
 
 /// Answers the requests of a connection until it fails.
 async fn answer(mut stream: TcpStream, port: u16, log: Arc<Mutex<Log>>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
     loop {
         let mut request = vec![0; stream.read_u32().await? as usize];
         stream.read_exact(&mut request).await?;
@@ -150,7 +151,7 @@ async fn answer(mut stream: TcpStream, port: u16, log: Arc<Mutex<Log>>) -> io::R
         let body = Reader::new(Bytes::copy_from_slice(&request[10 + "evertally".len()..]), false);
         let answer = {
             let mut log = log.lock().expect("no panic");
-            let fails = log.below(if api == api::PRODUCE { 5 } else { 20 });
+            let fails = log.below(if api == api::PRODUCE { 5 } else { 60 });
             if fails == 0 {
                 return Ok(());
             }
@@ -160,16 +161,15 @@ async fn answer(mut stream: TcpStream, port: u16, log: Arc<Mutex<Log>>) -> io::R
             }
             answer
         };
-        stream.write_u32(answer.len() as u32 + 4).await?;
-        stream.write_all(&request[4..8]).await?;
-        stream.write_all(&answer).await?;
+        let length = (answer.len() as u32 + 4).to_be_bytes();
+        stream.write_all(&[&length[..], &request[4..8], &answer[..]].concat()).await?;
     }
 }
 
 /// The writer also ends after errors, and another one continues.
 #[tokio::test]
 async fn each_publication_is_one_record() {
-    const PUBLICATIONS: u64 = 300;
+    const PUBLICATIONS: u64 = 200;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let log = Arc::new(Mutex::new(Log { random: 11, ..Log::default() }));
@@ -212,6 +212,7 @@ async fn each_publication_is_one_record() {
     }
     let expected: Vec<String> = (1..=positions.len()).map(|number| format!("{number} ab")).collect();
     assert_eq!(positions, expected);
-    assert_eq!(positions.len() as u64, written);
+    // The result of the last one may be unknown.
+    assert!((written..=written + 1).contains(&(positions.len() as u64)), "{written}");
     assert!(log.repeated > 20, "only {} batches were sent again", log.repeated);
 }
