@@ -10,7 +10,7 @@ mod rotation;
 use super::encoding::Encoding;
 use super::following::blocking;
 use super::rows::{count_lines, row_end};
-use super::{Batch, BatchLimits, Origins, Position, Rows, Source, SourceError};
+use super::{BatchLimits, Origins, Rows, Source, SourceBatch, SourceError, SourcePosition};
 use async_trait::async_trait;
 use contents::{Contents, FilePosition};
 use evertally_declare::error::{Context, PipelineError, Result, usage};
@@ -94,7 +94,7 @@ struct Files {
     /// The positions that the service has.
     stored: BTreeMap<String, FilePosition>,
     /// A batch that was read and not taken yet.
-    ready: Option<Batch>,
+    ready: Option<SourceBatch>,
 }
 
 impl FileSource {
@@ -130,7 +130,7 @@ impl Source for FileSource {
         Ok(self.with_files(|files| files.names()).await?)
     }
 
-    fn remember(&mut self, positions: &BTreeMap<String, Position>) {
+    fn remember(&mut self, positions: &BTreeMap<String, SourcePosition>) {
         let parsed = positions.iter().filter_map(|(name, text)| Some((name.clone(), FilePosition::parse(text)?)));
         self.inner().stored = parsed.collect();
     }
@@ -149,7 +149,7 @@ impl Source for FileSource {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let until = Instant::now() + limits.wait;
         loop {
             self.with_files(move |files| files.read(limits)).await?;
@@ -224,7 +224,7 @@ impl Files {
     }
 
     /// The next rows of a file.
-    fn next_of(&self, name: &str, reading: &mut Reading, limits: BatchLimits) -> Result<Option<Batch>> {
+    fn next_of(&self, name: &str, reading: &mut Reading, limits: BatchLimits) -> Result<Option<SourceBatch>> {
         let path = self.path_of(name);
         let Some(encoding) = self.encoding_of(&path) else { return Ok(None) };
         if !encoding.grows() {
@@ -343,7 +343,7 @@ impl Files {
         contents: &Contents,
         reading: &mut Reading,
         Cut { encoding, header, bytes }: Cut,
-    ) -> Result<Batch> {
+    ) -> Result<SourceBatch> {
         let (first, offset) = (reading.position.line, reading.position.offset + bytes.len() as u64);
         let windows = contents.windows(offset).context(format_args!("cannot read {}", path.display()))?;
         reading.position = FilePosition { offset, line: first + count_lines(&bytes), windows };
@@ -351,11 +351,11 @@ impl Files {
         let after = reading.after.replace(position.clone());
         let origins = if encoding.grows() { Origins::FromLine(first) } else { Origins::Whole };
         let rows = Rows { format: encoding.format, compression: encoding.compression, header, bytes, origins };
-        Ok(Batch { partition: name.to_owned(), after, position, rows })
+        Ok(SourceBatch { partition: name.to_owned(), after, position, rows })
     }
 
     /// A file that is sent as a whole, once it no longer changes.
-    fn whole(&self, name: &str, path: &Path, reading: &mut Reading, encoding: Encoding) -> Result<Option<Batch>> {
+    fn whole(&self, name: &str, path: &Path, reading: &mut Reading, encoding: Encoding) -> Result<Option<SourceBatch>> {
         let shown = path.display();
         let (contents, about): (Contents, Metadata) = match (Contents::plain(path), std::fs::metadata(path)) {
             (Ok(contents), Ok(about)) => (contents, about),

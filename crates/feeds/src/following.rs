@@ -1,7 +1,7 @@
 //! Follows a source: takes its batches and sends them until they are accepted.
 
-use super::target::{Answer, RefusedRow, SendError, Target};
-use super::{Batch, BatchLimits, Position, Source, SourceError};
+use super::target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
+use super::{BatchLimits, Source, SourceBatch, SourceError, SourcePosition};
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::protected::check_output;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub struct Sent {
 /// a service that cannot be reached is not an error: it is tried again.
 pub async fn follow(
     source: &mut dyn Source,
-    target: &dyn Target,
+    target: &dyn FeedTarget,
     options: &FollowOptions,
     cancelled: &CancellationToken,
     observer: &mut dyn Observer,
@@ -89,7 +89,7 @@ pub async fn follow(
 
 struct Follower<'f> {
     source: &'f mut dyn Source,
-    target: &'f dyn Target,
+    target: &'f dyn FeedTarget,
     options: &'f FollowOptions,
     /// The name of the source at the service.
     name: String,
@@ -239,7 +239,7 @@ impl Follower<'_> {
     }
 
     /// The positions at the service, once it can be reached.
-    async fn stored_positions(&mut self) -> Result<BTreeMap<String, Position>, Stop> {
+    async fn stored_positions(&mut self) -> Result<BTreeMap<String, SourcePosition>, Stop> {
         loop {
             let asked = tokio::select! {
                 () = self.patience.cancelled.cancelled() => return Err(Stop::Cancelled),
@@ -254,7 +254,7 @@ impl Follower<'_> {
     }
 
     /// Sends a batch until it is accepted, and meanwhile takes the next one.
-    async fn deliver(&mut self, batch: Batch) -> Result<Option<Batch>, Stop> {
+    async fn deliver(&mut self, batch: SourceBatch) -> Result<Option<SourceBatch>, Stop> {
         let (limits, cancelled) = (self.limits, self.patience.cancelled);
         let place = self.source.place(&batch.partition);
         let sending = Sending { target: self.target, name: &self.name, batch: &batch, place, options: self.options };
@@ -284,7 +284,7 @@ async fn next(
     source: &mut dyn Source,
     limits: BatchLimits,
     cancelled: &CancellationToken,
-) -> Result<Option<Batch>, Stop> {
+) -> Result<Option<SourceBatch>, Stop> {
     tokio::select! {
         () = cancelled.cancelled() => Err(Stop::Cancelled),
         batch = source.next(limits) => Ok(batch?),
@@ -294,15 +294,15 @@ async fn next(
 /// What became of a batch.
 enum Delivered {
     Accepted { rows: u64, aside: u64 },
-    Elsewhere(Option<Position>),
+    Elsewhere(Option<SourcePosition>),
 }
 
 /// A batch on its way.
 struct Sending<'f> {
-    target: &'f dyn Target,
+    target: &'f dyn FeedTarget,
     /// The name of the source at the service.
     name: &'f str,
-    batch: &'f Batch,
+    batch: &'f SourceBatch,
     /// Its partition, for messages.
     place: String,
     options: &'f FollowOptions,
@@ -317,12 +317,12 @@ impl Sending<'_> {
         loop {
             let body = batch.rows.body(&left_out).into_owned();
             match target.send(name, batch, body).await {
-                Ok(Answer::Accepted(rows)) => {
+                Ok(BatchAnswer::Accepted(rows)) => {
                     patience.reached(observer);
                     return Ok(Delivered::Accepted { rows, aside: left_out.len() as u64 });
                 }
-                Ok(Answer::Elsewhere(position)) => return Ok(Delivered::Elsewhere(position)),
-                Ok(Answer::BadRows(rows)) => {
+                Ok(BatchAnswer::Elsewhere(position)) => return Ok(Delivered::Elsewhere(position)),
+                Ok(BatchAnswer::BadRows(rows)) => {
                     let found = rows.iter().filter_map(|row| batch.rows.row_of(row.row?, &left_out));
                     let found: BTreeSet<usize> = found.filter(|row| !left_out.contains(row)).collect();
                     let Some(aside) = options.aside.as_ref().filter(|_| batch.rows.has_lines() && !found.is_empty())

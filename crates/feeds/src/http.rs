@@ -1,8 +1,8 @@
 //! A stream of a service, reached over HTTP.
 
 use super::following::blocking;
-use super::target::{Answer, RefusedRow, SendError, Target};
-use super::{Batch, Position};
+use super::target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
+use super::{SourceBatch, SourcePosition};
 use async_trait::async_trait;
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::header_text::is_header_text;
@@ -50,7 +50,7 @@ struct AcceptedBatch {
 
 #[derive(Deserialize)]
 struct SourcePositions {
-    positions: BTreeMap<String, Position>,
+    positions: BTreeMap<String, SourcePosition>,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,7 +62,7 @@ struct ProblemDetails {
     #[serde(default)]
     errors: Vec<RefusedRow>,
     #[serde(default)]
-    position: Option<Position>,
+    position: Option<SourcePosition>,
 }
 
 impl Token {
@@ -131,7 +131,7 @@ fn escaped(text: &str) -> impl std::fmt::Display {
 }
 
 impl RemoteStream {
-    fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError> {
+    fn positions(&self, source: &str) -> Result<BTreeMap<String, SourcePosition>, SendError> {
         let url = format!("{}/positions?source={}", self.address, escaped(source));
         let request = self.agent.get(&url).header("authorization", self.token.read()?);
         let (status, text) = self.answer(request.call())?;
@@ -141,7 +141,7 @@ impl RemoteStream {
         }
     }
 
-    fn send(&self, query: &str, kind: &str, coding: Option<&str>, body: &[u8]) -> Result<Answer, SendError> {
+    fn send(&self, query: &str, kind: &str, coding: Option<&str>, body: &[u8]) -> Result<BatchAnswer, SendError> {
         let url = format!("{}/events?{query}", self.address);
         let mut request = self.agent.post(&url).header("authorization", self.token.read()?);
         request = request.header("content-type", kind);
@@ -150,12 +150,12 @@ impl RemoteStream {
         }
         let (status, text) = self.answer(request.send(body))?;
         if status == 200 {
-            return Ok(Answer::Accepted(self.parsed::<AcceptedBatch>(status, &text)?.rows));
+            return Ok(BatchAnswer::Accepted(self.parsed::<AcceptedBatch>(status, &text)?.rows));
         }
         let problem = self.problem(status, &text)?;
         match status {
-            409 if problem.kind.ends_with(":other-position") => Ok(Answer::Elsewhere(problem.position)),
-            422 if !problem.errors.is_empty() => Ok(Answer::BadRows(problem.errors)),
+            409 if problem.kind.ends_with(":other-position") => Ok(BatchAnswer::Elsewhere(problem.position)),
+            422 if !problem.errors.is_empty() => Ok(BatchAnswer::BadRows(problem.errors)),
             _ => Err(self.refused(status, problem)),
         }
     }
@@ -209,17 +209,17 @@ impl From<PipelineError> for SendError {
 }
 
 #[async_trait]
-impl Target for Remote {
+impl FeedTarget for Remote {
     fn shown(&self) -> String {
         self.0.address.clone()
     }
 
-    async fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError> {
+    async fn positions(&self, source: &str) -> Result<BTreeMap<String, SourcePosition>, SendError> {
         let (stream, source) = (Arc::clone(&self.0), source.to_owned());
         blocking(move || stream.positions(&source)).await
     }
 
-    async fn send(&self, source: &str, batch: &Batch, body: Vec<u8>) -> Result<Answer, SendError> {
+    async fn send(&self, source: &str, batch: &SourceBatch, body: Vec<u8>) -> Result<BatchAnswer, SendError> {
         let mut query = format!("source={}&position={}", escaped(source), escaped(&batch.position));
         if !batch.partition.is_empty() {
             query.push_str(&format!("&partition={}", escaped(&batch.partition)));

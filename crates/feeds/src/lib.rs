@@ -1,6 +1,6 @@
 //! Sources of events: brokers, databases and object stores, followed so that each event is counted once.
 //!
-//! A [`Source`] consists of partitions, which are read in order. A [`Position`] is a place between two rows of a
+//! A [`Source`] consists of partitions, which are read in order. A [`SourcePosition`] is a place between two rows of a
 //! partition, as text that only its source understands: an offset of Kafka, an id of Redis, the names of objects. The
 //! service stores the position of a partition together with the rows before it, in one commit, and accepts a batch only
 //! if it begins at the stored position. Therefore neither a crash on either side, nor a lost answer, nor a second
@@ -19,6 +19,7 @@ mod kafka;
 mod mqtt;
 mod nats;
 mod objects;
+mod opening;
 mod postgres;
 mod redis_streams;
 mod rows;
@@ -33,21 +34,22 @@ pub use address::{Address, Query};
 pub use files::{FileOptions, open_files};
 pub use following::{FollowOptions, Observer, Sent, blocking, follow};
 pub use http::{Remote, Token};
+pub use opening::{SCHEMES, SINK_SCHEMES, open, open_sink};
 pub use rows::{Origins, RowWriter, Rows};
 pub use run::run;
-pub use sink::{Memory, SINK_SCHEMES, Sink, SinkContent, open_sink};
+pub use sink::{SinkMemory, Sink, SinkContent};
 pub use stdin::open_stdin;
-pub use target::{Answer, RefusedRow, SendError, Target};
+pub use target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
 pub use tokio_util::sync::CancellationToken;
 
 use async_trait::async_trait;
-use evertally_declare::error::{PipelineError, Result, usage};
+use evertally_declare::error::{PipelineError, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// A place in a partition, between two rows, as text of at most [`MAX_POSITION_BYTES`] bytes.
-pub type Position = String;
+pub type SourcePosition = String;
 
 /// The most bytes of a position.
 pub const MAX_POSITION_BYTES: usize = 4096;
@@ -76,13 +78,13 @@ pub struct BatchLimits {
 
 /// Rows of one partition.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub struct SourceBatch {
     /// The partition.
     pub partition: String,
     /// The position before them; `None` at the beginning of the partition.
-    pub after: Option<Position>,
+    pub after: Option<SourcePosition>,
     /// The position after them.
-    pub position: Position,
+    pub position: SourcePosition,
     /// The rows. There may be none, if everything up to the position is to be passed over.
     pub rows: Rows,
 }
@@ -129,14 +131,14 @@ pub trait Source: Send {
     async fn partitions(&mut self) -> Result<Vec<String>, SourceError>;
 
     /// Learns all positions that the service has, also of partitions that do not exist any more.
-    fn remember(&mut self, _positions: &BTreeMap<String, Position>) {}
+    fn remember(&mut self, _positions: &BTreeMap<String, SourcePosition>) {}
 
     /// Continues a partition after a position, or from its beginning.
     async fn seek(&mut self, partition: &str, position: Option<&str>) -> Result<(), SourceError>;
 
     /// The next batch of any partition that was sought; `None` if no row arrived in time. The batch after it continues
     /// at its position, whether or not that was [accepted](Self::accepted) yet. Dropping the future loses no row.
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError>;
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError>;
 
     /// Everything before the position is durable at the service, so the source may forget it.
     async fn accepted(&mut self, _partition: &str, _position: &str) -> Result<(), SourceError> {
@@ -169,40 +171,5 @@ pub trait Source: Send {
     /// Messages about the source that its operator should read, such as rows that it deleted before they were read.
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()
-    }
-}
-
-/// The schemes of sources, with an example of each, for messages and help.
-pub const SCHEMES: [(&str, &str); 11] = [
-    ("kafka", "kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512&tls=true"),
-    ("nats", "nats://USER@HOST:4222/STREAM?subject=orders.>&tls=true"),
-    ("redis", "redis://HOST/DATABASE?stream=KEY"),
-    ("rediss", "rediss://HOST/DATABASE?stream=KEY"),
-    ("mqtt", "mqtt://HOST/TOPIC/FILTER/#"),
-    ("mqtts", "mqtts://HOST/TOPIC/FILTER/#"),
-    ("postgresql", "postgresql://USER@HOST/DB?publication=NAME&slot=NAME, or ?table=TABLE&order-by=COLUMN"),
-    ("s3", "s3://BUCKET/FOLDER/"),
-    ("gs", "gs://BUCKET/FOLDER/"),
-    ("az", "az://CONTAINER/FOLDER/"),
-    ("file", "file:///FOLDER/"),
-];
-
-/// Opens a source by its URL. Nothing is connected yet.
-///
-/// # Errors
-/// If the URL or a file that it needs is invalid.
-pub fn open(url: &str, options: &SourceOptions) -> Result<Box<dyn Source>> {
-    let address = Address::parse(url)?;
-    match address.scheme.as_str() {
-        "kafka" => Ok(Box::new(kafka::Kafka::new(kafka::Config::new(address, options)?))),
-        "nats" => Ok(Box::new(nats::Nats::new(nats::Config::new(address, options)?))),
-        "redis" | "rediss" => Ok(Box::new(redis_streams::Streams::open(address, options)?)),
-        "mqtt" | "mqtts" => Ok(Box::new(mqtt::Subscription::open(address, options)?)),
-        "postgresql" | "postgres" => postgres::open(address, options),
-        "s3" | "s3a" | "gs" | "az" | "abfs" | "abfss" | "file" => objects::open(url, address, options),
-        scheme => {
-            let all: Vec<&str> = SCHEMES.iter().map(|(scheme, _)| *scheme).collect();
-            Err(usage(format!("`{scheme}` is not a kind of source; choose {}", all.join(", "))))
-        }
     }
 }

@@ -66,7 +66,7 @@ mod packets;
 mod session;
 
 use crate::dial::{self, Server, TIMEOUT};
-use crate::{Address, Batch, BatchLimits, Source, SourceError, SourceOptions};
+use crate::{Address, BatchLimits, Source, SourceBatch, SourceError, SourceOptions};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, usage};
 use link::Link;
@@ -158,7 +158,7 @@ impl Subscription {
     }
 
     /// Receives until there is a batch.
-    async fn receive(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn receive(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let deadline = Instant::now() + limits.wait;
         let Self { settings, session: Some(session), link, lower, warnings, .. } = self else {
             tokio::time::sleep(limits.wait).await;
@@ -282,7 +282,7 @@ impl Source for Subscription {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let received = self.receive(limits).await;
         if received.is_err() {
             // Received messages are sent again on the next connection.

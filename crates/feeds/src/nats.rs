@@ -5,7 +5,7 @@ mod client;
 mod config;
 
 use crate::time::rfc3339;
-use crate::{Batch, BatchLimits, Origins, Position, RowWriter, Rows, Source, SourceError};
+use crate::{BatchLimits, Origins, RowWriter, Rows, Source, SourceBatch, SourceError, SourcePosition};
 use async_nats::jetstream::message::Message;
 use async_trait::async_trait;
 use client::{Client, Stream};
@@ -22,7 +22,7 @@ pub(crate) struct Nats {
     config: Config,
     client: Option<Client>,
     /// The position of the service.
-    after: Option<Position>,
+    after: Option<SourcePosition>,
     /// The position to continue at, before the next connection.
     sought: Option<Option<(i128, u64)>>,
     /// When the stream was created.
@@ -171,13 +171,13 @@ impl Nats {
         Ok(true)
     }
 
-    fn batch(&mut self) -> Batch {
+    fn batch(&mut self) -> SourceBatch {
         let (writer, numbers) = std::mem::take(&mut self.filling);
         self.returned = self.sequence;
         let position = format!("{}:{}", self.created, self.sequence);
         let after = self.after.replace(position.clone());
         let rows = if writer.is_empty() { Rows::none() } else { writer.finish(Origins::Numbers("message", numbers)) };
-        Batch { partition: String::new(), after, position, rows }
+        SourceBatch { partition: String::new(), after, position, rows }
     }
 }
 
@@ -211,7 +211,7 @@ impl Source for Nats {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<Batch>> {
+    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<SourceBatch>> {
         if self.stream.is_none()
             && let Err(error) = self.connect().await
         {

@@ -9,11 +9,11 @@ mod sink;
 mod store;
 
 use crate::encoding::Encoding;
-use crate::{Address, Batch, BatchLimits, Rows, Source, SourceError, SourceOptions};
+use crate::{Address, BatchLimits, Rows, Source, SourceBatch, SourceError, SourceOptions};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::format::Format;
-use reading::{Piece, Problem, Reading};
+use reading::{At, Piece, Problem, Reading};
 pub(crate) use sink::open as open_sink;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,17 +37,6 @@ enum State {
     Sought { at: At, after: Option<String> },
     /// It was read, or passed over. Its stamp is kept as a digest: there may be very many.
     Finished { digest: u64 },
-}
-
-/// A place in an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct At {
-    /// The bytes before it, without compression.
-    pub(super) bytes: u64,
-    /// Its line, counted from 0.
-    pub(super) line: u64,
-    /// The stamp of the object; empty at its beginning.
-    pub(super) stamp: String,
 }
 
 /// The source.
@@ -166,7 +155,7 @@ impl Objects {
     }
 
     /// The batch of a piece, which moves the position.
-    fn batch(&mut self, name: &str, piece: Piece) -> Option<Batch> {
+    fn batch(&mut self, name: &str, piece: Piece) -> Option<SourceBatch> {
         let Some(State::Sought { at, after }) = self.known.get_mut(name) else { return None };
         let position = match piece.is_last {
             true => format!("whole {}", piece.at.stamp),
@@ -179,11 +168,11 @@ impl Objects {
             self.finish(name, &stamp);
             self.reading = None;
         }
-        Some(Batch { partition: name.to_owned(), after, position, rows: piece.rows })
+        Some(SourceBatch { partition: name.to_owned(), after, position, rows: piece.rows })
     }
 
     /// Handles a problem with an object. Other objects are read in the meantime.
-    fn problem(&mut self, name: String, problem: Problem) -> Result<Option<Batch>, SourceError> {
+    fn problem(&mut self, name: String, problem: Problem) -> Result<Option<SourceBatch>, SourceError> {
         self.reading = None;
         match problem {
             Problem::Replaced { stamp } => {
@@ -280,7 +269,7 @@ impl Source for Objects {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let deadline = Instant::now() + limits.wait;
         loop {
             let Some((name, reading)) = &mut self.reading else {

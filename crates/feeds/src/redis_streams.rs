@@ -14,7 +14,7 @@ mod reply;
 
 use crate::dial::{self, Server, TIMEOUT};
 use crate::time::rfc3339;
-use crate::{Address, Batch, BatchLimits, Origins, RowWriter, Source, SourceError, SourceOptions};
+use crate::{Address, BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceOptions};
 use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result, usage};
 use redis::aio::MultiplexedConnection;
@@ -231,7 +231,7 @@ impl Streams {
     }
 
     /// A batch of the fetched entries of a stream.
-    fn batch(&mut self, index: usize, limits: BatchLimits) -> Option<Batch> {
+    fn batch(&mut self, index: usize, limits: BatchLimits) -> Option<SourceBatch> {
         let stream = &mut self.streams[index];
         let mut writer = RowWriter::default();
         let mut origins = Vec::new();
@@ -255,7 +255,12 @@ impl Streams {
         }
         let position = place?.to_string();
         let after = stream.position.replace(Some(position.clone()))?;
-        Some(Batch { partition: stream.key.clone(), after, position, rows: writer.finish(Origins::Texts(origins)) })
+        Some(SourceBatch {
+            partition: stream.key.clone(),
+            after,
+            position,
+            rows: writer.finish(Origins::Texts(origins)),
+        })
     }
 }
 
@@ -364,7 +369,7 @@ impl Source for Streams {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let deadline = Instant::now() + limits.wait;
         loop {
             for _ in 0..self.streams.len() {

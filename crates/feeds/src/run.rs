@@ -1,7 +1,7 @@
 //! Follows a source from a separate thread.
 
 use super::following::follow;
-use super::{FollowOptions, Observer, Sent, Source, Target};
+use super::{FeedTarget, FollowOptions, Observer, Sent, Source};
 use evertally_declare::error::{Result, failure};
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// As [`follow`], or if the system gives no resources.
 pub fn run(
     source: &mut dyn Source,
-    target: &dyn Target,
+    target: &dyn FeedTarget,
     options: &FollowOptions,
     cancelled: &CancellationToken,
     observer: &mut dyn Observer,

@@ -5,7 +5,7 @@
 
 use super::encoding::Encoding;
 use super::rows::{count_lines, row_end};
-use super::{Batch, BatchLimits, Origins, Rows, Source, SourceError};
+use super::{BatchLimits, Origins, Rows, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_declare::format::Format;
@@ -80,7 +80,7 @@ struct StandardInput {
     /// Bytes that were read and are in no batch yet.
     rest: Vec<u8>,
     /// The kept batch, if it must be sent again.
-    again: Option<Batch>,
+    again: Option<SourceBatch>,
     /// The offset and the line of the next batch.
     next: Option<(u64, u64)>,
     _lock: NameLock,
@@ -103,13 +103,13 @@ impl StandardInput {
     }
 
     /// Keeps a batch, which is then sent.
-    fn batch(&mut self, kept: Kept) -> Result<Batch> {
+    fn batch(&mut self, kept: Kept) -> Result<SourceBatch> {
         self.kept = kept;
         self.write()?;
         Ok(self.kept_batch())
     }
 
-    fn kept_batch(&self) -> Batch {
+    fn kept_batch(&self) -> SourceBatch {
         let Kept { offset, line, header, rows, .. } = self.kept.clone();
         let after = (offset > 0).then(|| offset.to_string());
         let position = (offset + rows.len() as u64).to_string();
@@ -120,11 +120,11 @@ impl StandardInput {
             bytes: rows.into_bytes(),
             origins: Origins::FromLine(line),
         };
-        Batch { partition: String::new(), after, position, rows }
+        SourceBatch { partition: String::new(), after, position, rows }
     }
 
     /// The complete rows that were read, as the next batch.
-    fn cut(&mut self, limits: BatchLimits) -> Result<Option<Batch>> {
+    fn cut(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>> {
         let format = self.encoding.format;
         if self.encoding.is_growing_csv() && self.header.is_none() {
             let Some(end) = row_end(format, &self.rest) else { return self.no_row_yet() };
@@ -155,7 +155,7 @@ impl StandardInput {
         self.batch(kept).map(Some)
     }
 
-    fn no_row_yet(&self) -> Result<Option<Batch>> {
+    fn no_row_yet(&self) -> Result<Option<SourceBatch>> {
         if self.rest.len() <= MAX_ROW_BYTES {
             return Ok(None);
         }
@@ -216,7 +216,7 @@ impl Source for StandardInput {
         .into())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         if let Some(batch) = self.again.take() {
             return Ok(Some(batch));
         }

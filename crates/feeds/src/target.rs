@@ -1,6 +1,6 @@
 //! Where batches go: a stream of a service.
 
-use super::{Batch, Position};
+use super::{SourceBatch, SourcePosition};
 use async_trait::async_trait;
 use evertally_declare::error::PipelineError;
 use serde::Deserialize;
@@ -8,24 +8,24 @@ use std::collections::BTreeMap;
 
 /// A stream that accepts batches.
 #[async_trait]
-pub trait Target: Send + Sync {
+pub trait FeedTarget: Send + Sync {
     /// Its name for messages.
     fn shown(&self) -> String;
 
     /// The positions of the partitions of a source up to which rows were accepted.
-    async fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError>;
+    async fn positions(&self, source: &str) -> Result<BTreeMap<String, SourcePosition>, SendError>;
 
     /// Sends a batch with this body.
-    async fn send(&self, source: &str, batch: &Batch, body: Vec<u8>) -> Result<Answer, SendError>;
+    async fn send(&self, source: &str, batch: &SourceBatch, body: Vec<u8>) -> Result<BatchAnswer, SendError>;
 }
 
 /// The answer to a batch.
 #[derive(Debug)]
-pub enum Answer {
+pub enum BatchAnswer {
     /// Its rows, of this number, are durable: now, or since before.
     Accepted(u64),
     /// The stream has another position: rows after that one are expected.
-    Elsewhere(Option<Position>),
+    Elsewhere(Option<SourcePosition>),
     /// Some rows cannot be accepted, so none were.
     BadRows(Vec<RefusedRow>),
 }

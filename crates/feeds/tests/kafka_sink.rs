@@ -1,6 +1,6 @@
 //! A topic of Kafka as a sink, on the mock cluster of librdkafka.
 
-use evertally_feeds::{BatchLimits, Memory, Sink, SinkContent, SourceError, SourceOptions, open, open_sink};
+use evertally_feeds::{BatchLimits, SinkMemory, Sink, SinkContent, SourceError, SourceOptions, open, open_sink};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -83,7 +83,7 @@ async fn publications_are_records_in_order() {
     let mut cluster = Cluster::start(3);
     cluster.run("create releases 2 3");
     let mut sinks = [cluster.sink("visits"), cluster.sink("sales")];
-    assert_eq!((sinks[0].content(), sinks[0].memory()), (SinkContent::Message, Memory::Both));
+    assert_eq!((sinks[0].content(), sinks[0].memory()), (SinkContent::Message, SinkMemory::Both));
     assert_eq!(last(&mut *sinks[0]).await.expect("reachable"), 0);
     for round in 1..=12 {
         match round {

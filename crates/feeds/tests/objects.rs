@@ -4,7 +4,7 @@ mod common;
 
 use common::{Program, free_port, python_with};
 use evertally_declare::format::Format;
-use evertally_feeds::{Batch, BatchLimits, Origins, Source, SourceError, SourceOptions, open};
+use evertally_feeds::{BatchLimits, Origins, Source, SourceBatch, SourceError, SourceOptions, open};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Service {
 }
 
 impl Service {
-    fn commit(&mut self, batch: &Batch) {
+    fn commit(&mut self, batch: &SourceBatch) {
         let stored = self.positions.insert(batch.partition.clone(), batch.position.clone());
         assert_eq!(batch.after, stored, "a batch begins at another position");
         let rows = &batch.rows;

@@ -6,7 +6,7 @@
 
 use crate::config::FeedConfig;
 use evertally_declare::error::Result;
-use evertally_feeds::{CancellationToken, Observer, Sent, Target, run};
+use evertally_feeds::{CancellationToken, FeedTarget, Observer, Sent, run};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Gives the stream of a name as a target.
-pub(crate) type TargetOf = Arc<dyn Fn(&str) -> Box<dyn Target> + Send + Sync>;
+pub(crate) type TargetOf = Arc<dyn Fn(&str) -> Box<dyn FeedTarget> + Send + Sync>;
 
 /// All feeds of a service.
 #[derive(Default)]
@@ -150,7 +150,7 @@ fn keep_following(
     config: &FeedConfig,
     progress: &Arc<FeedProgress>,
     cancelled: &CancellationToken,
-    target: &dyn Target,
+    target: &dyn FeedTarget,
 ) {
     let mut last = None;
     while !cancelled.is_cancelled() {

@@ -23,7 +23,7 @@ mod threads;
 mod tls;
 mod work;
 
-pub use answers::{publication_lines, publication_message, publication_parquet};
+pub use answers::publication_message;
 pub use app::{App, AppParts, AppSettings, Side};
 pub(crate) use feed_target::feed_targets;
 pub use listen::{BoundListener, Serving};

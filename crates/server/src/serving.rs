@@ -84,7 +84,7 @@ impl Running {
         compute_promises(service.streams());
         app.webhooks.set(&config.webhooks, &service)?;
         app.feeds.set(&config.feeds, &feed_targets(&app))?;
-        app.sinks.set(&config.sinks, &app)?;
+        app.sinks.set(&config.sinks, &service)?;
         app.backups.set(config.backups.as_deref(), config.backup_schedule.as_ref(), &service.folder_id);
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));

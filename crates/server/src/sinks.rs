@@ -7,7 +7,7 @@
 mod writing;
 
 use crate::config::SinkConfig;
-use crate::http::App;
+use crate::engine::{Service, StreamInfo};
 use evertally_declare::error::Result;
 use evertally_feeds::CancellationToken;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +18,22 @@ use std::time::{Duration, Instant};
 /// How long a stop waits for publications that are being written.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Functions that write a publication in the formats of sinks.
+#[derive(Clone, Copy)]
+pub struct PublicationWriters {
+    /// JSON lines.
+    pub lines: fn(&Service, &StreamInfo, u64) -> Result<String>,
+    /// One JSON document.
+    pub message: fn(&Service, &StreamInfo, u64) -> Result<String>,
+    /// A file of Parquet.
+    pub parquet: fn(&Service, &StreamInfo, u64) -> Result<Vec<u8>>,
+}
+
 /// All sinks of a service.
-#[derive(Default)]
-pub struct Sinks(RwLock<Vec<RunningSink>>);
+pub struct Sinks {
+    writers: PublicationWriters,
+    running: RwLock<Vec<RunningSink>>,
+}
 
 struct RunningSink {
     config: SinkConfig,
@@ -62,20 +75,25 @@ impl SinkProgress {
 }
 
 impl Sinks {
+    /// No sinks yet.
+    pub fn new(writers: PublicationWriters) -> Self {
+        Self { writers, running: RwLock::default() }
+    }
+
     /// Starts the sinks of a configuration; those that run already with the same settings continue, and others stop.
     ///
     /// # Errors
     /// If a sink is invalid, or the system gives no thread.
-    pub fn set(&self, configs: &[SinkConfig], app: &Arc<App>) -> Result<()> {
+    pub fn set(&self, configs: &[SinkConfig], service: &Arc<Service>) -> Result<()> {
         Self::check(configs)?;
-        let mut running = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         let (kept, ended): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *running).into_iter().partition(|own| configs.contains(&own.config));
         *running = kept;
         end(&ended);
         for config in configs {
             if !running.iter().any(|own| own.config == *config) {
-                running.push(RunningSink::start(config, app)?);
+                running.push(RunningSink::start(config, service, self.writers)?);
             }
         }
         Ok(())
@@ -91,12 +109,12 @@ impl Sinks {
 
     /// Ends all sinks, and waits briefly for publications that are being written.
     pub fn stop(&self) {
-        end(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        end(&self.running.read().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The progress of all sinks.
     pub fn progress(&self) -> Vec<Arc<SinkProgress>> {
-        let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
         running.iter().map(|own| Arc::clone(&own.progress)).collect()
     }
 
@@ -126,7 +144,7 @@ fn end(sinks: &[RunningSink]) {
 }
 
 impl RunningSink {
-    fn start(config: &SinkConfig, app: &Arc<App>) -> Result<Self> {
+    fn start(config: &SinkConfig, service: &Arc<Service>, writers: PublicationWriters) -> Result<Self> {
         let progress = Arc::new(SinkProgress {
             stream: config.stream.clone(),
             sink: config.open()?.shown(),
@@ -135,7 +153,7 @@ impl RunningSink {
             problem: Mutex::default(),
         });
         let cancelled = CancellationToken::new();
-        let writer = writing::Writer::new(config, &progress, app);
+        let writer = writing::Writer::new(config, &progress, service, writers);
         let (thread, over) = (std::thread::Builder::new().name("sink".to_owned()), cancelled.clone());
         let thread = thread.spawn(move || writer.run(&over))?;
         Ok(Self { config: config.clone(), progress, cancelled, thread: Mutex::new(Some(thread)) })

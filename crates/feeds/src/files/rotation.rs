@@ -1,7 +1,7 @@
 //! Files that were rotated: renamed or copied away, and perhaps compressed, while a new file takes their name.
 
 use super::contents::{Contents, FilePosition};
-use crate::Position;
+use crate::SourcePosition;
 use evertally_declare::error::{Context, Result};
 use evertally_ledger::disk::folder_of;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Generation {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
     /// The position, as text, after the rows read so far.
-    pub(super) after: Option<Position>,
+    pub(super) after: Option<SourcePosition>,
     pub(super) position: FilePosition,
     /// Where the rows after the position are, if the file was rotated.
     pub(super) rotated: Option<Generation>,

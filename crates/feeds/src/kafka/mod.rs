@@ -17,7 +17,7 @@ mod wire;
 pub(crate) use config::Config;
 pub(crate) use sink::open as open_sink;
 
-use crate::{Batch, BatchLimits, Source, SourceError};
+use crate::{BatchLimits, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
 use evertally_declare::error::usage;
 use messages::{Fetch, Metadata, name_of};
@@ -25,7 +25,7 @@ use partition::{Partition, State, Trouble, parse_position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tasks::{Answer, Asked, Broker, Content, Event, Lookup};
+use tasks::{Asked, BatchAnswer, Broker, Content, Event, Lookup};
 use warnings::{Gap, Warnings};
 use wire::TopicId;
 
@@ -172,7 +172,7 @@ impl Kafka {
                 Ok(())
             }
             Event::Lookup(Err(fault)) => Err(fault),
-            Event::Answer(Answer { asked, outcome }) => match outcome {
+            Event::BatchAnswer(BatchAnswer { asked, outcome }) => match outcome {
                 Ok(content) => self.absorb_content(&asked, content),
                 Err(SourceError::Away(why)) => {
                     self.lookup.is_needed = true;
@@ -223,7 +223,7 @@ impl Kafka {
     }
 
     /// The next rows that are in memory.
-    fn take(&mut self, limits: BatchLimits) -> Outcome<Option<Batch>> {
+    fn take(&mut self, limits: BatchLimits) -> Outcome<Option<SourceBatch>> {
         let topic = self.config.options.with_metadata.then_some(self.config.topic.as_str());
         let turn = self.turn;
         let mut order: Vec<i32> = self.partitions.values().filter(|own| own.is_ready()).map(|own| own.number).collect();
@@ -236,7 +236,7 @@ impl Kafka {
             }
             if let Some((after, position, rows)) = taken? {
                 self.turn = number;
-                return Ok(Some(Batch { partition: number.to_string(), after, position, rows }));
+                return Ok(Some(SourceBatch { partition: number.to_string(), after, position, rows }));
             }
         }
         Ok(None)
@@ -355,7 +355,7 @@ impl Source for Kafka {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<Batch>> {
+    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<SourceBatch>> {
         let until = Instant::now() + limits.wait;
         if self.is_first_run.is_none() && !self.partitions.is_empty() {
             self.is_first_run = Some(self.partitions.values().all(|own| own.state == State::Beginning));

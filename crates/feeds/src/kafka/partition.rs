@@ -5,7 +5,7 @@ use super::records::{Header, Records, headers};
 use super::wire::TopicId;
 use super::{Gap, Outcome};
 use crate::time::rfc3339;
-use crate::{BatchLimits, Origins, Position, RowWriter, Rows, SourceError};
+use crate::{BatchLimits, Origins, RowWriter, Rows, SourceError, SourcePosition};
 use bytes::Bytes;
 use evertally_declare::error::usage;
 use std::collections::{BTreeSet, VecDeque};
@@ -26,7 +26,7 @@ pub(super) enum State {
 pub(super) struct Partition {
     pub(super) number: i32,
     /// The position of the service.
-    after: Option<Position>,
+    after: Option<SourcePosition>,
     /// The offset of the next record to return.
     pub(super) next: i64,
     /// The offset of the next record to fetch.
@@ -66,7 +66,7 @@ struct Chunk {
 }
 
 impl Partition {
-    pub(super) fn new(number: i32, generation: u64, after: Option<Position>, offset: Option<i64>) -> Self {
+    pub(super) fn new(number: i32, generation: u64, after: Option<SourcePosition>, offset: Option<i64>) -> Self {
         let next = offset.unwrap_or(0);
         Self {
             number,
@@ -127,7 +127,7 @@ impl Partition {
         limits: BatchLimits,
         topic: Option<&str>,
         id: TopicId,
-    ) -> Outcome<Option<(Option<Position>, Position, Rows)>> {
+    ) -> Outcome<Option<(Option<SourcePosition>, SourcePosition, Rows)>> {
         if let Some(fault) = &self.fault {
             return Err(SourceError::Fault(usage(fault.clone())));
         }
@@ -260,7 +260,7 @@ impl Partition {
 }
 
 /// The position before an offset.
-pub(super) fn position_of(id: TopicId, offset: i64) -> Position {
+pub(super) fn position_of(id: TopicId, offset: i64) -> SourcePosition {
     if id == 0 { offset.to_string() } else { format!("{id:032x}:{offset}") }
 }
 

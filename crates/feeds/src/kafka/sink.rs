@@ -13,7 +13,7 @@ use super::records::{Records, headers};
 use super::tasks::ask;
 use super::wire::Writer;
 use super::{Config, Outcome};
-use crate::{Address, Memory, Position, Sink, SinkContent, SourceError, SourceOptions};
+use crate::{Address, SinkMemory, Sink, SinkContent, SourceError, SourceOptions, SourcePosition};
 use async_trait::async_trait;
 use bytes::Bytes;
 use evertally_declare::error::{Result, failure, usage};
@@ -160,7 +160,7 @@ impl Topic {
     }
 
     /// The last position of this stream between two offsets.
-    async fn scan(&self, leader: &mut Leader, from: i64, end: i64) -> Outcome<Option<Position>> {
+    async fn scan(&self, leader: &mut Leader, from: i64, end: i64) -> Outcome<Option<SourcePosition>> {
         let (mut offset, mut last, mut empty) = (from, None, 0);
         let version = leader.connection.version(api::FETCH, &[11])?;
         while offset < end {
@@ -198,7 +198,7 @@ impl Topic {
     }
 
     /// The last position of this stream in a batch.
-    fn position_in(&self, records: std::io::Result<Records>) -> std::io::Result<Option<Position>> {
+    fn position_in(&self, records: std::io::Result<Records>) -> std::io::Result<Option<SourcePosition>> {
         let (mut records, mut last) = (records?, None);
         while records.advance()? {
             if records.current()?.key == Some(self.stream.as_bytes()) {
@@ -243,11 +243,11 @@ impl Sink for Topic {
         SinkContent::Message
     }
 
-    fn memory(&self) -> Memory {
-        Memory::Both
+    fn memory(&self) -> SinkMemory {
+        SinkMemory::Both
     }
 
-    async fn last(&mut self) -> Result<Option<Position>, SourceError> {
+    async fn last(&mut self) -> Result<Option<SourcePosition>, SourceError> {
         self.settle().await?;
         let mut leader = self.take_leader(None).await?;
         let (first, mut end) = self.ends(&mut leader).await?;

@@ -57,11 +57,11 @@ fn spawn<T: Send + 'static>(
 /// What happened.
 pub(super) enum Event {
     Lookup(Outcome<Metadata>),
-    Answer(Answer),
+    BatchAnswer(BatchAnswer),
 }
 
 /// An answer of a broker.
-pub(super) struct Answer {
+pub(super) struct BatchAnswer {
     pub(super) asked: Vec<Asked>,
     pub(super) outcome: Outcome<Content>,
 }
@@ -167,7 +167,7 @@ impl Broker {
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<BatchAnswer> {
         let Some(task) = &mut self.task else { return Poll::Pending };
         let Poll::Ready(ended) = task.poll(context) else { return Poll::Pending };
         self.task = None;
@@ -183,7 +183,7 @@ impl Broker {
                 Err(error)
             }
         };
-        Poll::Ready(Answer { asked: std::mem::take(&mut self.asked), outcome })
+        Poll::Ready(BatchAnswer { asked: std::mem::take(&mut self.asked), outcome })
     }
 }
 
@@ -269,7 +269,7 @@ pub(super) async fn event(lookup: &mut Lookup, brokers: &mut BTreeMap<i32, Broke
         }
         for broker in brokers.values_mut() {
             if let Poll::Ready(answer) = broker.poll(context) {
-                return Poll::Ready(Event::Answer(answer));
+                return Poll::Ready(Event::BatchAnswer(answer));
             }
         }
         Poll::Pending

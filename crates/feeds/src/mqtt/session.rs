@@ -2,7 +2,7 @@
 
 use super::link::Reply;
 use super::packets::Message;
-use crate::{Batch, BatchLimits, Origins, RowWriter};
+use crate::{BatchLimits, Origins, RowWriter, SourceBatch};
 use evertally_declare::error::{Result, usage};
 use mqtt_protocol_core::mqtt::packet::Qos;
 use std::collections::{BTreeSet, VecDeque};
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// The next batch.
-    pub(super) fn batch(&mut self, limits: BatchLimits, with_metadata: bool) -> Batch {
+    pub(super) fn batch(&mut self, limits: BatchLimits, with_metadata: bool) -> SourceBatch {
         let mut writer = RowWriter::default();
         let mut origins = Vec::new();
         while self.has_row() {
@@ -196,7 +196,7 @@ impl Session {
         let after = self.position.replace(position.clone());
         self.sent.push_back((position.clone(), std::mem::take(&mut self.replies)));
         let rows = writer.finish(Origins::Numbers("packet", origins));
-        Batch { partition: String::new(), after, position, rows }
+        SourceBatch { partition: String::new(), after, position, rows }
     }
 
     /// The replies that may be sent now that a position is durable.

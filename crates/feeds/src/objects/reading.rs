@@ -1,6 +1,5 @@
 //! Reads an object in a thread, and cuts it into pieces of complete rows.
 
-use super::At;
 use super::store::Store;
 use crate::encoding::Encoding;
 use crate::rows::{RowScan, count_lines};
@@ -16,6 +15,17 @@ const MAX_WHOLE_BYTES: u64 = 512 << 20;
 const MAX_ROW_BYTES: usize = 16 << 20;
 /// Bytes that are read at once.
 const CHUNK: u64 = 128 * 1024;
+
+/// A place in an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct At {
+    /// The bytes before it, without compression.
+    pub(super) bytes: u64,
+    /// Its line, counted from 0.
+    pub(super) line: u64,
+    /// The stamp of the object; empty at its beginning.
+    pub(super) stamp: String,
+}
 
 /// Rows of an object, and the place after them.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A folder to which released rows are written, one file of Parquet for each publication.
 
 use super::store::Store;
-use crate::{Address, Memory, Position, Sink, SinkContent, SourceError, SourceOptions, blocking};
+use crate::{Address, SinkMemory, Sink, SinkContent, SourceError, SourceOptions, SourcePosition, blocking};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_ledger::disk::{Access, RealDisk, replace};
@@ -49,11 +49,11 @@ impl Sink for Files {
     }
 
     /// The same file is written under the same name again.
-    fn memory(&self) -> Memory {
-        Memory::Caller
+    fn memory(&self) -> SinkMemory {
+        SinkMemory::Caller
     }
 
-    async fn last(&mut self) -> Result<Option<Position>, SourceError> {
+    async fn last(&mut self) -> Result<Option<SourcePosition>, SourceError> {
         Ok(None)
     }
 

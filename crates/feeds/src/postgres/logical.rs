@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, Database, quoted_name};
 use super::pgoutput::{Change, Decoder};
-use crate::{Batch, BatchLimits, Origins, RowWriter, Source, SourceError};
+use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::HashMap;
@@ -364,16 +364,16 @@ impl Changes {
     }
 
     /// The batch of the rows that were taken up.
-    fn cut(&mut self) -> Batch {
+    fn cut(&mut self) -> SourceBatch {
         let rows = std::mem::take(&mut self.writer).finish(Origins::Texts(std::mem::take(&mut self.origins)));
         let position = self.position(self.at);
         self.issued = self.at;
         let after = self.after.replace(position.clone());
-        Batch { partition: String::new(), after, position, rows }
+        SourceBatch { partition: String::new(), after, position, rows }
     }
 
     /// After the last change of a peek: a batch, if there are rows or the log moved far without one.
-    fn end_of_peek(&mut self, peek: &Peek) -> Option<Batch> {
+    fn end_of_peek(&mut self, peek: &Peek) -> Option<SourceBatch> {
         self.next_peek = Instant::now();
         if peek.messages < MAX_CHANGES {
             self.next_peek += self.settings.every;
@@ -430,7 +430,7 @@ impl Source for Changes {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let deadline = Instant::now() + limits.wait;
         if self.connection.as_ref().is_none_or(|open| open.client.is_closed()) {
             self.disconnect();

@@ -6,7 +6,7 @@
 //! end of these transactions, all rows up to that value are visible. Nobody waits for the reader.
 
 use super::connection::{Connection, Database, quoted_name};
-use crate::{Batch, BatchLimits, Origins, RowWriter, Source, SourceError};
+use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::HashSet;
@@ -165,7 +165,7 @@ impl Rows {
     }
 
     /// The next complete rows.
-    async fn read(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn read(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let Some(connection) = &self.connection else { return Ok(None) };
         let column = quoted_name(&self.settings.column);
         let query = format!(
@@ -203,7 +203,7 @@ impl Rows {
         self.at = if is_whole { self.complete } else { last };
         let position = self.position();
         let after = self.after.replace(position.clone());
-        Ok(Some(Batch { partition: String::new(), after, position, rows: writer.finish(Origins::Texts(places)) }))
+        Ok(Some(SourceBatch { partition: String::new(), after, position, rows: writer.finish(Origins::Texts(places)) }))
     }
 }
 
@@ -263,7 +263,7 @@ impl Source for Rows {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Result<Option<Batch>, SourceError> {
+    async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
         let deadline = Instant::now() + limits.wait;
         if self.connection.as_ref().is_none_or(|open| open.client.is_closed()) {
             self.connection = None;

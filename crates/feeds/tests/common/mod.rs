@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use evertally_feeds::{Batch, BatchLimits, Source, SourceError};
+use evertally_feeds::{BatchLimits, Source, SourceBatch, SourceError};
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Takes the rows of a batch, if it begins at the position of its partition.
-    pub(crate) fn commit(&mut self, batch: &Batch) -> bool {
+    pub(crate) fn commit(&mut self, batch: &SourceBatch) -> bool {
         if self.positions.get(&batch.partition) != batch.after.as_ref() {
             return false;
         }

@@ -158,7 +158,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Commits a batch, if it begins at the stored position.
-    pub(crate) fn commit(&mut self, batch: &evertally_feeds::Batch) {
+    pub(crate) fn commit(&mut self, batch: &evertally_feeds::SourceBatch) {
         assert_eq!(batch.after, self.position, "a batch begins at another position");
         let lines = batch.rows.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let rows: Vec<serde_json::Value> = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();

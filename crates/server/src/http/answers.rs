@@ -1,6 +1,7 @@
 //! Answers as data.
 
 use crate::engine::{GuaranteeStatement, RowsQuery, Service, StreamInfo};
+use crate::sinks::PublicationWriters;
 use evertally_declare::error::Result;
 use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
@@ -253,11 +254,15 @@ fn json_rows<'s>(service: &Service, info: &'s StreamInfo, publication: u64) -> R
     Ok(rows)
 }
 
+/// The writers of publications for sinks.
+pub(super) const PUBLICATION_WRITERS: PublicationWriters =
+    PublicationWriters { lines: publication_lines, message: publication_message, parquet: publication_parquet };
+
 /// The rows of a publication as JSON lines, with the same fields as in its message.
 ///
 /// # Errors
 /// If the store cannot be read.
-pub fn publication_lines(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
+fn publication_lines(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
     json_rows(service, info, publication)?.finish_with('\n')
 }
 
@@ -265,7 +270,7 @@ pub fn publication_lines(service: &Service, info: &StreamInfo, publication: u64)
 ///
 /// # Errors
 /// If the store cannot be read, or a group column has the name of a column of the release.
-pub fn publication_parquet(service: &Service, info: &StreamInfo, publication: u64) -> Result<Vec<u8>> {
+fn publication_parquet(service: &Service, info: &StreamInfo, publication: u64) -> Result<Vec<u8>> {
     let mut rows = TableWriter::new(Format::Parquet, &info.table, Vec::new())?;
     service.rows(info, &RowsQuery::new(publication..=publication), &mut |_, row| rows.write(row))?;
     rows.finish()

@@ -1,5 +1,6 @@
 //! The state that every request needs: the streams, the tokens, and the caller.
 
+use super::answers::PUBLICATION_WRITERS;
 use super::hub::Hub;
 use super::limits::AddressLimits;
 use super::problem::ProblemAnswer;
@@ -136,7 +137,7 @@ impl App {
             is_sealed,
             webhooks,
             feeds: Feeds::default(),
-            sinks: Sinks::default(),
+            sinks: Sinks::new(PUBLICATION_WRITERS),
             backups,
             requests: RequestMeters::default(),
             certificates: OnceLock::new(),

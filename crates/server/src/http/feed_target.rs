@@ -6,7 +6,7 @@ use crate::engine::{BatchId, Refusal, RowProblem, SourceRange};
 use crate::feeds::TargetOf;
 use async_trait::async_trait;
 use evertally_declare::error::{failure, usage};
-use evertally_feeds::{Answer, Batch, Position, RefusedRow, SendError, Target, blocking};
+use evertally_feeds::{BatchAnswer, FeedTarget, RefusedRow, SendError, SourceBatch, SourcePosition, blocking};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::{Arc, Weak};
@@ -29,17 +29,17 @@ impl ServiceTarget {
 }
 
 #[async_trait]
-impl Target for ServiceTarget {
+impl FeedTarget for ServiceTarget {
     fn shown(&self) -> String {
         format!("stream `{}`", self.stream)
     }
 
-    async fn positions(&self, source: &str) -> Result<BTreeMap<String, Position>, SendError> {
+    async fn positions(&self, source: &str) -> Result<BTreeMap<String, SourcePosition>, SendError> {
         let (app, stream, source) = (self.app()?, self.stream.clone(), source.to_owned());
         blocking(move || app.service.ask(move |core| core.positions(&stream, &source)).map_err(refused)).await
     }
 
-    async fn send(&self, source: &str, batch: &Batch, body: Vec<u8>) -> Result<Answer, SendError> {
+    async fn send(&self, source: &str, batch: &SourceBatch, body: Vec<u8>) -> Result<BatchAnswer, SendError> {
         let (app, stream) = (self.app()?, self.stream.clone());
         let range = SourceRange::new(source, &batch.partition, batch.after.as_deref(), &batch.position)?;
         let (format, coding) = (batch.rows.format, batch.rows.compression);
@@ -51,9 +51,11 @@ impl Target for ServiceTarget {
             let limit = app.settings().limits.decoded_bytes;
             let bytes = decoded(Cursor::new(body), coding, limit, &app.service.decoding()).map_err(refused)?;
             match app.service.accept(&info, BatchId::Source(Box::new(range)), (format, bytes)) {
-                Ok(receipt) => Ok(Answer::Accepted(receipt.rows)),
-                Err(Refusal::Elsewhere(position)) => Ok(Answer::Elsewhere(position)),
-                Err(Refusal::Rows { rows, .. }) => Ok(Answer::BadRows(rows.into_iter().map(refused_row).collect())),
+                Ok(receipt) => Ok(BatchAnswer::Accepted(receipt.rows)),
+                Err(Refusal::Elsewhere(position)) => Ok(BatchAnswer::Elsewhere(position)),
+                Err(Refusal::Rows { rows, .. }) => {
+                    Ok(BatchAnswer::BadRows(rows.into_iter().map(refused_row).collect()))
+                }
                 Err(refusal) => Err(refused(refusal)),
             }
         })

@@ -58,7 +58,7 @@ impl Running {
         }
         self.app.webhooks.set(&new.webhooks, service)?;
         self.app.feeds.set(&new.feeds, &feed_targets(&self.app))?;
-        self.app.sinks.set(&new.sinks, &self.app)?;
+        self.app.sinks.set(&new.sinks, service)?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
         Ok(())

@@ -1,11 +1,10 @@
 //! One sink: writes publications, and tries again.
 
-use super::SinkProgress;
+use super::{PublicationWriters, SinkProgress};
 use crate::config::SinkConfig;
 use crate::engine::{Service, StreamInfo};
-use crate::http::{App, publication_lines, publication_message, publication_parquet};
 use evertally_declare::error::{Result, failure, usage};
-use evertally_feeds::{CancellationToken, Memory, Sink, SinkContent, SourceError};
+use evertally_feeds::{CancellationToken, SinkMemory, Sink, SinkContent, SourceError};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,7 +19,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Writer {
     config: SinkConfig,
     progress: Arc<SinkProgress>,
-    app: Weak<App>,
+    service: Weak<Service>,
+    writers: PublicationWriters,
 }
 
 /// A publication, and the digest of all rows up to it, as positions have them: `17 <digest>`. The digest shows whether
@@ -54,8 +54,13 @@ struct Written {
 }
 
 impl Writer {
-    pub(super) fn new(config: &SinkConfig, progress: &Arc<SinkProgress>, app: &Arc<App>) -> Self {
-        Self { config: config.clone(), progress: Arc::clone(progress), app: Arc::downgrade(app) }
+    pub(super) fn new(
+        config: &SinkConfig,
+        progress: &Arc<SinkProgress>,
+        service: &Arc<Service>,
+        writers: PublicationWriters,
+    ) -> Self {
+        Self { config: config.clone(), progress: Arc::clone(progress), service: Arc::downgrade(service), writers }
     }
 
     /// The name under which the store remembers the last publication.
@@ -124,8 +129,8 @@ impl Writer {
 
     /// Writes all publications that the sink lacks.
     async fn advance(&self, sink: &mut dyn Sink, written: &mut Option<Written>) -> Result<(), SourceError> {
-        let Some(app) = self.app.upgrade() else { return Ok(()) };
-        let service = &app.service;
+        let Some(service) = self.service.upgrade() else { return Ok(()) };
+        let service = &*service;
         let Some(info) = service.stream(&self.config.stream) else {
             return Err(SourceError::Fault(usage("its stream does not exist")));
         };
@@ -137,9 +142,9 @@ impl Writer {
         while *last < shown {
             let place = Place::of(service, &info, *last + 1)?;
             let content = match sink.content() {
-                SinkContent::Rows => publication_lines(service, &info, place.publication)?.into_bytes(),
-                SinkContent::Message => publication_message(service, &info, place.publication)?.into_bytes(),
-                SinkContent::Parquet => publication_parquet(service, &info, place.publication)?,
+                SinkContent::Rows => (self.writers.lines)(service, &info, place.publication)?.into_bytes(),
+                SinkContent::Message => (self.writers.message)(service, &info, place.publication)?.into_bytes(),
+                SinkContent::Parquet => (self.writers.parquet)(service, &info, place.publication)?,
             };
             sink.write(position.as_deref(), &content, &place.position()).await?;
             service.set_delivered(&self.key(), &info, place.publication)?;
@@ -155,7 +160,7 @@ impl Writer {
         let own = service.delivered(&self.key(), info)?.unwrap_or(0);
         self.progress.last.store(own, Ordering::Relaxed);
         let memory = sink.memory();
-        let found = if memory == Memory::Caller { None } else { sink.last().await? };
+        let found = if memory == SinkMemory::Caller { None } else { sink.last().await? };
         let unknown = |position: &String| {
             failure(format!("its position `{position}` was not written by this service; choose another place for it"))
         };
@@ -164,7 +169,7 @@ impl Writer {
             Self::compare(service, info, place)?;
         }
         let theirs = theirs.map_or(0, |place| place.publication);
-        let last = if memory == Memory::Sink { theirs } else { theirs.max(own) };
+        let last = if memory == SinkMemory::Sink { theirs } else { theirs.max(own) };
         self.progress.last.store(last, Ordering::Relaxed);
         let position = match last {
             0 => None,

@@ -81,7 +81,9 @@ impl Log {
                 writer.i16(0);
             }
             api::PRODUCE => {
-                (request.string()?, request.i16()?, request.i32()?);
+                request.string()?;
+                request.i16()?;
+                request.i32()?;
                 let batch = request.array(|topic| {
                     topic.string()?;
                     topic.array(|partition| Ok((partition.i32()?, partition.blob()?)))
@@ -96,7 +98,8 @@ impl Log {
                 writer.i32(0);
             }
             api::LIST_OFFSETS => {
-                (request.i32()?, request.i8()?);
+                request.i32()?;
+                request.i8()?;
                 let asked = request.array(|topic| {
                     topic.string()?;
                     topic.array(|partition| Ok((partition.i32()?, partition.i64()?)))
@@ -112,12 +115,15 @@ impl Log {
             }
             _ => {
                 (0..4).try_for_each(|_| request.i32().map(drop))?;
-                (request.i8()?, request.i32()?, request.i32()?);
+                request.i8()?;
+                request.i32()?;
+                request.i32()?;
                 let asked = request.array(|topic| {
                     topic.string()?;
                     topic.array(|asked| {
                         let offset = (asked.i32()?, asked.i32()?, asked.i64()?).2;
-                        (asked.i64()?, asked.i32()?);
+                        asked.i64()?;
+                        asked.i32()?;
                         Ok(offset)
                     })
                 })?;
