@@ -82,9 +82,21 @@ pub async fn follow(
     let limits = BatchLimits { rows: options.rows.max(1), bytes: MAX_BATCH_BYTES, wait };
     let sent = Sent::default();
     let patience = Patience { cancelled, pause: FIRST_PAUSE, is_away: false };
-    Follower { source, target, options, name, limits, idle_time, observer, sent, patience, sought: BTreeSet::new() }
-        .run()
-        .await
+    Follower {
+        source,
+        target,
+        options,
+        name,
+        limits,
+        idle_time,
+        observer,
+        sent,
+        has_warned: false,
+        patience,
+        sought: BTreeSet::new(),
+    }
+    .run()
+    .await
 }
 
 struct Follower<'f> {
@@ -98,6 +110,8 @@ struct Follower<'f> {
     idle_time: Option<Duration>,
     observer: &'f mut dyn Observer,
     sent: Sent,
+    /// Whether another feeder was reported.
+    has_warned: bool,
     patience: Patience<'f>,
     /// Partitions that the source reads.
     sought: BTreeSet<String>,
@@ -270,6 +284,13 @@ impl Follower<'_> {
                 Ok(taken?)
             }
             Delivered::Elsewhere(position) => {
+                if !std::mem::replace(&mut self.has_warned, true) {
+                    self.observer.message(&format!(
+                        "another feeder has moved the position in `{}`. If it reads the same source, nothing is wrong; \
+                         otherwise stop one of them, and give it another name",
+                        self.name
+                    ));
+                }
                 let taken = taken?;
                 self.source.seek(&batch.partition, position.as_deref()).await?;
                 // A batch of another partition was taken in vain only if it is not sent.

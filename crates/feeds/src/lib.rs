@@ -37,7 +37,7 @@ pub use http::{Remote, Token};
 pub use opening::{SCHEMES, SINK_SCHEMES, open, open_sink};
 pub use rows::{Origins, RowWriter, Rows};
 pub use run::run;
-pub use sink::{SinkMemory, Sink, SinkContent};
+pub use sink::{Sink, SinkContent, SinkMemory};
 pub use stdin::open_stdin;
 pub use target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
 pub use tokio_util::sync::CancellationToken;

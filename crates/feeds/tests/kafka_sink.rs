@@ -1,6 +1,6 @@
 //! A topic of Kafka as a sink, on the mock cluster of librdkafka.
 
-use evertally_feeds::{BatchLimits, SinkMemory, Sink, SinkContent, SourceError, SourceOptions, open, open_sink};
+use evertally_feeds::{BatchLimits, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, open, open_sink};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;

@@ -1,12 +1,13 @@
 //! Feeds: sources that the service follows itself.
 //!
 //! Each has a thread that takes batches and has them accepted, together with the position after them. One that cannot
-//! go on, because of a row that is refused or a source that changed, is a problem that its operator sees; it is tried
+//! continue, because of a row that is refused or a source that changed, is a problem that its operator sees; it is tried
 //! again from the stored position, so that nothing else needs to be done once the cause is gone.
 
 use crate::config::FeedConfig;
-use evertally_declare::error::Result;
+use evertally_declare::error::{Result, usage};
 use evertally_feeds::{CancellationToken, FeedTarget, Observer, Sent, run};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -35,6 +36,8 @@ pub struct FeedProgress {
     pub stream: String,
     /// Its source, without secrets.
     pub source: String,
+    /// The name under which positions are stored.
+    pub name: String,
     rows: AtomicU64,
     aside: AtomicU64,
     problem: Mutex<Option<String>>,
@@ -86,7 +89,19 @@ impl Feeds {
                 config.open().map_err(|e| e.context(format_args!("[[feed]] of stream `{}`", config.stream)))?;
             Ok(source.shown())
         };
-        configs.iter().map(shown).collect()
+        let all: Vec<String> = configs.iter().map(shown).collect::<Result<_>>()?;
+        let mut names = BTreeSet::new();
+        for config in configs {
+            let name = config.source_name()?;
+            if !names.insert((&config.stream, name.clone())) {
+                return Err(usage(format!(
+                    "two [[feed]] of stream `{}` have the name `{name}`, under which positions are stored: give one of \
+                     them another `name`",
+                    config.stream
+                )));
+            }
+        }
+        Ok(all)
     }
 
     /// Ends all feeds, and waits briefly for batches under way.
@@ -133,6 +148,7 @@ impl RunningFeed {
         let progress = Arc::new(FeedProgress {
             stream: config.stream.clone(),
             source: config.open()?.shown(),
+            name: config.source_name()?,
             rows: AtomicU64::new(0),
             aside: AtomicU64::new(0),
             problem: Mutex::default(),
@@ -161,7 +177,7 @@ fn keep_following(
             let problem = error.to_string();
             if last.as_ref() != Some(&problem) {
                 let (stream, source) = (&progress.stream, &progress.source);
-                tracing::error!(stream, source, problem, "a feed cannot go on; it is tried again every {PAUSE:?}");
+                tracing::error!(stream, source, problem, "a feed cannot continue; it is tried again every {PAUSE:?}");
             }
             progress.set_problem(Some(problem.clone()));
             last = Some(problem);

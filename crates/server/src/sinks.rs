@@ -8,8 +8,9 @@ mod writing;
 
 use crate::config::SinkConfig;
 use crate::engine::{Service, StreamInfo};
-use evertally_declare::error::Result;
+use evertally_declare::error::{Result, usage};
 use evertally_feeds::CancellationToken;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -104,7 +105,15 @@ impl Sinks {
     /// # Errors
     /// The first that is invalid.
     pub fn check(configs: &[SinkConfig]) -> Result<Vec<String>> {
-        configs.iter().map(|config| Ok(config.open()?.shown())).collect()
+        let all: Vec<String> = configs.iter().map(|config| Ok(config.open()?.shown())).collect::<Result<_>>()?;
+        let mut places = BTreeSet::new();
+        for (config, place) in configs.iter().zip(&all) {
+            if !places.insert((&config.stream, place)) {
+                let stream = &config.stream;
+                return Err(usage(format!("two [[sink]] of stream `{stream}` write to {place}: remove one of them")));
+            }
+        }
+        Ok(all)
     }
 
     /// Ends all sinks, and waits briefly for publications that are being written.

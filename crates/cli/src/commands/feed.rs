@@ -71,8 +71,8 @@ pub(super) struct FeedArgs {
     /// File that keeps the rows of standard input until they are accepted. Use one per pipe and stream.
     #[arg(long, value_name = "FILE", requires = "stdin")]
     memory: Option<PathBuf>,
-    /// Name of the source at the service, which keeps the position in it. Two sources of one stream need two names; that
-    /// of standard input is in its --memory.
+    /// Name of the source at the service, which keeps the position in it. Two sources of one stream need two names, and
+    /// that of standard input is in its --memory.
     /// [default: the kind and the place of the source, such as file:/srv/visits.csv or kafka:visits]
     #[arg(long, conflicts_with = "stdin")]
     name: Option<String>,

@@ -13,7 +13,7 @@ use super::records::{Records, headers};
 use super::tasks::ask;
 use super::wire::Writer;
 use super::{Config, Outcome};
-use crate::{Address, SinkMemory, Sink, SinkContent, SourceError, SourceOptions, SourcePosition};
+use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition};
 use async_trait::async_trait;
 use bytes::Bytes;
 use evertally_declare::error::{Result, failure, usage};

@@ -1,7 +1,7 @@
 //! A folder to which released rows are written, one file of Parquet for each publication.
 
 use super::store::Store;
-use crate::{Address, SinkMemory, Sink, SinkContent, SourceError, SourceOptions, SourcePosition, blocking};
+use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition, blocking};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_ledger::disk::{Access, RealDisk, replace};

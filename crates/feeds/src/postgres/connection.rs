@@ -95,7 +95,11 @@ impl Database {
             Some(folder) => vec![folder],
             None => address.hosts.iter().map(|(host, _)| &**host).collect(),
         };
-        let shown = format!("postgresql://{user}@{}/{}", hosts.join(","), address.path);
+        let place = match &address.hosts[..] {
+            [] => hosts.join(","),
+            hosts => hosts.iter().map(shown_host).collect::<Vec<_>>().join(","),
+        };
+        let shown = format!("postgresql://{user}@{place}/{}", address.path);
         let warning = (!is_encrypted && !is_local).then(|| {
             format!(
                 "{shown}: rows are not encrypted on their way; use sslmode=verify-full where others share the network"
@@ -168,6 +172,14 @@ impl Database {
     /// What somebody must change, with its place.
     pub(super) fn fault(&self, problem: &str) -> SourceError {
         SourceError::Fault(usage(format!("{}: {problem}", self.shown)))
+    }
+}
+
+/// A host, with its port if that is not the usual one.
+fn shown_host((host, port): &(String, Option<u16>)) -> String {
+    match port {
+        None | Some(5432) => host.clone(),
+        Some(port) => format!("{host}:{port}"),
     }
 }
 

@@ -94,6 +94,17 @@ impl FeedConfig {
         }
     }
 
+    /// The name under which positions are stored.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn source_name(&self) -> Result<String> {
+        match &self.name {
+            Some(name) => Ok(name.clone()),
+            None => Ok(self.open()?.identity()),
+        }
+    }
+
     /// How it is followed.
     pub(crate) fn options(&self) -> FollowOptions {
         FollowOptions {

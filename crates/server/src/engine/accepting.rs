@@ -229,8 +229,8 @@ fn open_step(named: Option<u64>, closed: u64, latest: u64) -> Result<u64, Refusa
         None => Ok(open),
         Some(named) if (open..=latest.max(open)).contains(&named) => Ok(named),
         Some(named) => Err(usage(format!(
-            "step {named} cannot be the open step of this batch: step {open} is open, and the clock has not reached the \
-             end of step {latest}"
+            "step {named} cannot be the open step of this batch: step {open} is open, and the clock has not passed \
+             step {latest}"
         ))
         .into()),
     }

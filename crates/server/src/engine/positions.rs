@@ -1,7 +1,7 @@
 //! Positions in sources: which rows of a log, a topic or a table have been accepted.
 //!
 //! A position is written in the commit that accepts the rows before it, and a batch is accepted only if it begins at
-//! the stored position. So whoever follows a source needs no memory, and neither crashes nor lost answers nor a second
+//! the stored position. So a follower of a source needs no memory, and neither crashes nor lost answers nor a second
 //! follower can make a row count twice, or be lost.
 //!
 //! Positions are encrypted: they say how many rows there were, and those of files contain digests of rows, which the

@@ -4,7 +4,7 @@ use super::{PublicationWriters, SinkProgress};
 use crate::config::SinkConfig;
 use crate::engine::{Service, StreamInfo};
 use evertally_declare::error::{Result, failure, usage};
-use evertally_feeds::{CancellationToken, SinkMemory, Sink, SinkContent, SourceError};
+use evertally_feeds::{CancellationToken, Sink, SinkContent, SinkMemory, SourceError};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -94,7 +94,7 @@ fn a_feeder_needs_no_memory() {
     let mut feeding = Feeding::new("visits.csv");
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..8)));
     assert_eq!(feeding.go().unwrap().rows, 8);
-    // It asks the service where to go on, however it cuts its batches.
+    // It asks the service where to continue, however it cuts its batches.
     for (rows_of_batch, minute) in [(5, 10), (1, 11), (100, 12)] {
         feeding.options.rows = rows_of_batch;
         assert_eq!(feeding.go().unwrap(), Sent::default());

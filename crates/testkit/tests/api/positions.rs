@@ -34,7 +34,7 @@ fn rows_of_a_source_are_accepted_where_the_last_ones_end() {
     assert_eq!((status, &receipt["repeated"]), (200, &true.into()));
     let (status, problem) = send(&server, "source=kafka:visits&partition=3&position=10", 1);
     assert_eq!((status, problem["type"].as_str().unwrap()), (409, "urn:evertally:problem:batch-differs"));
-    // Another one begins elsewhere, before or after what is expected.
+    // Another one begins elsewhere, before or after the expected place.
     for query in ["position=12", "after=9&position=12", "after=11&position=12"] {
         let (status, problem) = send(&server, &format!("source=kafka:visits&partition=3&{query}"), 1);
         assert_eq!((status, problem["type"].as_str().unwrap()), (409, "urn:evertally:problem:other-position"));
@@ -120,7 +120,7 @@ fn the_service_follows_a_file_itself() {
     assert!(aside.contains("nobody-knows-me") && aside.contains("\"place\":\"line 3\""), "{aside}");
     wait("the other one is set aside", || feeds(&server)["feeds"][0]["aside"] == 1);
     assert_eq!(feeds(&server)["problems"], serde_json::json!([]));
-    // After a restart it goes on where it was.
+    // After a restart it continues.
     server.stop();
     grow(&file, &row(4, "a,"));
     server.start().unwrap();

@@ -148,7 +148,8 @@ fn without_query(url: &str) -> String {
 
 fn feeds(text: &mut MetricsText, app: &App) {
     for feed in app.feeds.progress() {
-        let labels = [("stream", feed.stream.as_str()), ("source", feed.source.as_str())];
+        let (stream, source, name) = (feed.stream.as_str(), feed.source.as_str(), feed.name.as_str());
+        let labels = [("stream", stream), ("source", source), ("name", name)];
         let (rows, aside) = feed.rows();
         text.count("evertally_feed_rows_total", "Rows accepted from a source.", &labels, rows);
         text.count("evertally_feed_aside_total", "Rows of a source that were set aside.", &labels, aside);
