@@ -142,6 +142,10 @@ fn invalid_feeds_are_refused_before_anything_starts() {
         ("stream = \"open\"\nfrom = \"kafka://u:secret-word@h/t\"\n", "password-file"),
         ("stream = \"open\"\nfile = \"a.csv\"\nrows = 0\n", "between 1 and 100000"),
         ("stream = \"open\"\nfile = \"a.csv\"\n[[feed]]\nstream = \"open\"\nfile = \"a.csv\"\n", "configured twice"),
+        (
+            "stream = \"open\"\nfrom = \"kafka://a/t\"\n[[feed]]\nstream = \"open\"\nfrom = \"kafka://b/t\"\n",
+            "another `name`",
+        ),
     ] {
         let mut server = Server::new();
         server.change(STREAMS, &format!("{STREAMS}[[feed]]\n{feed}"));
