@@ -100,7 +100,7 @@ async fn every_row_counts_once_while_sources_stop_and_brokers_fail() {
     let mut random = Random(37);
     let deadline = Instant::now() + Duration::from_secs(30);
     let whole = (4 * with_value(0..ROWS).len(), 24);
-    let (mut sources, mut aways) = (0, 0);
+    let (mut sources, mut absences) = (0, 0);
     while service.count() < whole.0 || sources < whole.1 {
         assert!(Instant::now() < deadline, "{} rows", service.count());
         sources += 1;
@@ -144,7 +144,7 @@ async fn every_row_counts_once_while_sources_stop_and_brokers_fail() {
                 }
                 Ok(None) => break,
                 Err(SourceError::Away(_)) => {
-                    aways += 1;
+                    absences += 1;
                     break;
                 }
                 Err(SourceError::Fault(error)) => panic!("{error}"),
@@ -152,7 +152,11 @@ async fn every_row_counts_once_while_sources_stop_and_brokers_fail() {
         }
     }
     for partition in 0..4 {
-        assert_eq!(numbers(&service, &partition.to_string()), with_value(0..ROWS), "{partition}, {aways} times away");
+        assert_eq!(
+            numbers(&service, &partition.to_string()),
+            with_value(0..ROWS),
+            "{partition}, {absences} times away"
+        );
     }
 }
 

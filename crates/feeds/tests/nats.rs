@@ -87,7 +87,7 @@ async fn every_row_counts_once_while_both_sides_stop() {
     let mut service = Service::default();
     let mut random = Random(37);
     let deadline = Instant::now() + Duration::from_secs(30);
-    let (mut sources, mut aways, mut kills) = (0, 0, 0);
+    let (mut sources, mut absences, mut kills) = (0, 0, 0);
     while service.count() < with_value(0..ROWS).len() || sources < 12 {
         assert!(Instant::now() < deadline, "{} rows", service.count());
         sources += 1;
@@ -120,14 +120,14 @@ async fn every_row_counts_once_while_both_sides_stop() {
                 }
                 Ok(None) => break,
                 Err(SourceError::Away(_)) => {
-                    aways += 1;
+                    absences += 1;
                     service.seek(&mut *source).await.expect("nothing is asked yet");
                 }
                 Err(SourceError::Fault(error)) => panic!("{error}"),
             }
         }
     }
-    assert_eq!(numbers(&service), with_value(0..ROWS), "{sources} sources, {aways} times away");
+    assert_eq!(numbers(&service), with_value(0..ROWS), "{sources} sources, {absences} times away");
     assert!(kills > 0);
 }
 
