@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -272,8 +273,12 @@ impl Follower<'_> {
         let (limits, cancelled) = (self.limits, self.patience.cancelled);
         let place = self.source.place(&batch.partition);
         let sending = Sending { target: self.target, name: &self.name, batch: &batch, place, options: self.options };
-        let sending = sending.run(self.observer, &mut self.patience);
-        let (delivered, taken) = tokio::join!(sending, next(self.source, limits, cancelled));
+        let mut sending = pin!(sending.run(self.observer, &mut self.patience));
+        // A source that has nothing yet is not waited for: it may need to know that the batch was accepted.
+        let (delivered, taken) = tokio::select! {
+            delivered = &mut sending => (delivered, Ok(None)),
+            taken = next(self.source, limits, cancelled) => (sending.await, taken),
+        };
         match delivered? {
             Delivered::Accepted { rows, aside } => {
                 self.sent.rows += rows;
@@ -281,7 +286,7 @@ impl Follower<'_> {
                 self.sent.aside += aside;
                 self.observer.progress(self.sent);
                 self.source.accepted(&batch.partition, &batch.position).await?;
-                Ok(taken?)
+                taken
             }
             Delivered::Elsewhere(position) => {
                 if !std::mem::replace(&mut self.has_warned, true) {

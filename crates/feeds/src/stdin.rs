@@ -205,7 +205,9 @@ impl Source for StandardInput {
         self.again = (is_before && !kept.rows.bytes.is_empty()).then(|| kept.clone());
         if is_before || position == Some(kept.position.as_str()) {
             let end = (self.kept.offset + self.kept.rows.len() as u64, self.kept.line + count_lines(&kept.rows.bytes));
-            self.next = Some(self.next.unwrap_or(end));
+            if !kept.rows.bytes.is_empty() {
+                self.next = Some(self.next.unwrap_or(end));
+            }
             return Ok(());
         }
         Err(usage(format!(

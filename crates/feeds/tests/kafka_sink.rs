@@ -1,5 +1,8 @@
 //! A topic of Kafka as a sink, on the mock cluster of librdkafka.
 
+mod common;
+
+use common::python_with;
 use evertally_feeds::{BatchLimits, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, open, open_sink};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,14 +18,12 @@ struct Cluster {
 
 impl Cluster {
     fn start(brokers: usize) -> Self {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let python = std::env::var("EVERTALLY_PYTHON").unwrap_or_else(|_| format!("{root}/target/python/bin/python"));
-        let mut child = Command::new(python)
+        let mut child = Command::new(python_with("confluent_kafka"))
             .args([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kafka_cluster.py"), &brokers.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("crates/py/build makes target/python, which needs confluent-kafka");
+            .expect("the program starts");
         let commands = child.stdin.take().expect("piped");
         let mut answers = BufReader::new(child.stdout.take().expect("piped"));
         let mut address = String::new();

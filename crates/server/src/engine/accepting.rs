@@ -11,7 +11,7 @@ use super::prepare::{MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
 use super::row_ids::{NewIds, to_stored};
 use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, IDS, LATE, from_bytes, stored, to_bytes};
-use evertally_declare::error::{Result, failure, usage};
+use evertally_declare::error::{Result, failure};
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Late;
 use evertally_publish::session::LateEvent;
@@ -228,11 +228,10 @@ fn open_step(named: Option<u64>, closed: u64, latest: u64) -> Result<u64, Refusa
     match named {
         None => Ok(open),
         Some(named) if (open..=latest.max(open)).contains(&named) => Ok(named),
-        Some(named) => Err(usage(format!(
+        Some(named) => Err(Refusal::WrongStep(format!(
             "step {named} cannot be the open step of this batch: step {open} is open, and the clock has not passed \
              step {latest}"
-        ))
-        .into()),
+        ))),
     }
 }
 

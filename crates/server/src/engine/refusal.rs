@@ -39,6 +39,8 @@ pub enum Refusal {
     NoStream,
     /// The stream accepts nothing more, for this reason.
     ReadOnly(String),
+    /// The step that a batch names is not open, or no later one that could be.
+    WrongStep(String),
     /// The whole service accepts nothing, until its operator has solved the problem.
     Halted(String),
     /// The service is overloaded; the request can be repeated.
@@ -105,7 +107,7 @@ impl fmt::Display for Refusal {
                 write!(f, "the accepted rows of this source end at {position}: send what follows")
             }
             Self::NoStream => f.write_str("there is no such stream"),
-            Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
+            Self::Conflict(why) | Self::ReadOnly(why) | Self::WrongStep(why) | Self::Halted(why) => f.write_str(why),
             Self::Busy => f.write_str("the service is overloaded; try again soon, with the same id"),
             Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
             Self::TooManyIds(most) => write!(

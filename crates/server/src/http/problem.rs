@@ -221,6 +221,9 @@ impl From<Refusal> for ProblemAnswer {
                 Self::new(StatusCode::CONFLICT, "sums-differ", "These sums cannot follow").because(detail)
             }
             Refusal::NoStream => Self::no_stream(),
+            Refusal::WrongStep(_) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", "This cannot be done").because(detail)
+            }
             Refusal::ReadOnly(_) => {
                 Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is accepted").because(detail)
             }
