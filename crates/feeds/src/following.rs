@@ -273,11 +273,13 @@ impl Follower<'_> {
         let (limits, cancelled) = (self.limits, self.patience.cancelled);
         let place = self.source.place(&batch.partition);
         let sending = Sending { target: self.target, name: &self.name, batch: &batch, place, options: self.options };
-        let mut sending = pin!(sending.run(self.observer, &mut self.patience));
-        // A source that has nothing yet is not waited for: it may need to know that the batch was accepted.
-        let (delivered, taken) = tokio::select! {
-            delivered = &mut sending => (delivered, Ok(None)),
-            taken = next(self.source, limits, cancelled) => (sending.await, taken),
+        let (delivered, taken) = {
+            let mut sending = pin!(sending.run(self.observer, &mut self.patience));
+            // A source that has nothing yet is not waited for: it may need to know that the batch was accepted.
+            tokio::select! {
+                delivered = &mut sending => (delivered, Ok(None)),
+                taken = next(self.source, limits, cancelled) => (sending.await, taken),
+            }
         };
         match delivered? {
             Delivered::Accepted { rows, aside } => {
