@@ -14,7 +14,7 @@ use super::{BatchLimits, Origins, Rows, Source, SourceBatch, SourceError, Source
 use async_trait::async_trait;
 use contents::{Contents, FilePosition};
 use evertally_declare::error::{Context, PipelineError, Result, usage};
-use rotation::{Generation, Reading};
+use rotation::Reading;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -28,8 +28,6 @@ const MAX_ROW_BYTES: usize = 4 << 20;
 const MAX_FILE_BYTES: u64 = 512 << 20;
 /// How long a file that is sent as a whole must have been unchanged.
 const MIN_FILE_AGE: Duration = Duration::from_secs(2);
-/// How often a file that was rotated is looked for: while several are renamed, none may have its name.
-const SEARCHES: u32 = 3;
 /// How often files are checked for new rows.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -144,7 +142,7 @@ impl Source for FileSource {
         let parsed = parsed.transpose()?.unwrap_or_else(|| FilePosition { line: 1, ..FilePosition::default() });
         let mut files = self.inner();
         files.ready = files.ready.take().filter(|batch| batch.partition != partition);
-        let reading = Reading { after: position.map(str::to_owned), position: parsed, rotated: None };
+        let reading = Reading { after: position.map(str::to_owned), position: parsed, ..Reading::default() };
         files.reading.insert(partition.to_owned(), reading);
         Ok(())
     }
@@ -230,15 +228,44 @@ impl Files {
         if !encoding.grows() {
             return self.whole(name, &path, reading, encoding);
         }
-        loop {
-            let Some((contents, is_last)) = self.contents(name, &path, reading)? else { return Ok(None) };
-            if let Some(cut) = self.cut(&path, &contents, reading, encoding, (limits, is_last))? {
-                return self.batch(name, &path, &contents, reading, cut).map(Some);
+        if !self.is_folder {
+            return self.next_rotating(&path, reading, encoding, limits);
+        }
+        let Some(contents) = self.contents(name, &path, reading)? else { return Ok(None) };
+        let position = reading.position.clone();
+        match self.cut(&path, &contents, position, encoding, (limits, self.is_complete))? {
+            Some(cut) => self.batch(name, &path, &contents, reading, cut).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The next rows of a single file, which may have been rotated.
+    fn next_rotating(
+        &self,
+        path: &Path,
+        reading: &mut Reading,
+        encoding: Encoding,
+        limits: BatchLimits,
+    ) -> Result<Option<SourceBatch>> {
+        let Some((all, first)) = reading.look(path)? else { return Ok(None) };
+        reading.is_rotated = !all[first].is_live();
+        let mut position = reading.position.clone();
+        for generation in &all[first..] {
+            let Some(contents) = generation.open()? else { return Ok(None) };
+            // A rotated file grows no more once it was left alone for a while.
+            let is_live = generation.is_live();
+            let is_complete = if is_live { self.is_complete } else { generation.is_left_alone() };
+            if let Some(cut) = self.cut(path, &contents, position, encoding, (limits, is_complete))? {
+                reading.file = Some(generation.id);
+                return self.batch("", path, &contents, reading, cut).map(Some);
             }
-            if is_last || !reading.finish_rotated(&path)? {
+            if is_live || !generation.is_left_alone() {
+                reading.is_rotated = !is_live;
                 return Ok(None);
             }
+            position = FilePosition { line: 1, ..FilePosition::default() };
         }
+        Ok(None)
     }
 
     fn encoding_of(&self, path: &Path) -> Option<Encoding> {
@@ -250,57 +277,21 @@ impl Files {
         }
     }
 
-    /// The bytes with the rows after the position, and whether they are those of the file itself rather than of one
-    /// that was rotated away.
-    fn contents(&self, name: &str, path: &Path, reading: &mut Reading) -> Result<Option<(Contents, bool)>> {
+    /// The bytes of a file of a folder, if it is there.
+    fn contents(&self, name: &str, path: &Path, reading: &Reading) -> Result<Option<Contents>> {
         let cannot = || format!("cannot open {}", path.display());
-        if let Some(generation) = reading.rotated.clone() {
-            let is_live = generation.is_live(path);
-            let begins = |contents: &Contents| contents.begins_as(&reading.position).unwrap_or(false);
-            // Rotating again renames it. The file itself is checked below, once rows of it were read.
-            match generation.open().ok().filter(begins) {
-                Some(contents) if !is_live || reading.position.windows.is_empty() => {
-                    return Ok(Some((contents, is_live)));
-                }
-                None if reading.position.windows.is_empty() => return Ok(None),
-                _ => reading.rotated = None,
-            }
-        }
         let contents = match Contents::plain(path) {
             Ok(contents) => contents,
-            Err(error) if error.kind() == ErrorKind::NotFound && reading.after.is_none() => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotFound => return self.rotated(path, reading, false),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None), // it may come back
             Err(error) => return Err(error).context(cannot()),
         };
         let len = std::fs::metadata(path).context(cannot())?.len();
         if reading.after.is_none() {
             self.refuse_renamed(name, path, &contents, len)?;
-            return Ok(Some((contents, true)));
+        } else if len < reading.position.offset || !contents.begins_as(&reading.position).context(cannot())? {
+            return Err(replaced(path, reading.position.line));
         }
-        if len < reading.position.offset || !contents.begins_as(&reading.position).context(cannot())? {
-            return self.rotated(path, reading, true);
-        }
-        Ok(Some((contents, true)))
-    }
-
-    /// The file that a single followed file became.
-    fn rotated(&self, path: &Path, reading: &mut Reading, exists: bool) -> Result<Option<(Contents, bool)>> {
-        let mut found = None;
-        for attempt in 0..if self.is_folder { 0 } else { SEARCHES } {
-            if attempt > 0 {
-                std::thread::sleep(POLL_INTERVAL);
-            }
-            found = found.or(Generation::find(path, &reading.position)?);
-        }
-        match found {
-            Some(generation) => {
-                let contents = generation.open()?;
-                reading.rotated = Some(generation);
-                Ok(Some((contents, false)))
-            }
-            None if exists => Err(replaced(path, reading.position.line)),
-            None => Ok(None), // it may come back
-        }
+        Ok(Some(contents))
     }
 
     /// The rows after the position, and the header of a body.
@@ -308,9 +299,9 @@ impl Files {
         &self,
         path: &Path,
         contents: &Contents,
-        reading: &mut Reading,
+        mut position: FilePosition,
         encoding: Encoding,
-        (limits, is_last): (BatchLimits, bool),
+        (limits, is_complete): (BatchLimits, bool),
     ) -> Result<Option<Cut>> {
         let cannot = || format!("cannot read {}", path.display());
         let mut header = Vec::new();
@@ -318,22 +309,20 @@ impl Files {
             let head = contents.read_at(0, MAX_ROW_BYTES as u64 + 1).context(cannot())?;
             let Some(end) = row_end(encoding.format, &head) else { return no_row_yet(path, 1, head.len()) };
             header = head[..end].to_vec();
-            if reading.position.offset == 0 {
-                (reading.position.offset, reading.position.line) = (end as u64, 1 + count_lines(&header));
+            if position.offset == 0 {
+                (position.offset, position.line) = (end as u64, 1 + count_lines(&header));
             }
         }
         let most = limits.bytes.max(MAX_ROW_BYTES);
-        let mut bytes = contents.read_at(reading.position.offset, most as u64 + 1).context(cannot())?;
+        let mut bytes = contents.read_at(position.offset, most as u64 + 1).context(cannot())?;
         let taken = whole_rows(encoding, &bytes, limits);
-        // A rotated file grows no more once it was left alone for a while.
-        let is_complete = self.is_complete && is_last || !is_last && reading.is_left_alone();
         if taken == 0 && (!is_complete || bytes.len() > MAX_ROW_BYTES) {
-            return no_row_yet(path, reading.position.line, bytes.len());
+            return no_row_yet(path, position.line, bytes.len());
         }
         if taken > 0 {
             bytes.truncate(taken);
         }
-        Ok((!bytes.is_empty()).then_some(Cut { encoding, header, bytes }))
+        Ok((!bytes.is_empty()).then_some(Cut { encoding, position, header, bytes }))
     }
 
     fn batch(
@@ -342,9 +331,9 @@ impl Files {
         path: &Path,
         contents: &Contents,
         reading: &mut Reading,
-        Cut { encoding, header, bytes }: Cut,
+        Cut { encoding, position, header, bytes }: Cut,
     ) -> Result<SourceBatch> {
-        let (first, offset) = (reading.position.line, reading.position.offset + bytes.len() as u64);
+        let (first, offset) = (position.line, position.offset + bytes.len() as u64);
         let windows = contents.windows(offset).context(format_args!("cannot read {}", path.display()))?;
         reading.position = FilePosition { offset, line: first + count_lines(&bytes), windows };
         let position = reading.position.text()?;
@@ -377,7 +366,14 @@ impl Files {
             return Err(usage(format!("{shown} has more than {most} MiB, but is sent as a whole; split it")));
         }
         let bytes = contents.read_at(0, len).context(format_args!("cannot read {shown}"))?;
-        self.batch(name, path, &contents, reading, Cut { encoding, header: Vec::new(), bytes }).map(Some)
+        self.batch(
+            name,
+            path,
+            &contents,
+            reading,
+            Cut { encoding, position: reading.position.clone(), header: Vec::new(), bytes },
+        )
+        .map(Some)
     }
 
     /// Refuses a file that was sent under another name, or a copy of one.
@@ -406,7 +402,13 @@ impl Files {
             let path = self.path_of(name);
             let about = std::fs::metadata(&path).context(format_args!("cannot open {}", path.display()));
             let len = if self.is_folder { about.map_or(0, |about| about.len()) } else { about?.len() };
-            if len > reading.position.offset {
+            if reading.is_rotated {
+                left.push(format!(
+                    "{} was rotated, and the rest of the old file was not sent yet, because programs may still write to \
+                     it: run again after some seconds",
+                    path.display()
+                ));
+            } else if len > reading.position.offset {
                 left.push(format!(
                     "{}, from line {} on: not sent, because the file may still be growing: run again later, or add \
                      --complete",
@@ -422,6 +424,8 @@ impl Files {
 /// Rows that were read.
 struct Cut {
     encoding: Encoding,
+    /// The position before them.
+    position: FilePosition,
     header: Vec<u8>,
     bytes: Vec<u8>,
 }

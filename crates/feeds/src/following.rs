@@ -204,7 +204,7 @@ impl Follower<'_> {
             }
             let batch = match ready.take() {
                 Some(batch) => batch,
-                None => match next(self.source, self.limits, self.patience.cancelled).await? {
+                None => match self.next_batch().await? {
                     Some(batch) => batch,
                     None if self.source.has_ended()
                         || self.idle_time.is_some_and(|idle| idle_since.elapsed() >= idle) =>
@@ -229,6 +229,12 @@ impl Follower<'_> {
         }
     }
 
+    async fn next_batch(&mut self) -> Result<Option<SourceBatch>, Stop> {
+        let batch = next(self.source, self.limits, self.patience.cancelled).await?;
+        self.patience.reached(self.observer);
+        Ok(batch)
+    }
+
     fn warn(&mut self) {
         for warning in self.source.warnings() {
             self.observer.message(&format!("{}: {warning}", self.source.shown()));
@@ -249,7 +255,6 @@ impl Follower<'_> {
             self.source.seek(&partition, positions.get(&partition).map(String::as_str)).await?;
             self.sought.insert(partition);
         }
-        self.patience.reached(self.observer);
         Ok(any)
     }
 

@@ -63,6 +63,7 @@ pub fn open_stdin(format: Option<&str>, memory: &Path) -> Result<Box<dyn Source>
         header: None,
         rest: Vec::new(),
         again: None,
+        is_sent: false,
         next: None,
         _lock: lock,
     };
@@ -81,6 +82,8 @@ struct StandardInput {
     rest: Vec<u8>,
     /// The kept batch, if it must be sent again.
     again: Option<SourceBatch>,
+    /// Whether the kept batch is on its way: the file has room for one.
+    is_sent: bool,
     /// The offset and the line of the next batch.
     next: Option<(u64, u64)>,
     _lock: NameLock,
@@ -106,6 +109,7 @@ impl StandardInput {
     fn batch(&mut self, kept: Kept) -> Result<SourceBatch> {
         self.kept = kept;
         self.write()?;
+        self.is_sent = true;
         Ok(self.kept_batch())
     }
 
@@ -201,11 +205,12 @@ impl Source for StandardInput {
 
     async fn seek(&mut self, _: &str, position: Option<&str>) -> Result<(), SourceError> {
         let kept = self.kept_batch();
+        self.is_sent = false;
         let is_before = position == kept.after.as_deref();
         self.again = (is_before && !kept.rows.bytes.is_empty()).then(|| kept.clone());
         if is_before || position == Some(kept.position.as_str()) {
             let end = (self.kept.offset + self.kept.rows.len() as u64, self.kept.line + count_lines(&kept.rows.bytes));
-            if !kept.rows.bytes.is_empty() {
+            if self.kept.offset > 0 || !kept.rows.bytes.is_empty() {
                 self.next = Some(self.next.unwrap_or(end));
             }
             return Ok(());
@@ -219,7 +224,12 @@ impl Source for StandardInput {
     }
 
     async fn next(&mut self, limits: BatchLimits) -> Result<Option<SourceBatch>, SourceError> {
+        if self.is_sent {
+            tokio::time::sleep(limits.wait).await;
+            return Ok(None);
+        }
         if let Some(batch) = self.again.take() {
+            self.is_sent = true;
             return Ok(Some(batch));
         }
         let until = tokio::time::Instant::now() + limits.wait;
@@ -243,6 +253,13 @@ impl Source for StandardInput {
         }
     }
 
+    async fn accepted(&mut self, _: &str, _: &str) -> Result<(), SourceError> {
+        self.kept.offset += self.kept.rows.len() as u64;
+        self.kept.line += count_lines(self.kept.rows.as_bytes());
+        (self.kept.rows, self.is_sent) = (String::new(), false);
+        Ok(self.write()?)
+    }
+
     fn files(&self) -> Vec<PathBuf> {
         vec![self.memory.clone()]
     }
@@ -252,6 +269,6 @@ impl Source for StandardInput {
     }
 
     fn has_ended(&self) -> bool {
-        self.has_ended && self.rest.is_empty() && self.again.is_none()
+        self.has_ended && self.rest.is_empty() && self.again.is_none() && !self.is_sent
     }
 }

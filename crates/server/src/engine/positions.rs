@@ -50,6 +50,9 @@ impl SourceRange {
                 return Err(usage(format!("the name of a {what} has at most {most} bytes")));
             }
         }
+        if after == Some(position) {
+            return Err(usage("the position after the rows is the one before them"));
+        }
         if source.is_empty() || position.is_empty() || after == Some("") {
             return Err(usage("a batch of a source has the name of its source, and the position after its rows"));
         }
@@ -78,9 +81,10 @@ impl SourceRange {
         let Some(before) = before else {
             return if self.after.is_none() { Ok(None) } else { Err(Refusal::Elsewhere(None)) };
         };
-        let PositionRecord { position, batch } = from_bytes(before.value(), "a position")?;
+        let PositionRecord { position, after, batch } = from_bytes(before.value(), "a position")?;
+        let after = after.map(|after| opened(&after, digest_key)).transpose()?;
         match Some(opened(&position, digest_key)?) {
-            position if position.as_ref() == Some(&self.position) => Ok(Some(batch)),
+            position if position.as_ref() == Some(&self.position) && after == self.after => Ok(Some(batch)),
             position if position == self.after => Ok(None),
             position => Err(Refusal::Elsewhere(position)),
         }
@@ -93,7 +97,8 @@ impl SourceRange {
         (number, digest_key): (u32, &[u8; 32]),
         batch: BatchRecord,
     ) -> Result<()> {
-        let record = PositionRecord { position: sealed(&self.position, digest_key)?, batch };
+        let after = self.after.as_ref().map(|after| sealed(after, digest_key)).transpose()?;
+        let record = PositionRecord { position: sealed(&self.position, digest_key)?, after, batch };
         let mut table = writing.open_table(POSITIONS).map_err(stored)?;
         let key = (number, self.source.as_str(), self.partition.as_str());
         table.insert(key, to_bytes(&record)?.as_slice()).map_err(stored)?;
@@ -153,6 +158,7 @@ mod tests {
             ("", "", None, "1"),
             ("s", "", None, ""),
             ("s", "", Some(""), "1"),
+            ("s", "", Some("1"), "1"),
             (&long[..MAX_SOURCE_BYTES + 1], "", None, "1"),
             ("s", &long[..MAX_PARTITION_BYTES + 1], None, "1"),
             ("s", "", Some(long.as_str()), "1"),

@@ -84,6 +84,8 @@ pub struct BatchRecord {
 pub struct PositionRecord {
     /// The position, encrypted.
     pub position: Vec<u8>,
+    /// The position before the last batch, encrypted.
+    pub after: Option<Vec<u8>>,
     /// The last batch.
     pub batch: BatchRecord,
 }

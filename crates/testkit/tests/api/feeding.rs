@@ -152,46 +152,51 @@ fn a_rotated_file_is_read_to_its_end_and_then_the_new_one() {
     let feeding = Feeding::new("visits.csv");
     let (file, sent) = (feeding.file(), |rows| assert_eq!(feeding.go().unwrap().rows, rows));
     let fresh = |minutes| grow(&file, &format!("time,group\n{}", rows(minutes)));
-    let rotated = |name: &str, seconds| {
-        std::fs::rename(&file, feeding.server.path(name)).unwrap();
-        age(&feeding.server.path(name), seconds);
+    let path = |name: &str| feeding.server.path(name);
+    let rotated = |name: &str| {
+        std::fs::rename(&file, path(name)).unwrap();
+        age(&path(name), 60); // all at the same time
     };
     fresh(0..4);
     sent(4);
     grow(&file, &rows(4..6));
-    rotated("visits.csv.1", 60);
+    rotated("visits.csv-20260101");
     fresh(6..9);
     sent(5);
     // By a copy that is truncated afterwards, without anything new in the old file.
-    std::fs::copy(&file, feeding.server.path("visits.csv.2")).unwrap();
-    age(&feeding.server.path("visits.csv.2"), 50);
+    std::fs::copy(&file, path("visits.csv-20260102")).unwrap();
+    age(&path("visits.csv-20260102"), 60);
     std::fs::write(&file, "").unwrap();
     sent(0);
     fresh(9..10);
     sent(1);
-    // Several times while nobody looks, and compressed.
+    // Several times while nobody looks, and compressed later than the others were written.
     grow(&file, &rows(10..12));
-    rotated("visits.csv-3", 40);
-    let text = std::fs::read(feeding.server.path("visits.csv-3")).unwrap();
-    std::fs::remove_file(feeding.server.path("visits.csv-3")).unwrap();
+    rotated("visits.csv-20260103");
+    let text = std::fs::read(path("visits.csv-20260103")).unwrap();
+    std::fs::remove_file(path("visits.csv-20260103")).unwrap();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&text).unwrap();
-    std::fs::write(feeding.server.path("visits.csv-3.gz"), encoder.finish().unwrap()).unwrap();
-    age(&feeding.server.path("visits.csv-3.gz"), 40);
+    std::fs::write(path("visits.csv-20260103.gz"), encoder.finish().unwrap()).unwrap();
+    age(&path("visits.csv-20260103.gz"), 6);
     fresh(12..20);
-    rotated("visits.csv-4", 30);
+    rotated("visits.csv-20260104");
     fresh(20..22);
-    rotated("visits.csv-5", 20);
+    rotated("visits.csv-20260105");
+    // Other files are not of this one.
+    grow(&path("visits.csv-eu"), &format!("time,group\n{}", rows(50..59)));
     fresh(22..23);
     sent(13);
     assert_eq!(feeding.server.events("open"), 23);
     // A file that is still written to after its name was taken is not left.
-    std::fs::rename(&file, feeding.server.path("visits.csv-6")).unwrap();
+    std::fs::rename(&file, path("visits.csv-20260106")).unwrap();
     fresh(30..31);
-    sent(0);
-    grow(&feeding.server.path("visits.csv-6"), &rows(23..24));
+    let heard = Heard::default();
+    assert_eq!(feeding.follow(&CancellationToken::new(), &heard).unwrap().rows, 0);
+    assert!(heard.0.lock().unwrap().iter().any(|line| line.contains("was rotated")), "the rest is announced");
+    grow(&path("visits.csv-20260106"), &rows(23..24));
     sent(1);
-    age(&feeding.server.path("visits.csv-6"), 10);
+    age(&path("visits.csv-20260106"), 10);
     sent(1);
     assert_eq!(feeding.server.events("open"), 25);
     // Without the rest of the old one, nothing is skipped in silence.
@@ -200,6 +205,67 @@ fn a_rotated_file_is_read_to_its_end_and_then_the_new_one() {
     fresh(40..41);
     let refused = feeding.go().unwrap_err();
     assert!(refused.contains("have disappeared"), "{refused}");
+}
+
+#[test]
+fn what_is_uncertain_about_rotated_files_is_refused() {
+    // The new file begins like the old one, of which only that was sent.
+    let feeding = Feeding::new("visits.csv");
+    let path = |name: &str| feeding.server.path(name);
+    grow(&feeding.file(), &format!("time,group\n{}", rows(0..1)));
+    assert_eq!(feeding.go().unwrap().rows, 1);
+    grow(&feeding.file(), &rows(1..9));
+    std::fs::rename(feeding.file(), path("visits.csv.1")).unwrap();
+    grow(&feeding.file(), &format!("time,group\n{}{}", rows(0..1), rows(20..25)));
+    let refused = feeding.go().unwrap_err();
+    assert!(refused.contains("both begin with the rows that were sent"), "{refused}");
+    // Numbers and dates have no common order.
+    std::fs::remove_file(path("visits.csv.1")).unwrap();
+    grow(&path("visits.csv.2"), "time,group\n");
+    grow(&path("visits.csv-20260101"), "time,group\n");
+    let refused = feeding.go().unwrap_err();
+    assert!(refused.contains("their order is not certain"), "{refused}");
+    assert_eq!(feeding.server.events("open"), 1);
+}
+
+#[test]
+fn a_feeder_that_runs_follows_many_rotations_by_numbers() {
+    let mut feeding = Feeding::new("visits.csv");
+    feeding.options.is_once = false;
+    let (file, cancelled, heard) = (feeding.file(), CancellationToken::new(), Heard::default());
+    let path = |number: u32| feeding.server.path(&format!("visits.csv.{number}"));
+    // The first file is rotated before it has a row that was seen.
+    grow(&file, "time,group\n");
+    std::thread::scope(|scope| {
+        let fed = scope.spawn(|| feeding.follow(&cancelled, &heard));
+        std::thread::sleep(Duration::from_millis(700));
+        let mut written = 0;
+        for round in 0..6_u32 {
+            for _ in 0..3 {
+                grow(&file, &rows(round * 9..round * 9 + 3));
+                written += 3;
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            for number in (1..round + 1).rev() {
+                std::fs::rename(path(number), path(number + 1)).unwrap();
+            }
+            if round % 2 == 0 {
+                std::fs::rename(&file, path(1)).unwrap();
+                grow(&file, "time,group\n");
+            } else {
+                std::fs::copy(&file, path(1)).unwrap();
+                std::fs::write(&file, "time,group\n").unwrap();
+            }
+            (1..=round + 1).for_each(|number| age(&path(number), 60));
+        }
+        let arrived = (0..300).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            feeding.server.events("open") == written
+        });
+        cancelled.cancel();
+        let ended = fed.join().unwrap();
+        assert!(arrived, "{} of {written}: {ended:?} {:?}", feeding.server.events("open"), heard.0.lock().unwrap());
+    });
 }
 
 #[test]
