@@ -69,7 +69,7 @@ enum Command {
     Restore(restore::RestoreArgs),
     /// Manage the tokens for writing to a service, reading from it and operating it.
     Token(token::TokenArgs),
-    /// Send the new rows of a file, a folder or standard input to a service, each row once.
+    /// Follow files, brokers, databases or object stores, and send each new row to a service once.
     Feed(feed::FeedArgs),
     /// Print a script that completes the words of this program in a shell.
     Completions(about::CompletionsArgs),

@@ -128,7 +128,8 @@ fn publications_are_written_to_postgresql_once() {
     hand(&server, 3);
     wait(&server, "failing", |written, problem| written == 2 && problem.is_some());
     let metrics = server.get("/metrics").text;
-    let labels = "stream=\"hand\",sink=\"postgresql://postgres@127.0.0.1/postgres, table releases\"";
+    let place = format!("postgresql://postgres@127.0.0.1:{}/postgres, table releases", postgres.port);
+    let labels = format!("stream=\"hand\",sink=\"{place}\"");
     for line in [
         format!("evertally_sink_lag_publications{{{labels}}} 1"),
         format!("evertally_sink_failing{{{labels}}} 1"),
