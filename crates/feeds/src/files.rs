@@ -12,8 +12,8 @@ use super::following::blocking;
 use super::rows::{count_lines, row_end};
 use super::{BatchLimits, Origins, Rows, Source, SourceBatch, SourceError, SourcePosition};
 use async_trait::async_trait;
-use contents::{Contents, FilePosition};
-use evertally_declare::error::{Context, PipelineError, Result, usage};
+use contents::{Contents, FilePosition, replaced};
+use evertally_declare::error::{Context, Result, usage};
 use rotation::Reading;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -404,8 +404,8 @@ impl Files {
             let len = if self.is_folder { about.map_or(0, |about| about.len()) } else { about?.len() };
             if reading.is_rotated {
                 left.push(format!(
-                    "{} was rotated, and the rest of the old file was not sent yet, because programs may still write to \
-                     it: run again after some seconds",
+                    "{} was rotated, and the rest of the old file was not sent yet, because programs may still write \
+                     to it: run again after some seconds",
                     path.display()
                 ));
             } else if len > reading.position.offset {
@@ -448,14 +448,4 @@ fn no_row_yet<T>(path: &Path, line: u64, bytes: usize) -> Result<Option<T>> {
     }
     let remedy = "if it is CSV, look for an unclosed quote";
     Err(usage(format!("{}, line {line}: a row exceeds {} MiB; {remedy}", path.display(), MAX_ROW_BYTES >> 20)))
-}
-
-fn replaced(path: &Path, line: u64) -> PipelineError {
-    usage(format!(
-        "{}: the rows sent through line {} have disappeared: the file was truncated or replaced, or the rows were sent \
-         from another file of this name, perhaps on another machine. Restore it, or follow it as a new source with \
-         another --name; nothing of the new file was sent",
-        path.display(),
-        line.saturating_sub(1)
-    ))
 }

@@ -1,7 +1,7 @@
-//! Objects of a store under a folder, or files of a folder: each is a partition, named by the rest of its name.
+//! ObjectSource of a store under a folder, or files of a folder: each is a partition, named by the rest of its name.
 //!
 //! An object is read once, from its beginning to its end. Its position has its stamp, by which a replaced object is
-//! recognised: neither its old nor its new rows are then counted twice. Objects may appear under any names in any
+//! recognised: neither its old nor its new rows are then counted twice. ObjectSource may appear under any names in any
 //! order.
 
 mod reading;
@@ -13,7 +13,7 @@ use crate::{Address, BatchLimits, Rows, Source, SourceBatch, SourceError, Source
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::format::Format;
-use reading::{At, Piece, Problem, Reading};
+use reading::{At, ObjectPiece, Problem, Reading};
 pub(crate) use sink::open as open_sink;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -40,13 +40,13 @@ enum State {
 }
 
 /// The source.
-struct Objects {
+struct ObjectSource {
     store: Store,
     /// The encoding of all objects, if their names do not decide.
     encoding: Option<Encoding>,
     every: Duration,
     known: HashMap<String, State>,
-    /// Objects that can be read, and since when.
+    /// ObjectSource that can be read, and since when.
     ready: BTreeSet<String>,
     failed: BTreeMap<String, Instant>,
     reading: Option<(String, Reading)>,
@@ -78,7 +78,7 @@ pub(crate) fn open(url: &str, address: Address, options: &SourceOptions) -> Resu
     if options.with_metadata {
         return Err(usage("objects are sent as they are; metadata cannot be added to their rows"));
     }
-    Ok(Box::new(Objects {
+    Ok(Box::new(ObjectSource {
         store: Store::new(folder)?,
         encoding,
         every,
@@ -99,7 +99,7 @@ fn digest(stamp: &str) -> u64 {
     hasher.finish()
 }
 
-impl Objects {
+impl ObjectSource {
     /// Takes up what a listing found.
     fn listed(&mut self, objects: Vec<Listed>) {
         let mut passed_over = 0;
@@ -155,7 +155,7 @@ impl Objects {
     }
 
     /// The batch of a piece, which moves the position.
-    fn batch(&mut self, name: &str, piece: Piece) -> Option<SourceBatch> {
+    fn batch(&mut self, name: &str, piece: ObjectPiece) -> Option<SourceBatch> {
         let Some(State::Sought { at, after }) = self.known.get_mut(name) else { return None };
         let position = match piece.is_last {
             true => format!("whole {}", piece.at.stamp),
@@ -178,7 +178,7 @@ impl Objects {
             Problem::Replaced { stamp } => {
                 self.warnings.push(replaced(&self.store, &name));
                 let at = At { stamp, ..At::default() };
-                Ok(self.batch(&name, Piece { at, is_last: true, rows: Rows::none() }))
+                Ok(self.batch(&name, ObjectPiece { at, is_last: true, rows: Rows::none() }))
             }
             Problem::Gone => {
                 self.warnings.push(format!("{}{name} was deleted before it was read", self.store.shown()));
@@ -220,7 +220,7 @@ fn parse(position: &str) -> Option<(bool, At)> {
 }
 
 #[async_trait]
-impl Source for Objects {
+impl Source for ObjectSource {
     fn shown(&self) -> String {
         self.store.shown()
     }

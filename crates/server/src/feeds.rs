@@ -1,8 +1,8 @@
 //! Feeds: sources that the service follows itself.
 //!
 //! Each has a thread that takes batches and has them accepted, together with the position after them. One that cannot
-//! continue, because of a row that is refused or a source that changed, is a problem that its operator sees; it is tried
-//! again from the stored position, so that nothing else needs to be done once the cause is gone.
+//! continue, because of a row that is refused or a source that changed, is a problem that its operator sees; it is
+//! tried again from the stored position, so that nothing else needs to be done once the cause is gone.
 
 use crate::config::FeedConfig;
 use evertally_declare::error::{Result, usage};

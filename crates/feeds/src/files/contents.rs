@@ -1,6 +1,6 @@
 //! The bytes of a followed file, and whether it still begins with those that were sent.
 
-use evertally_declare::error::Result;
+use evertally_declare::error::{PipelineError, Result, usage};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -119,4 +119,15 @@ impl FilePosition {
     pub(super) fn text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(evertally_declare::error::failure)
     }
+}
+
+/// The error for a file that does not begin with the rows that were sent.
+pub(super) fn replaced(path: &Path, line: u64) -> PipelineError {
+    usage(format!(
+        "{}: the rows sent through line {} have disappeared: the file was truncated or replaced, or the rows were sent \
+         from another file of this name, perhaps on another machine. Restore it, or follow it as a new source with \
+         another --name; nothing of the new file was sent",
+        path.display(),
+        line.saturating_sub(1)
+    ))
 }

@@ -4,7 +4,7 @@
 //! starts, or if the file was truncated after a copy was made, it looks for the file that begins with the bytes sent.
 //! The files after that one are ordered by their names. Whatever is ambiguous is an error, not a guess.
 
-use super::contents::{Contents, FilePosition};
+use super::contents::{Contents, FilePosition, replaced};
 use crate::SourcePosition;
 use evertally_declare::error::{Result, usage};
 use evertally_ledger::disk::folder_of;
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 /// A program may write to a rotated file for this long.
 const WRITING_TIME: Duration = Duration::from_secs(5);
-/// After so many looks without the file that was read, it has disappeared: while files are renamed, it may have no name.
+/// After this number of looks without it, the file that was read has disappeared: a file that is renamed may be missed.
 const MAX_MISSES: u32 = 8;
 /// The pause between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
@@ -140,7 +140,7 @@ impl Reading {
             return Ok(None);
         }
         match &found[..] {
-            [] => Err(super::replaced(path, self.position.line)),
+            [] => Err(replaced(path, self.position.line)),
             [first, second, ..] => Err(usage(format!(
                 "{} and {} both begin with the rows that were sent of {}, so the next rows are not certain: move the \
                  copy to another folder",

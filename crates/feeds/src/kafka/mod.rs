@@ -25,7 +25,7 @@ use partition::{Partition, State, Trouble, parse_position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tasks::{Asked, BatchAnswer, Broker, Content, Event, Lookup};
+use tasks::{AnswerContent, AskedBroker, Broker, BrokerAnswer, Event, Lookup};
 use warnings::{Gap, Warnings};
 use wire::TopicId;
 
@@ -137,7 +137,7 @@ impl Kafka {
             let own = || self.partitions.values().filter(|own| self.leaders.get(&own.number) == Some(number));
             let unknown: Vec<&Partition> = own().filter(|own| own.state != State::Known).collect();
             if !unknown.is_empty() {
-                let asked = unknown.iter().map(|own| Asked::new(own)).collect();
+                let asked = unknown.iter().map(|own| AskedBroker::new(own)).collect();
                 broker.offsets(&self.config, asked);
                 continue;
             }
@@ -157,7 +157,7 @@ impl Kafka {
                 max_partition_bytes: FETCH_PARTITION_BYTES,
                 with_open: false,
             };
-            let asked = wanted.iter().map(|own| Asked::new(own)).collect();
+            let asked = wanted.iter().map(|own| AskedBroker::new(own)).collect();
             broker.fetch(&self.config, self.topic_id, fetch, asked);
         }
     }
@@ -172,7 +172,7 @@ impl Kafka {
                 Ok(())
             }
             Event::Lookup(Err(fault)) => Err(fault),
-            Event::BatchAnswer(BatchAnswer { asked, outcome }) => match outcome {
+            Event::BrokerAnswer(BrokerAnswer { asked, outcome }) => match outcome {
                 Ok(content) => self.absorb_content(&asked, content),
                 Err(SourceError::Away(why)) => {
                     self.lookup.is_needed = true;
@@ -186,10 +186,10 @@ impl Kafka {
         }
     }
 
-    fn absorb_content(&mut self, asked: &[Asked], content: Content) -> Outcome<()> {
+    fn absorb_content(&mut self, asked: &[AskedBroker], content: AnswerContent) -> Outcome<()> {
         let current = |own: &Partition| asked.iter().any(|asked| asked.is_current(own));
         match content {
-            Content::Offsets { earliest, latest } => {
+            AnswerContent::Offsets { earliest, latest } => {
                 let latest: BTreeMap<i32, (i16, i64)> = latest.into_iter().map(|(p, e, o)| (p, (e, o))).collect();
                 for (partition, error, earliest) in earliest {
                     let Some(own) = self.partitions.get_mut(&partition).filter(|own| current(own)) else { continue };
@@ -204,7 +204,7 @@ impl Kafka {
                     }
                 }
             }
-            Content::Fetched { error, fetched } => {
+            AnswerContent::Fetched { error, fetched } => {
                 for fetched in fetched {
                     let own = self.partitions.get_mut(&fetched.partition).filter(|own| current(own));
                     let Some(own) = own else { continue };

@@ -57,30 +57,30 @@ fn spawn<T: Send + 'static>(
 /// What happened.
 pub(super) enum Event {
     Lookup(Outcome<Metadata>),
-    BatchAnswer(BatchAnswer),
+    BrokerAnswer(BrokerAnswer),
 }
 
 /// An answer of a broker.
-pub(super) struct BatchAnswer {
-    pub(super) asked: Vec<Asked>,
-    pub(super) outcome: Outcome<Content>,
+pub(super) struct BrokerAnswer {
+    pub(super) asked: Vec<AskedBroker>,
+    pub(super) outcome: Outcome<AnswerContent>,
 }
 
 /// The content of an answer.
-pub(super) enum Content {
+pub(super) enum AnswerContent {
     Offsets { earliest: Vec<(i32, i16, i64)>, latest: Vec<(i32, i16, i64)> },
     Fetched { error: i16, fetched: Vec<Fetched> },
 }
 
 /// A partition as it was when it was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct AskedBroker {
     pub(super) partition: i32,
     generation: u64,
     fetch: i64,
 }
 
-impl Asked {
+impl AskedBroker {
     pub(super) fn new(own: &Partition) -> Self {
         Self { partition: own.number, generation: own.generation, fetch: own.fetch }
     }
@@ -96,8 +96,8 @@ pub(super) struct Broker {
     host: String,
     port: u16,
     idle: Option<Connection>,
-    task: Option<Task<Outcome<(Connection, Content)>>>,
-    asked: Vec<Asked>,
+    task: Option<Task<Outcome<(Connection, AnswerContent)>>>,
+    asked: Vec<AskedBroker>,
     retry_at: Option<Instant>,
     failures: u32,
 }
@@ -122,7 +122,7 @@ impl Broker {
     }
 
     /// Asks for the first and the last offsets.
-    pub(super) fn offsets(&mut self, config: &Arc<Config>, asked: Vec<Asked>) {
+    pub(super) fn offsets(&mut self, config: &Arc<Config>, asked: Vec<AskedBroker>) {
         let partitions: Vec<i32> = asked.iter().map(|asked| asked.partition).collect();
         let opened = self.connected(config);
         let topic = config.topic.clone();
@@ -136,12 +136,12 @@ impl Broker {
                 *end = read_offsets(&mut connection.request(api::LIST_OFFSETS, version, body).await?)?;
             }
             let [earliest, latest] = ends;
-            Ok((connection, Content::Offsets { earliest, latest }))
+            Ok((connection, AnswerContent::Offsets { earliest, latest }))
         }));
     }
 
     /// Asks for records.
-    pub(super) fn fetch(&mut self, config: &Arc<Config>, id: TopicId, fetch: Fetch, asked: Vec<Asked>) {
+    pub(super) fn fetch(&mut self, config: &Arc<Config>, id: TopicId, fetch: Fetch, asked: Vec<AskedBroker>) {
         let opened = self.connected(config);
         let topic = config.topic.clone();
         self.asked = asked;
@@ -152,7 +152,7 @@ impl Broker {
             let version = connection.version(api::FETCH, versions)?;
             let body = write_fetch(version, &topic, id, &fetch);
             let (error, fetched) = read_fetch(version, &mut connection.request(api::FETCH, version, body).await?)?;
-            Ok((connection, Content::Fetched { error, fetched }))
+            Ok((connection, AnswerContent::Fetched { error, fetched }))
         }));
     }
 
@@ -167,7 +167,7 @@ impl Broker {
         }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<BatchAnswer> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<BrokerAnswer> {
         let Some(task) = &mut self.task else { return Poll::Pending };
         let Poll::Ready(ended) = task.poll(context) else { return Poll::Pending };
         self.task = None;
@@ -183,7 +183,7 @@ impl Broker {
                 Err(error)
             }
         };
-        Poll::Ready(BatchAnswer { asked: std::mem::take(&mut self.asked), outcome })
+        Poll::Ready(BrokerAnswer { asked: std::mem::take(&mut self.asked), outcome })
     }
 }
 
@@ -269,7 +269,7 @@ pub(super) async fn event(lookup: &mut Lookup, brokers: &mut BTreeMap<i32, Broke
         }
         for broker in brokers.values_mut() {
             if let Poll::Ready(answer) = broker.poll(context) {
-                return Poll::Ready(Event::BatchAnswer(answer));
+                return Poll::Ready(Event::BrokerAnswer(answer));
             }
         }
         Poll::Pending

@@ -29,7 +29,7 @@ pub(super) struct At {
 
 /// Rows of an object, and the place after them.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct ObjectPiece {
     pub(super) at: At,
     pub(super) is_last: bool,
     pub(super) rows: Rows,
@@ -49,7 +49,7 @@ pub(super) enum Problem {
 }
 
 /// An object that is being read. The thread prepares one piece in advance, and ends when this is dropped.
-pub(super) struct Reading(Receiver<Result<Piece, Problem>>);
+pub(super) struct Reading(Receiver<Result<ObjectPiece, Problem>>);
 
 impl Reading {
     pub(super) fn begin(store: Store, name: String, encoding: Encoding, at: At, limits: BatchLimits) -> Self {
@@ -57,10 +57,10 @@ impl Reading {
         tokio::task::spawn_blocking(move || {
             if let Err(error) = read(&store, &name, encoding, at, limits, &sender) {
                 let problem = match error {
-                    Ended::Problem(problem) => problem,
-                    Ended::Io(_) if store.is_missing(&name) => Problem::Gone,
-                    Ended::Io(error) if is_of_content(&error) => Problem::Bad(error.to_string()),
-                    Ended::Io(error) => Problem::Away(error.to_string()),
+                    ReadingEnded::Problem(problem) => problem,
+                    ReadingEnded::Io(_) if store.is_missing(&name) => Problem::Gone,
+                    ReadingEnded::Io(error) if is_of_content(&error) => Problem::Bad(error.to_string()),
+                    ReadingEnded::Io(error) => Problem::Away(error.to_string()),
                 };
                 drop(sender.blocking_send(Err(problem)));
             }
@@ -69,17 +69,17 @@ impl Reading {
     }
 
     /// The next piece. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Piece, Problem> {
+    pub(super) async fn next(&mut self) -> Result<ObjectPiece, Problem> {
         self.0.recv().await.unwrap_or_else(|| Err(Problem::Away("reading ended early".to_owned())))
     }
 }
 
-enum Ended {
+enum ReadingEnded {
     Io(io::Error),
     Problem(Problem),
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for ReadingEnded {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -98,11 +98,11 @@ fn read(
     encoding: Encoding,
     mut at: At,
     limits: BatchLimits,
-    to: &Sender<Result<Piece, Problem>>,
-) -> Result<(), Ended> {
+    to: &Sender<Result<ObjectPiece, Problem>>,
+) -> Result<(), ReadingEnded> {
     let (from, stamp) = store.open(name)?;
     if !at.stamp.is_empty() && at.stamp != stamp {
-        return Err(Ended::Problem(Problem::Replaced { stamp }));
+        return Err(ReadingEnded::Problem(Problem::Replaced { stamp }));
     }
     at.stamp = stamp;
     let format = encoding.format;
@@ -135,7 +135,7 @@ fn read(
             true => Rows::none(),
             false => Rows { format, compression: None, header: header.clone(), bytes: taken, origins },
         };
-        let is_unwanted = to.blocking_send(Ok(Piece { at: at.clone(), is_last, rows })).is_err();
+        let is_unwanted = to.blocking_send(Ok(ObjectPiece { at: at.clone(), is_last, rows })).is_err();
         if is_last || is_unwanted {
             return Ok(());
         }
@@ -143,18 +143,18 @@ fn read(
 }
 
 /// An object that is sent as it is.
-fn whole(from: Box<dyn Read>, format: Format, at: At) -> Result<Piece, Ended> {
+fn whole(from: Box<dyn Read>, format: Format, at: At) -> Result<ObjectPiece, ReadingEnded> {
     let mut bytes = Vec::new();
     from.take(MAX_WHOLE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_WHOLE_BYTES {
         let problem = format!("it has more than {} MiB, but is sent as a whole; split it", MAX_WHOLE_BYTES >> 20);
-        return Err(Ended::Problem(Problem::Bad(problem)));
+        return Err(ReadingEnded::Problem(Problem::Bad(problem)));
     }
     let rows = match bytes.is_empty() {
         true => Rows::none(),
         false => Rows { format, compression: None, header: Vec::new(), bytes, origins: Origins::Whole },
     };
-    Ok(Piece { at, is_last: true, rows })
+    Ok(ObjectPiece { at, is_last: true, rows })
 }
 
 /// Cuts bytes at the ends of rows.
@@ -166,14 +166,14 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn fill(&mut self) -> Result<(), Ended> {
+    fn fill(&mut self) -> Result<(), ReadingEnded> {
         let read = self.from.by_ref().take(CHUNK).read_to_end(&mut self.rest)?;
         self.has_ended = read == 0;
         Ok(())
     }
 
     /// The next complete rows; the last one may lack its line end. A row that has more bytes comes alone.
-    fn take(&mut self, rows: usize, bytes: usize) -> Result<Vec<u8>, Ended> {
+    fn take(&mut self, rows: usize, bytes: usize) -> Result<Vec<u8>, ReadingEnded> {
         let (mut taken, mut count) = (0, 0);
         let mut scan = RowScan::default();
         loop {
@@ -196,7 +196,7 @@ impl Cutter {
             if self.rest.len() - taken > MAX_ROW_BYTES {
                 let most = MAX_ROW_BYTES >> 20;
                 let problem = format!("a row has more than {most} MiB; if it is CSV, look for an unclosed quote");
-                return Err(Ended::Problem(Problem::Bad(problem)));
+                return Err(ReadingEnded::Problem(Problem::Bad(problem)));
             }
             self.fill()?;
         }
@@ -207,14 +207,14 @@ impl Cutter {
         std::mem::replace(&mut self.rest, rest)
     }
 
-    fn skip(&mut self, count: u64) -> Result<(), Ended> {
+    fn skip(&mut self, count: u64) -> Result<(), ReadingEnded> {
         let mut left = count;
         while left > 0 {
             if self.rest.is_empty() {
                 self.fill()?;
                 if self.has_ended {
                     let problem = "it is shorter than the rows that were read of it".to_owned();
-                    return Err(Ended::Problem(Problem::Bad(problem)));
+                    return Err(ReadingEnded::Problem(Problem::Bad(problem)));
                 }
             }
             let now = usize::try_from(left).unwrap_or(usize::MAX).min(self.rest.len());
@@ -224,7 +224,7 @@ impl Cutter {
         Ok(())
     }
 
-    fn is_at_end(&mut self) -> Result<bool, Ended> {
+    fn is_at_end(&mut self) -> Result<bool, ReadingEnded> {
         if self.rest.is_empty() && !self.has_ended {
             self.fill()?;
         }

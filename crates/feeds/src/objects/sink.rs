@@ -14,7 +14,7 @@ use std::path::Path;
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// The sink.
-struct Files {
+struct ParquetFolder {
     store: Store,
     /// The beginning of all names.
     prefix: String,
@@ -35,11 +35,11 @@ pub(crate) fn open(url: &str, address: &Address, stream: &str, options: &SourceO
              and AWS_SECRET_ACCESS_KEY, and SSL_CERT_FILE for a private authority",
         ));
     }
-    Ok(Box::new(Files { store: Store::new(url)?, prefix: utf8_percent_encode(stream, KEPT).to_string() }))
+    Ok(Box::new(ParquetFolder { store: Store::new(url)?, prefix: utf8_percent_encode(stream, KEPT).to_string() }))
 }
 
 #[async_trait]
-impl Sink for Files {
+impl Sink for ParquetFolder {
     fn shown(&self) -> String {
         self.store.shown()
     }

@@ -6,7 +6,7 @@
 //! advanced the slot or created it again, and rows may be missing.
 
 use super::connection::{Connection, Database, quoted_name};
-use super::pgoutput::{Change, Decoder};
+use super::pgoutput::{Decoder, RowChange};
 use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -325,13 +325,13 @@ impl Changes {
     fn take(&mut self, message: &[u8], limits: BatchLimits) -> Result<(), SourceError> {
         let change = self.decoder.decode(message);
         match change.map_err(|_| self.database.fault("the server sent a change in an unknown form"))? {
-            Change::Begin { commit, .. } => self.transaction = Place { log: commit, rows: 0 },
-            Change::Commit { end } => {
+            RowChange::Begin { commit, .. } => self.transaction = Place { log: commit, rows: 0 },
+            RowChange::Commit { end } => {
                 if self.at.log < end {
                     self.at = Place { log: end, rows: 0 };
                 }
             }
-            Change::Insert { json, .. } => {
+            RowChange::Insert { json, .. } => {
                 self.transaction.rows += 1;
                 let (now, at) = (self.transaction, self.at);
                 if now.log > at.log || (now.log == at.log && now.rows > at.rows) {
@@ -344,7 +344,7 @@ impl Changes {
                     }
                 }
             }
-            Change::Other if !self.has_others => {
+            RowChange::Other if !self.has_others => {
                 self.has_others = true;
                 self.warnings.push(format!(
                     "{}: updated, deleted and truncated rows are not events, and are passed over; a publication with \
@@ -352,7 +352,7 @@ impl Changes {
                     self.database.shown
                 ));
             }
-            Change::Other | Change::Nothing => {}
+            RowChange::Other | RowChange::Nothing => {}
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ pub(super) struct Malformed;
 
 /// What a message reports.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum RowChange {
     /// A transaction, whose commit record is at this place of the log.
     Begin { commit: u64 },
     /// Its end. The log continues at this place.
@@ -55,37 +55,37 @@ impl Decoder {
         Self { with_metadata, ..Self::default() }
     }
 
-    pub(super) fn decode(&mut self, message: &[u8]) -> Result<Change, Malformed> {
-        let mut rest = Bytes(message);
+    pub(super) fn decode(&mut self, message: &[u8]) -> Result<RowChange, Malformed> {
+        let mut rest = MessageBytes(message);
         Ok(match rest.byte()? {
             b'B' => {
                 let commit = rest.long()?;
                 self.time = time_of(rest.long()?)?;
-                Change::Begin { commit }
+                RowChange::Begin { commit }
             }
             b'C' => {
                 rest.take(1 + 8)?;
-                Change::Commit { end: rest.long()? }
+                RowChange::Commit { end: rest.long()? }
             }
             b'R' => {
                 let id = rest.int()?;
                 let table = self.table(&mut rest)?;
                 self.tables.insert(id, table);
-                Change::Nothing
+                RowChange::Nothing
             }
             b'I' => {
                 let table = self.tables.get(&rest.int()?).ok_or(Malformed)?;
                 if rest.byte()? != b'N' {
                     return Err(Malformed);
                 }
-                Change::Insert { json: self.row(table, &mut rest)? }
+                RowChange::Insert { json: self.row(table, &mut rest)? }
             }
-            b'U' | b'D' | b'T' => Change::Other,
-            _ => Change::Nothing,
+            b'U' | b'D' | b'T' => RowChange::Other,
+            _ => RowChange::Nothing,
         })
     }
 
-    fn table(&self, rest: &mut Bytes<'_>) -> Result<Table, Malformed> {
+    fn table(&self, rest: &mut MessageBytes<'_>) -> Result<Table, Malformed> {
         let schema = match rest.text()? {
             "" => "pg_catalog",
             schema => schema,
@@ -106,7 +106,7 @@ impl Decoder {
         Ok(Table { name, columns })
     }
 
-    fn row(&self, table: &Table, rest: &mut Bytes<'_>) -> Result<Vec<u8>, Malformed> {
+    fn row(&self, table: &Table, rest: &mut MessageBytes<'_>) -> Result<Vec<u8>, Malformed> {
         let mut json = vec![b'{'];
         if self.with_metadata {
             let (time, name) = (&self.time, serde_json::Value::from(&*table.name));
@@ -177,9 +177,9 @@ fn time_of(micros: u64) -> Result<String, Malformed> {
 }
 
 /// The rest of a message.
-struct Bytes<'m>(&'m [u8]);
+struct MessageBytes<'m>(&'m [u8]);
 
-impl<'m> Bytes<'m> {
+impl<'m> MessageBytes<'m> {
     fn take(&mut self, count: usize) -> Result<&'m [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
         self.0 = rest;
@@ -268,7 +268,7 @@ mod tests {
             let expected = format!("{{\"a\\\"b\":{expected},\"c\":null}}");
             let change = decoder.decode(&insert(&[Some(text), None])).expect("valid");
             assert!(serde_json::from_str::<serde_json::Value>(&expected).is_ok());
-            assert_eq!(change, Change::Insert { json: expected.into_bytes() });
+            assert_eq!(change, RowChange::Insert { json: expected.into_bytes() });
         }
     }
 
@@ -278,12 +278,12 @@ mod tests {
         let mut begin = b"B\0\0\0\0\x01\x52\xb6\x60".to_vec();
         begin.extend_from_slice(&1_500_000_u64.to_be_bytes());
         begin.extend_from_slice(&727_u32.to_be_bytes());
-        assert_eq!(decoder.decode(&begin).expect("valid"), Change::Begin { commit: 0x0152_b660 });
+        assert_eq!(decoder.decode(&begin).expect("valid"), RowChange::Begin { commit: 0x0152_b660 });
         decoder.decode(&relation(&[("id", 20)])).expect("valid");
-        let Change::Insert { json } = decoder.decode(&insert(&[Some("1")])).expect("valid") else { panic!() };
+        let RowChange::Insert { json } = decoder.decode(&insert(&[Some("1")])).expect("valid") else { panic!() };
         let expected = r#"{"_time":"2000-01-01T00:00:01.500000Z","_table":"public.t\"t","id":1}"#;
         assert_eq!(String::from_utf8(json).expect("UTF-8"), expected);
-        assert_eq!(decoder.decode(b"D\0\0\0\x07").expect("valid"), Change::Other);
+        assert_eq!(decoder.decode(b"D\0\0\0\x07").expect("valid"), RowChange::Other);
     }
 
     /// A cut message is an error, never a panic.

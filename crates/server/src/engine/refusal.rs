@@ -104,7 +104,7 @@ impl fmt::Display for Refusal {
             }
             Self::Elsewhere(position) => {
                 let position = position.as_ref().map_or("its beginning".to_owned(), |text| format!("`{text}`"));
-                write!(f, "the accepted rows of this source end at {position}: send what follows")
+                write!(f, "the accepted rows of this source end at {position}: send the rows after it")
             }
             Self::NoStream => f.write_str("there is no such stream"),
             Self::Conflict(why) | Self::ReadOnly(why) | Self::WrongStep(why) | Self::Halted(why) => f.write_str(why),
