@@ -2,63 +2,10 @@
 
 mod common;
 
-use common::{Random, Service, limits, python_with};
+use common::cluster::Cluster;
+use common::{Random, Service, fault, limits};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// A cluster, which ends with the test.
-struct Cluster {
-    child: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-    address: String,
-}
-
-impl Cluster {
-    fn start(brokers: usize) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kafka_cluster.py");
-        let mut child = Command::new(python_with("confluent_kafka"))
-            .args([script, &brokers.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("started");
-        let commands = child.stdin.take().expect("piped");
-        let mut answers = BufReader::new(child.stdout.take().expect("piped"));
-        let mut address = String::new();
-        answers.read_line(&mut address).expect("the address");
-        Self { child, commands, answers, address: address.trim().to_owned() }
-    }
-
-    fn send(&mut self, command: &str) {
-        writeln!(self.commands, "{command}").expect("the cluster runs");
-    }
-
-    fn wait(&mut self) {
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the cluster runs");
-        assert_eq!(answer.trim(), "0");
-    }
-
-    fn run(&mut self, command: &str) {
-        self.send(command);
-        self.wait();
-    }
-
-    fn open(&self, rest: &str) -> Box<dyn Source> {
-        open(&format!("kafka://{}/{rest}", self.address), &SourceOptions::default()).expect("valid")
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// The numbers of the rows of a partition.
 fn numbers(service: &Service, partition: &str) -> Vec<u64> {
@@ -77,14 +24,6 @@ async fn read_all(service: &mut Service, source: &mut dyn Source) {
     service.seek(source).await.expect("reachable");
     while let Some(batch) = source.next(limits(700, 800)).await.expect("readable") {
         assert!(service.commit(&batch));
-    }
-}
-
-fn fault(outcome: Result<impl Sized, SourceError>) -> String {
-    match outcome {
-        Err(SourceError::Fault(error)) => error.to_string(),
-        Err(SourceError::Away(why)) => panic!("only away: {why}"),
-        Ok(_) => panic!("no fault"),
     }
 }
 

@@ -2,53 +2,13 @@
 
 mod common;
 
-use common::python_with;
+use common::cluster::Cluster;
 use evertally_feeds::{BatchLimits, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, open, open_sink};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// A cluster, which ends with the test.
-struct Cluster {
-    child: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-    address: String,
-}
-
-impl Cluster {
-    fn start(brokers: usize) -> Self {
-        let mut child = Command::new(python_with("confluent_kafka"))
-            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kafka_cluster.py"), &brokers.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let commands = child.stdin.take().expect("piped");
-        let mut answers = BufReader::new(child.stdout.take().expect("piped"));
-        let mut address = String::new();
-        answers.read_line(&mut address).expect("the address");
-        Self { child, commands, answers, address: address.trim().to_owned() }
-    }
-
-    fn run(&mut self, command: &str) {
-        writeln!(self.commands, "{command}").expect("the cluster runs");
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the cluster runs");
-        assert_eq!(answer.trim(), "0");
-    }
-
-    fn sink(&self, stream: &str) -> Box<dyn Sink> {
-        let url = format!("kafka://{}/releases", self.address);
-        open_sink(&url, stream, &SourceOptions::default()).expect("valid")
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn sink_of(cluster: &Cluster, stream: &str) -> Box<dyn Sink> {
+    let url = format!("kafka://{}/releases", cluster.address);
+    open_sink(&url, stream, &SourceOptions::default()).expect("valid")
 }
 
 /// The number of the last publication.
@@ -83,7 +43,7 @@ async fn write_through(sink: &mut dyn Sink, stream: &str, wanted: u64) {
 async fn publications_are_records_in_order() {
     let mut cluster = Cluster::start(3);
     cluster.run("create releases 2 3");
-    let mut sinks = [cluster.sink("visits"), cluster.sink("sales")];
+    let mut sinks = [sink_of(&cluster, "visits"), sink_of(&cluster, "sales")];
     assert_eq!((sinks[0].content(), sinks[0].memory()), (SinkContent::Message, SinkMemory::Both));
     assert_eq!(last(&mut *sinks[0]).await.expect("reachable"), 0);
     for round in 1..=12 {
@@ -98,7 +58,7 @@ async fn publications_are_records_in_order() {
         }
         for (stream, sink) in ["visits", "sales"].into_iter().zip(&mut sinks) {
             if round % 2 == 0 {
-                *sink = cluster.sink(stream);
+                *sink = sink_of(&cluster, stream);
             }
             // One stream has many more records than the other, in the same partition or not.
             write_through(&mut **sink, stream, round * if stream == "visits" { 40 } else { 1 }).await;
@@ -129,7 +89,7 @@ async fn topics_that_cannot_be_written_are_named() {
     let url = format!("kafka://{}/releases?start=latest", cluster.address);
     let refused = open_sink(&url, "visits", &SourceOptions::default()).err().expect("refused").to_string();
     assert!(refused.contains("`start`"), "{refused}");
-    let Err(SourceError::Fault(missing)) = cluster.sink("visits").last().await else { panic!("the topic exists") };
+    let Err(SourceError::Fault(missing)) = sink_of(&cluster, "visits").last().await else { panic!("the topic exists") };
     assert!(missing.to_string().contains("create it"), "{missing}");
     let nobody = open_sink("kafka://127.0.0.1:1/releases", "visits", &SourceOptions::default());
     assert!(matches!(nobody.expect("valid").last().await, Err(SourceError::Away(_))));

@@ -3,7 +3,7 @@
 mod common;
 
 use async_nats::jetstream::{self, Context, stream};
-use common::{Program, Random, Service, free_port, limits};
+use common::{Program, Random, Service, fault, free_port, limits};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -66,14 +66,6 @@ async fn read_all(service: &mut Service, source: &mut dyn Source) {
     service.seek(source).await.expect("reachable");
     while let Some(batch) = source.next(limits(700, 300)).await.expect("readable") {
         assert!(service.commit(&batch));
-    }
-}
-
-fn fault(outcome: Result<impl Sized, SourceError>) -> String {
-    match outcome {
-        Err(SourceError::Fault(error)) => error.to_string(),
-        Err(SourceError::Away(why)) => panic!("only away: {why}"),
-        Ok(_) => panic!("no fault"),
     }
 }
 

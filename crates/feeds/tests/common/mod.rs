@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod cluster;
+
 use evertally_feeds::{BatchLimits, Source, SourceBatch, SourceError};
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -146,5 +148,14 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// The message of a fault.
+pub(crate) fn fault(outcome: Result<impl Sized, SourceError>) -> String {
+    match outcome {
+        Err(SourceError::Fault(error)) => error.to_string(),
+        Err(SourceError::Away(why)) => panic!("only away: {why}"),
+        Ok(_) => panic!("no fault"),
     }
 }
