@@ -1,22 +1,33 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
 mod feed;
+mod keeping;
+mod limits;
+mod listener;
 mod sink;
+mod standby;
 mod stream;
+mod time_span;
+mod webhook;
 
 pub use feed::FeedConfig;
+pub use keeping::{BackupSchedule, RetentionConfig};
+pub use limits::LimitsConfig;
+pub use listener::Listener;
 pub use sink::SinkConfig;
+pub use standby::StandbyConfig;
 pub use stream::{Closer, StreamConfig};
+pub use time_span::TimeSpan;
+pub use webhook::WebhookConfig;
 
 use crate::cors::Cors;
-use crate::proxies::TrustedProxies;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_declare::url::{is_url, without_secrets};
 use evertally_ledger::protected::is_inside;
+use keeping::{MIN_BACKUP_INTERVAL, MIN_RETENTION};
 use serde::Deserialize;
+use standby::MIN_TAKEOVER;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 /// The configuration of a service.
@@ -80,26 +91,6 @@ pub struct Config {
     pub streams: Vec<StreamConfig>,
 }
 
-/// An address to listen at.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Listener {
-    /// Address and port; port 0 is any free port.
-    pub listen: SocketAddr,
-    /// The chain of certificates, as PEM; with it the connection is TLS.
-    #[serde(default)]
-    pub certificate: Option<PathBuf>,
-    /// Its private key, as PEM.
-    #[serde(default)]
-    pub certificate_key: Option<PathBuf>,
-    /// The reverse proxies that are believed about the addresses of their clients.
-    #[serde(default)]
-    pub trusted_proxies: TrustedProxies,
-    /// The origins whose pages may read; for the public listener.
-    #[serde(default)]
-    pub cors: Cors,
-}
-
 /// A witness.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -114,75 +105,6 @@ pub struct WitnessConfig {
     #[serde(default)]
     pub authorization_file: Option<PathBuf>,
 }
-
-/// When copies of the folder are made, and how many are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BackupSchedule {
-    /// The time between two copies.
-    pub every: TimeSpan,
-    /// The number of copies that are kept, requested ones included; all of them if omitted.
-    #[serde(default)]
-    pub keep: Option<NonZero<usize>>,
-}
-
-/// A folder between two machines: the primary ships its changes there, and a follower reads them.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct StandbyConfig {
-    /// A folder that both machines have mounted.
-    pub folder: PathBuf,
-    /// How often changes are shipped.
-    #[serde(default = "every_second")]
-    pub every: TimeSpan,
-    /// How long a publication waits until it was shipped.
-    #[serde(default = "hold")]
-    pub hold: TimeSpan,
-    /// After which time without a sign of life a follower takes over.
-    #[serde(default = "takeover")]
-    pub takeover: TimeSpan,
-    /// For how long the database can be restored as it was at any time.
-    #[serde(default = "keep")]
-    pub keep: TimeSpan,
-    /// How often the whole database is shipped again: the changes since have to be applied when it is restored.
-    #[serde(default = "whole_every")]
-    pub whole_every: TimeSpan,
-}
-
-/// The shortest time until a takeover: signs of life are given twice a second.
-const MIN_TAKEOVER: TimeSpan = TimeSpan(3_000_000);
-
-fn every_second() -> TimeSpan {
-    TimeSpan(1_000_000)
-}
-
-fn hold() -> TimeSpan {
-    TimeSpan(10_000_000)
-}
-
-fn takeover() -> TimeSpan {
-    TimeSpan(6_000_000)
-}
-
-fn keep() -> TimeSpan {
-    TimeSpan(7 * 86_400_000_000)
-}
-
-fn whole_every() -> TimeSpan {
-    TimeSpan(86_400_000_000)
-}
-
-/// How long records are kept that grow with the number of batches.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct RetentionConfig {
-    /// How long the ids of batches are remembered; as long as the stream exists if omitted.
-    #[serde(default)]
-    pub batch_ids: Option<TimeSpan>,
-}
-
-/// The shortest retention.
-const MIN_RETENTION: TimeSpan = TimeSpan(86_400_000_000);
 
 /// When steps are closed.
 #[derive(Clone, Debug, Deserialize)]
@@ -203,122 +125,6 @@ impl Default for StepsConfig {
         let seconds = |seconds: i64| TimeSpan(seconds * 1_000_000);
         Self { grace: seconds(60), delay: seconds(5), ahead: seconds(60), catch_up: seconds(60) }
     }
-}
-
-/// The shortest time between two copies.
-const MIN_BACKUP_INTERVAL: TimeSpan = TimeSpan(60_000_000);
-
-/// A time such as `90s`, `5m`, `2h`, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeSpan(pub i64);
-
-impl<'de> Deserialize<'de> for TimeSpan {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        Self::parse(&text).ok_or_else(|| {
-            let problem = format!("`{text}` is not a duration: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`");
-            serde::de::Error::custom(problem)
-        })
-    }
-}
-
-impl TimeSpan {
-    /// The span as a `Duration`, for timers.
-    pub fn duration(self) -> std::time::Duration {
-        std::time::Duration::from_micros(self.0.unsigned_abs())
-    }
-
-    /// The span in a text.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match &text[digits.len()..] {
-            "ms" => 1000,
-            "s" => 1_000_000,
-            "m" | "min" => 60_000_000,
-            "h" => 3_600_000_000,
-            "d" => 86_400_000_000,
-            _ => return None,
-        };
-        let number: u32 = digits.parse().ok()?;
-        i64::from(number).checked_mul(unit).map(TimeSpan)
-    }
-}
-
-/// Limits per request and per client.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct LimitsConfig {
-    /// Bytes of a batch as it is sent.
-    pub body_bytes: u64,
-    /// Bytes of a batch after decompression.
-    pub decoded_bytes: u64,
-    /// Bytes of memory for decoding one batch, approximately.
-    pub decoding_bytes: u64,
-    /// Bytes of memory for all batches together while they are read, approximately.
-    pub all_decoding_bytes: u64,
-    /// Ids of rows in the open steps of one stream.
-    pub ids: u64,
-    /// Batches of Parquet and Arrow that are decoded at the same time.
-    pub decoders: usize,
-    /// Open connections per listener, as far as the limit of open files allows.
-    pub connections: usize,
-    /// Open connections per address. Connections from this machine have no such limit: a proxy may be in front.
-    pub connections_per_address: usize,
-    /// Open connections per network: the 2^64 IPv6 addresses that share their first half.
-    pub connections_per_network: usize,
-    /// How long a connection may be open without a request: before the first, between two, and until a head is
-    /// complete.
-    pub idle: TimeSpan,
-    /// Requests per second and address or token, on average.
-    pub requests_per_second: u32,
-    /// Watchers per stream.
-    pub watchers: usize,
-    /// Bytes that stay free on the disk of the folder.
-    pub free_bytes: u64,
-}
-
-impl Default for LimitsConfig {
-    fn default() -> Self {
-        Self {
-            body_bytes: 32 << 20,
-            decoded_bytes: 256 << 20,
-            decoding_bytes: 64 << 20,
-            all_decoding_bytes: 512 << 20,
-            ids: 4_000_000,
-            decoders: 4,
-            connections: 20_000,
-            connections_per_address: 2000,
-            connections_per_network: 4000,
-            idle: TimeSpan(20_000_000),
-            requests_per_second: 1000,
-            watchers: 10_000,
-            free_bytes: 256 << 20,
-        }
-    }
-}
-
-/// A webhook: where publications are sent.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct WebhookConfig {
-    /// The URL for a POST.
-    pub url: String,
-    /// The streams; if none are named, all public ones.
-    #[serde(default)]
-    pub streams: Vec<String>,
-    /// A file with the value of an `Authorization` header.
-    #[serde(default)]
-    pub authorization_file: Option<PathBuf>,
-    /// A file with the secrets that sign messages, one on each line.
-    #[serde(default)]
-    pub secret_file: Option<PathBuf>,
-    /// How long the content of a publication may be refused until it is set aside.
-    #[serde(default = "give_up_after")]
-    pub give_up_after: TimeSpan,
-}
-
-fn give_up_after() -> TimeSpan {
-    TimeSpan(3_600_000_000)
 }
 
 impl Config {
@@ -464,88 +270,4 @@ pub(crate) fn secret_of(path: &Path) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::ClosedBy;
-
-    const WHOLE: &str = r#"
-folder = "data"
-key = "keys/serve.key"
-[public]
-listen = "127.0.0.1:0"
-[witness]
-file = "other/witness.json"
-[steps]
-grace = "2m"
-[sources]
-shop = "shop.budget"
-[[stream]]
-stream = "visits"
-public = true
-source = "shop"
-grace = "10s"
-time = "time"
-start = "2026-01-01"
-every = "1h"
-steps = 100
-epsilon = 1
-"#;
-
-    fn read(text: &str) -> Result<Config> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("serve.toml");
-        std::fs::write(&path, text)?;
-        Config::read(&path)
-    }
-
-    #[test]
-    fn a_configuration_is_read() {
-        let config = read(WHOLE).unwrap();
-        assert!(config.folder.is_absolute() && config.sources["shop"].is_absolute());
-        let stream = &config.streams[0];
-        assert_eq!((stream.name.as_str(), stream.public), ("visits", true));
-        assert!(!stream.declaration.contains("grace") && stream.declaration.contains("\"every\":\"1h\""));
-        assert_eq!(stream.closing(&config.steps), ClosedBy::Schedule { grace: 10_000_000, delay: 5_000_000 });
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for (from, to, expected) in [
-            ("keys/serve.key", "data/serve.key", "inside the folder"),
-            ("other/witness.json", "data/witness.json", "rolled back"),
-            ("file = \"other/witness.json\"", "", "either a file or a url"),
-            ("source = \"shop\"", "source = \"stop\"", "not in [sources]"),
-            ("grace = \"2m\"", "grace = \"two\"", "is not a duration"),
-            ("grace = \"2m\"", "grave = \"2m\"", "grave"),
-            ("[public]\nlisten = \"127.0.0.1:0\"", "", "nobody can reach"),
-            ("stream = \"visits\"", "", "needs a name"),
-            ("\"data\"", "\"s3://bucket/data\"", "s3://bucket/data: the service keeps its files on this machine"),
-            ("\"shop.budget\"", "\"gs://bucket/shop.budget\"", "gs://bucket/shop.budget: the service keeps"),
-            ("[public]\n", "[private]\ncors = \"*\"\n", "[public]"),
-            ("[public]\n", "[public]\ntrusted-proxies = [\"10.0.0.0/33\"]\n", "`10.0.0.0/33` is not an address"),
-            ("[public]\n", "[public]\ncors = [\"https://a.example/\"]\n", "is not an origin"),
-        ] {
-            let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
-            assert!(refused.contains(expected) && refused.contains("serve.toml"), "{refused}");
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_into_the_folder_are_followed() {
-        let base = tempfile::tempdir().unwrap();
-        let path = base.path().join("serve.toml");
-        std::fs::create_dir_all(base.path().join("data/inner")).unwrap();
-        std::os::unix::fs::symlink("data/inner", base.path().join("link")).unwrap();
-        std::os::unix::fs::symlink(base.path(), base.path().join("data/out")).unwrap();
-        for (key, is_refused) in
-            [("link/serve.key", true), ("keys/../link/new/serve.key", true), ("data/out/serve.key", false)]
-        {
-            std::fs::write(&path, WHOLE.replace("keys/serve.key", key)).unwrap();
-            let read = Config::read(&path).map_err(|error| error.to_string());
-            assert_eq!(read.is_err_and(|error| error.contains("inside the folder")), is_refused, "{key}");
-        }
-        std::fs::write(&path, WHOLE.replace("other/witness.json", "link/witness.json")).unwrap();
-        assert!(Config::read(&path).unwrap_err().to_string().contains("rolled back"));
-    }
-}
+mod tests;
