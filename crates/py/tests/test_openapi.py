@@ -165,7 +165,7 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("GET", "/v1/audit", 200, query="?last=3")
     held.ask("GET", "/v1/audit", 400, query="?first=3")
     held.ask("GET", "/v1/webhooks", 200)
-    dead = {"url": "https://example.org", "stream": "visits", "action": "resend"}
+    dead = {"webhook": "https://example.org", "stream": "visits", "action": "resend"}
     held.ask("POST", "/v1/webhooks/dead-letters", 422, body=dead)  # there are none
     every = {(method, path) for path, methods in held.document["paths"].items() for method in methods}
     assert every == held.seen | {("post", "/v1/webhooks/dead-letters")}

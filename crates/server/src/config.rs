@@ -249,14 +249,14 @@ impl Config {
                 return Err(format!("a [[sink]] of stream `{}` is configured twice", sink.stream));
             }
         }
-        let mut urls = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for hook in &self.webhooks {
-            let is_url = hook.url.starts_with("http://") || hook.url.starts_with("https://");
-            if !is_url {
-                return Err(format!("the url `{}` of a webhook does not begin with http:// or https://", hook.url));
+            hook.check()?;
+            if self.webhooks.iter().filter(|other| other.url == hook.url).count() > 1 {
+                return Err(format!("there are two webhooks with the url of {}: name all streams in one", hook.name()));
             }
-            if !urls.insert(hook.url.as_str()) {
-                return Err(format!("there are two webhooks with the url `{}`: name all streams in one", hook.url));
+            if !names.insert(hook.name()) {
+                return Err(format!("there are two webhooks called {}: give one of them another `name`", hook.name()));
             }
         }
         Ok(())

@@ -5,12 +5,12 @@
 //! tried again from the stored position, so that nothing else needs to be done once the cause is gone.
 
 use crate::config::FeedConfig;
+use crate::workers::{WorkerTask, WorkerConfig, Workers};
 use evertally_declare::error::{Result, usage};
 use evertally_feeds::{CancellationToken, FeedTarget, Observer, Sent, run};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The pause before a feed that stopped is tried again.
@@ -21,13 +21,15 @@ pub(crate) type TargetOf = Arc<dyn Fn(&str) -> Box<dyn FeedTarget> + Send + Sync
 
 /// All feeds of a service.
 #[derive(Default)]
-pub struct Feeds(RwLock<Vec<RunningFeed>>);
+pub struct Feeds(Workers<FeedConfig, FeedProgress>);
 
-struct RunningFeed {
-    config: FeedConfig,
-    progress: Arc<FeedProgress>,
-    cancelled: CancellationToken,
-    thread: Mutex<Option<JoinHandle<()>>>,
+impl WorkerConfig for FeedConfig {
+    const NAME: &str = "feed";
+
+    fn is_same_work(&self, other: &Self) -> bool {
+        let place = |own: &Self| (own.stream.clone(), own.from.clone(), own.file.clone(), own.folder.clone());
+        place(self) == place(other)
+    }
 }
 
 /// How a feed gets on.
@@ -44,6 +46,17 @@ pub struct FeedProgress {
 }
 
 impl FeedProgress {
+    fn of(config: &FeedConfig) -> Result<Self> {
+        Ok(Self {
+            stream: config.stream.clone(),
+            source: config.open()?.shown(),
+            name: config.source_name()?,
+            rows: AtomicU64::new(0),
+            aside: AtomicU64::new(0),
+            problem: Mutex::default(),
+        })
+    }
+
     /// Rows that were accepted since the start, and rows that were set aside.
     pub fn rows(&self) -> (u64, u64) {
         (self.rows.load(Ordering::Relaxed), self.aside.load(Ordering::Relaxed))
@@ -66,17 +79,12 @@ impl Feeds {
     /// If a source is invalid, or the system gives no thread.
     pub(crate) fn set(&self, configs: &[FeedConfig], target_of: &TargetOf) -> Result<()> {
         Self::check(configs)?;
-        let mut running = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let (kept, ended): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *running).into_iter().partition(|own| configs.contains(&own.config));
-        *running = kept;
-        end(&ended, STOP_TIMEOUT);
-        for config in configs {
-            if !running.iter().any(|own| own.config == *config) {
-                running.push(RunningFeed::start(config, target_of)?);
-            }
-        }
-        Ok(())
+        self.0.set(configs, |config| {
+            let progress = Arc::new(FeedProgress::of(config)?);
+            let (config, own, target) = (config.clone(), Arc::clone(&progress), target_of(&config.stream));
+            let work: WorkerTask = Box::new(move |cancelled| keep_following(&config, &own, cancelled, &*target));
+            Ok((progress, work))
+        })
     }
 
     /// Checks sources without connecting them; returns how messages name them.
@@ -104,15 +112,14 @@ impl Feeds {
         Ok(all)
     }
 
-    /// Ends all feeds, and waits briefly for batches under way.
-    pub fn stop(&self) {
-        end(&self.0.read().unwrap_or_else(PoisonError::into_inner), STOP_TIMEOUT);
+    /// Ends all feeds, and waits for batches under way, but not longer than `most`.
+    pub fn stop(&self, most: Duration) {
+        self.0.stop(most);
     }
 
     /// How all feeds get on.
     pub fn progress(&self) -> Vec<Arc<FeedProgress>> {
-        let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        running.iter().map(|own| Arc::clone(&own.progress)).collect()
+        self.0.progress()
     }
 
     /// The problems of feeds, in words.
@@ -122,42 +129,6 @@ impl Feeds {
             Some(format!("the feed of stream `{}` from {}: {problem}", feed.stream, feed.source))
         };
         self.progress().into_iter().filter_map(named).collect()
-    }
-}
-
-/// How long a stop waits for batches under way.
-const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-
-fn end(feeds: &[RunningFeed], most: Duration) {
-    feeds.iter().for_each(|feed| feed.cancelled.cancel());
-    let until = Instant::now() + most;
-    for feed in feeds {
-        let thread = feed.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { continue };
-        while !thread.is_finished() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if thread.is_finished() {
-            drop(thread.join());
-        }
-    }
-}
-
-impl RunningFeed {
-    fn start(config: &FeedConfig, target_of: &TargetOf) -> Result<Self> {
-        let progress = Arc::new(FeedProgress {
-            stream: config.stream.clone(),
-            source: config.open()?.shown(),
-            name: config.source_name()?,
-            rows: AtomicU64::new(0),
-            aside: AtomicU64::new(0),
-            problem: Mutex::default(),
-        });
-        let cancelled = CancellationToken::new();
-        let (feed, target) = ((config.clone(), Arc::clone(&progress), cancelled.clone()), target_of(&config.stream));
-        let thread = std::thread::Builder::new().name("feed".to_owned());
-        let thread = thread.spawn(move || keep_following(&feed.0, &feed.1, &feed.2, &*target))?;
-        Ok(Self { config: config.clone(), progress, cancelled, thread: Mutex::new(Some(thread)) })
     }
 }
 

@@ -49,3 +49,4 @@ pub mod supervisor;
 pub mod tokens;
 pub mod webhook;
 pub mod witness;
+mod workers;

@@ -111,8 +111,8 @@ impl Running {
         self.app.webhooks.stop(Duration::ZERO);
         let app = Arc::clone(&self.app);
         let stopped = tokio::task::spawn_blocking(move || {
-            app.feeds.stop();
-            app.sinks.stop();
+            app.feeds.stop(BATCH_TIMEOUT);
+            app.sinks.stop(BATCH_TIMEOUT);
         });
         drop(stopped.await);
         self.serving.stop().await;
@@ -133,6 +133,8 @@ impl Running {
     }
 }
 
+/// How long a stop waits for a batch of a feed, or a publication of a sink, that is under way.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a stop waits for webhooks that wait for an answer.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -8,16 +8,12 @@ mod writing;
 
 use crate::config::SinkConfig;
 use crate::engine::{Service, StreamInfo};
+use crate::workers::{WorkerTask, WorkerConfig, Workers};
 use evertally_declare::error::{Result, usage};
-use evertally_feeds::CancellationToken;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// How long a stop waits for publications that are being written.
-const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Functions that write a publication in the formats of sinks.
 #[derive(Clone, Copy)]
@@ -33,14 +29,15 @@ pub struct PublicationWriters {
 /// All sinks of a service.
 pub struct Sinks {
     writers: PublicationWriters,
-    running: RwLock<Vec<RunningSink>>,
+    running: Workers<SinkConfig, SinkProgress>,
 }
 
-struct RunningSink {
-    config: SinkConfig,
-    progress: Arc<SinkProgress>,
-    cancelled: CancellationToken,
-    thread: Mutex<Option<JoinHandle<()>>>,
+impl WorkerConfig for SinkConfig {
+    const NAME: &str = "sink";
+
+    fn is_same_work(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
 }
 
 /// The progress of a sink.
@@ -55,6 +52,16 @@ pub struct SinkProgress {
 }
 
 impl SinkProgress {
+    fn of(config: &SinkConfig) -> Result<Self> {
+        Ok(Self {
+            stream: config.stream.clone(),
+            sink: config.open()?.shown(),
+            last: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            problem: Mutex::default(),
+        })
+    }
+
     /// The last publication that is known to be written; 0 if none is.
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
@@ -78,7 +85,7 @@ impl SinkProgress {
 impl Sinks {
     /// No sinks yet.
     pub fn new(writers: PublicationWriters) -> Self {
-        Self { writers, running: RwLock::default() }
+        Self { writers, running: Workers::default() }
     }
 
     /// Starts the sinks of a configuration; those that run already with the same settings continue, and others stop.
@@ -87,17 +94,12 @@ impl Sinks {
     /// If a sink is invalid, or the system gives no thread.
     pub fn set(&self, configs: &[SinkConfig], service: &Arc<Service>) -> Result<()> {
         Self::check(configs)?;
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
-        let (kept, ended): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *running).into_iter().partition(|own| configs.contains(&own.config));
-        *running = kept;
-        end(&ended);
-        for config in configs {
-            if !running.iter().any(|own| own.config == *config) {
-                running.push(RunningSink::start(config, service, self.writers)?);
-            }
-        }
-        Ok(())
+        self.running.set(configs, |config| {
+            let progress = Arc::new(SinkProgress::of(config)?);
+            let writer = writing::Writer::new(config, &progress, service, self.writers);
+            let work: WorkerTask = Box::new(move |cancelled| writer.run(cancelled));
+            Ok((progress, work))
+        })
     }
 
     /// Checks sinks without connecting them; returns how messages name them.
@@ -116,15 +118,14 @@ impl Sinks {
         Ok(all)
     }
 
-    /// Ends all sinks, and waits briefly for publications that are being written.
-    pub fn stop(&self) {
-        end(&self.running.read().unwrap_or_else(PoisonError::into_inner));
+    /// Ends all sinks, and waits for publications that are being written, but not longer than `most`.
+    pub fn stop(&self, most: Duration) {
+        self.running.stop(most);
     }
 
     /// The progress of all sinks.
     pub fn progress(&self) -> Vec<Arc<SinkProgress>> {
-        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
-        running.iter().map(|own| Arc::clone(&own.progress)).collect()
+        self.running.progress()
     }
 
     /// The problems of sinks, in words.
@@ -134,37 +135,5 @@ impl Sinks {
             Some(format!("the sink {} of stream `{}`: {problem}", own.sink, own.stream))
         };
         self.progress().into_iter().filter_map(named).collect()
-    }
-}
-
-fn end(sinks: &[RunningSink]) {
-    sinks.iter().for_each(|sink| sink.cancelled.cancel());
-    let until = Instant::now() + STOP_TIMEOUT;
-    for sink in sinks {
-        let thread = sink.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { continue };
-        while !thread.is_finished() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if thread.is_finished() {
-            drop(thread.join());
-        }
-    }
-}
-
-impl RunningSink {
-    fn start(config: &SinkConfig, service: &Arc<Service>, writers: PublicationWriters) -> Result<Self> {
-        let progress = Arc::new(SinkProgress {
-            stream: config.stream.clone(),
-            sink: config.open()?.shown(),
-            last: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            problem: Mutex::default(),
-        });
-        let cancelled = CancellationToken::new();
-        let writer = writing::Writer::new(config, &progress, service, writers);
-        let (thread, over) = (std::thread::Builder::new().name("sink".to_owned()), cancelled.clone());
-        let thread = thread.spawn(move || writer.run(&over))?;
-        Ok(Self { config: config.clone(), progress, cancelled, thread: Mutex::new(Some(thread)) })
     }
 }

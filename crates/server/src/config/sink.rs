@@ -28,7 +28,7 @@ impl SinkConfig {
     }
 
     /// Whether two sinks write the same publications to the same place.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.stream, &self.to) == (&other.stream, &other.to)
     }
 

@@ -1,8 +1,9 @@
 //! `[[webhook]]`: where publications are sent.
 
 use super::TimeSpan;
+use evertally_declare::url::without_secrets;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A webhook: where publications are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 pub struct WebhookConfig {
     /// The URL for a POST.
     pub url: String,
+    /// What logs, metrics and lists call it; by default its URL without password and query, which may be secrets.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The streams; if none are named, all public ones.
     #[serde(default)]
     pub streams: Vec<String>,
@@ -26,4 +30,38 @@ pub struct WebhookConfig {
 
 fn give_up_after() -> TimeSpan {
     TimeSpan(3_600_000_000)
+}
+
+impl WebhookConfig {
+    /// What logs, metrics and lists call it.
+    pub fn name(&self) -> String {
+        let shown = || without_secrets(Path::new(&self.url));
+        self.name.clone().unwrap_or_else(|| shown().split(['?', '#']).next().unwrap_or_default().to_owned())
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let is_url = self.url.starts_with("http://") || self.url.starts_with("https://");
+        match is_url {
+            true => Ok(()),
+            false => Err(format!("the url of the webhook {} does not begin with http:// or https://", self.name())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_urls_are_left_out() {
+        let hook = |url: &str| toml::from_str::<WebhookConfig>(&format!("url = \"{url}\"")).unwrap();
+        for (url, shown) in [
+            ("https://hooks.example/a/b?token=x#y", "https://hooks.example/a/b"),
+            ("https://user:secret@hooks.example:8443/a@b", "https://hooks.example:8443/a@b"),
+            ("http://hooks.example", "http://hooks.example"),
+        ] {
+            assert_eq!(hook(url).name(), shown);
+        }
+        assert_eq!(hook("https://a/secret\"\nname = \"chat").name(), "chat");
+    }
 }

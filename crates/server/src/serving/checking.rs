@@ -54,7 +54,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         if !unknown.is_empty() {
             found.push(format!(
                 "the webhook {} names {}, which this file does not: the service starts only if it was opened before",
-                hook.url,
+                hook.name(),
                 unknown.join(", ")
             ));
         }

@@ -81,7 +81,10 @@ fn check(service: &Service, new: &Config) -> Result<()> {
         if let Some(unknown) =
             hook.streams.iter().find(|name| service.stream(name).is_none() && !is_configured(new, name))
         {
-            return Err(usage(format!("the webhook {} names the stream `{unknown}`, which does not exist", hook.url)));
+            return Err(usage(format!(
+                "the webhook {} names the stream `{unknown}`, which does not exist",
+                hook.name()
+            )));
         }
     }
     let feeds = new.feeds.iter().map(|feed| &feed.stream);

@@ -172,7 +172,7 @@ pub(super) fn check_named(service: &Service, config: &Config) -> Result<()> {
             return Err(usage(format!(
                 "the webhook {} names the stream `{unknown}`, which does not exist: correct the name in its `streams`, \
                  or open the stream first",
-                hook.url
+                hook.name()
             )));
         }
     }

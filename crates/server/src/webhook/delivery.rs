@@ -1,13 +1,12 @@
 //! One webhook: sends publications, and tries again.
 
-use super::signature::Signer;
+use super::settings::WebhookSettings;
 use super::state::{WebhookState, WebhookStream};
-use crate::config::WebhookConfig;
 use crate::engine::{Service, StreamInfo};
 use evertally_declare::error::{PipelineError, Result, failure};
+use evertally_feeds::CancellationToken;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,11 +75,7 @@ pub type MessageWriter = fn(&Service, &StreamInfo, u64) -> Result<String>;
 /// A webhook.
 pub(super) struct Webhook {
     message: MessageWriter,
-    address: String,
-    streams: Vec<String>,
-    authorization: Option<String>,
-    signer: Option<Signer>,
-    give_up_after: Duration,
+    settings: WebhookSettings,
     agent: ureq::Agent,
     setbacks: Mutex<BTreeMap<String, Setback>>,
     /// The numbers of dead letters, by stream.
@@ -88,42 +83,23 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    pub(super) fn new(
-        config: &WebhookConfig,
-        message: MessageWriter,
-        authorization: Option<String>,
-        signer: Option<Signer>,
-    ) -> Self {
+    pub(super) fn new(settings: WebhookSettings, message: MessageWriter) -> Self {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
             .max_redirects(0)
             .build();
-        Self {
-            message,
-            address: config.url.clone(),
-            streams: config.streams.clone(),
-            authorization,
-            signer,
-            give_up_after: config.give_up_after.duration(),
-            agent: agent.into(),
-            setbacks: Mutex::default(),
-            dead: Mutex::default(),
-        }
+        Self { message, settings, agent: agent.into(), setbacks: Mutex::default(), dead: Mutex::default() }
     }
 
-    pub(super) fn address(&self) -> &str {
-        &self.address
+    /// What messages call it.
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
     }
 
-    /// Whether two webhooks sign and authenticate alike.
-    pub(super) fn has_secrets_of(&self, other: &Self) -> bool {
-        let signs_alike = match (&self.signer, &other.signer) {
-            (Some(own), Some(other)) => own.is_same(other),
-            (None, None) => true,
-            _ => false,
-        };
-        signs_alike && self.authorization == other.authorization
+    /// The key of its records in the store.
+    pub(super) fn url(&self) -> &str {
+        &self.settings.config.url
     }
 
     /// Why publications are not delivered, in words for an operator.
@@ -136,7 +112,7 @@ impl Webhook {
             format!(
                 "the webhook {} refused {count} {} of {} for good: send them again or discard them \
                  (`/v1/webhooks/dead-letters`)",
-                self.address,
+                self.name(),
                 if count == 1 { "publication" } else { "publications" },
                 streams.join(", ")
             )
@@ -154,24 +130,24 @@ impl Webhook {
         let stream = |info: &StreamInfo| -> Result<WebhookStream> {
             Ok(WebhookStream {
                 name: info.name().to_owned(),
-                delivered: service.delivered(&self.address, info)?,
+                delivered: service.delivered(self.url(), info)?,
                 published: info.progress().publications,
                 problem: self.setbacks().get(info.name()).map(|setback| setback.problem.clone()),
-                dead: service.dead_letters(&self.address, info)?,
+                dead: service.dead_letters(self.url(), info)?,
             })
         };
         let streams = service.streams();
         let streams = streams.iter().filter(|info| self.wants(info)).map(|info| stream(info)).collect::<Result<_>>()?;
-        Ok(WebhookState { url: self.address.clone(), streams })
+        Ok(WebhookState { name: self.name().to_owned(), streams })
     }
 
-    /// Sends publications until `is_over`. Its thread waits for nothing but answers. A stream whose publication is not
+    /// Sends publications until it is cancelled. Its thread waits for nothing but answers. A stream whose publication is not
     /// accepted waits for its next attempt alone.
-    pub(super) fn run(&self, service: &Service, is_over: &AtomicBool) {
+    pub(super) fn run(&self, service: &Service, cancelled: &CancellationToken) {
         self.note_dead_letters(service);
-        while !is_over.load(Ordering::Relaxed) {
+        while !cancelled.is_cancelled() {
             for info in service.streams().iter().filter(|info| self.wants(info)) {
-                self.deliver(service, info, is_over);
+                self.deliver(service, info, cancelled);
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -181,24 +157,24 @@ impl Webhook {
     pub(super) fn note_dead_letters(&self, service: &Service) {
         let streams = service.streams();
         let counts = streams.iter().filter(|info| self.wants(info)).filter_map(|info| {
-            let count = service.dead_letters(&self.address, info).ok()?.len();
+            let count = service.dead_letters(self.url(), info).ok()?.len();
             (count > 0).then(|| (info.name().to_owned(), count))
         });
         *self.dead.lock().unwrap_or_else(PoisonError::into_inner) = counts.collect();
     }
 
     /// Sends the new publications of a stream, unless it waits after an error.
-    fn deliver(&self, service: &Service, info: &StreamInfo, is_over: &AtomicBool) {
+    fn deliver(&self, service: &Service, info: &StreamInfo, cancelled: &CancellationToken) {
         let name = info.name();
         if self.setbacks().get(name).is_some_and(|setback| Instant::now() < setback.until) {
             return;
         }
-        match self.send_new(service, info, is_over) {
+        match self.send_new(service, info, cancelled) {
             // Sending may have been cut off.
-            Ok(()) if is_over.load(Ordering::Relaxed) => {}
+            Ok(()) if cancelled.is_cancelled() => {}
             Ok(()) => {
                 if self.setbacks().remove(name).is_some() {
-                    tracing::info!(stream = name, address = self.address, "a webhook accepts publications again");
+                    tracing::info!(stream = name, webhook = self.name(), "a webhook accepts publications again");
                 }
             }
             Err(unsent) => self.set_back(service, info, &unsent),
@@ -209,7 +185,7 @@ impl Webhook {
     fn set_back(&self, service: &Service, info: &StreamInfo, unsent: &Unsent) {
         let Unsent { why, publication, accepted } = unsent;
         let name = info.name();
-        tracing::warn!(stream = name, error = %why, "a webhook refuses a publication");
+        tracing::warn!(stream = name, webhook = self.name(), error = %why, "a webhook refuses a publication");
         let mut setbacks = self.setbacks();
         let before = setbacks.remove(name);
         let now = Instant::now();
@@ -217,9 +193,9 @@ impl Webhook {
         let since = before.as_ref().and_then(|before| before.refused).filter(|(of, _)| of == publication);
         let refused = is_content.then(|| since.unwrap_or((*publication, now)));
         if let (Some((_, since)), Some(status)) = (refused, why.status)
-            && now.duration_since(since) >= self.give_up_after
+            && now.duration_since(since) >= self.settings.config.give_up_after.duration()
         {
-            let set_aside = service.set_dead_letter(&self.address, info, *publication, status);
+            let set_aside = service.set_dead_letter(self.url(), info, *publication, status);
             if set_aside.is_ok() {
                 tracing::error!(stream = name, publication, status, "a refused publication is set aside");
                 drop(setbacks);
@@ -234,20 +210,20 @@ impl Webhook {
         setbacks.insert(name.to_owned(), Setback { problem: why.to_string(), pause, until, refused });
     }
 
-    fn send_new(&self, service: &Service, info: &StreamInfo, is_over: &AtomicBool) -> Result<(), Unsent> {
+    fn send_new(&self, service: &Service, info: &StreamInfo, cancelled: &CancellationToken) -> Result<(), Unsent> {
         let (mut accepted, mut publication) = (0, 0);
         let mut all = || -> Result<(), NotAccepted> {
             let shown = info.progress().publications;
-            let Some(last) = service.delivered(&self.address, info)? else {
-                return Ok(service.set_delivered(&self.address, info, shown)?);
+            let Some(last) = service.delivered(self.url(), info)? else {
+                return Ok(service.set_delivered(self.url(), info, shown)?);
             };
             for next in last + 1..=shown {
-                if is_over.load(Ordering::Relaxed) {
+                if cancelled.is_cancelled() {
                     return Ok(());
                 }
                 publication = next;
                 self.send(service, info, next)?;
-                service.set_delivered(&self.address, info, next)?;
+                service.set_delivered(self.url(), info, next)?;
                 accepted += 1;
             }
             Ok(())
@@ -256,7 +232,8 @@ impl Webhook {
     }
 
     fn wants(&self, info: &StreamInfo) -> bool {
-        if self.streams.is_empty() { info.is_public() } else { self.streams.iter().any(|name| name == info.name()) }
+        let streams = &self.settings.config.streams;
+        if streams.is_empty() { info.is_public() } else { streams.iter().any(|name| name == info.name()) }
     }
 
     /// Sends one publication.
@@ -266,14 +243,14 @@ impl Webhook {
     pub(super) fn send(&self, service: &Service, info: &StreamInfo, publication: u64) -> Result<(), NotAccepted> {
         let message = (self.message)(service, info, publication)?;
         let name = info.name();
-        let mut request = self.agent.post(&self.address).header("content-type", "application/json");
+        let mut request = self.agent.post(self.url()).header("content-type", "application/json");
         // Headers are ASCII, names of streams need not be.
         let encoded: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
         request = request.header("idempotency-key", format!("{encoded}/{publication}"));
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = &self.settings.authorization {
             request = request.header("authorization", authorization);
         }
-        if let Some(signer) = &self.signer {
+        if let Some(signer) = &self.settings.signer {
             let (id, seconds) = (message_id(service, name, publication), jiff::Timestamp::now().as_second());
             request = request
                 .header("webhook-id", &id)
@@ -281,7 +258,7 @@ impl Webhook {
                 .header("webhook-signature", signer.sign(&id, seconds, &message));
         }
         let cannot = |why: String| {
-            failure(format!("the webhook {} did not accept publication {publication} of `{name}`: {why}", self.address))
+            failure(format!("the webhook {} did not accept publication {publication} of `{name}`: {why}", self.name()))
         };
         let answer = request.send(&message).map_err(|e| cannot(e.to_string()))?;
         match answer.status().as_u16() {

@@ -15,10 +15,17 @@ const PREFIX: &str = "whsec_";
 const MIN_SECRET_BYTES: usize = 24;
 
 /// Signs messages with one or more secrets: with several, a receiver can change to the next one at any time.
+#[derive(Clone)]
 pub(super) struct Signer {
     keys: Vec<hmac::Key>,
     /// A digest of the secrets, to recognize a change.
     digest: [u8; 32],
+}
+
+impl PartialEq for Signer {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
 }
 
 impl Signer {
@@ -52,10 +59,6 @@ impl Signer {
         Ok(Self { keys, digest: blake3::derive_key("evertally serve 1 webhook secrets", text.as_bytes()) })
     }
 
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.digest == other.digest
-    }
-
     /// The value of the header `webhook-signature`: one signature for each secret.
     pub(super) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
         let signed = format!("{id}.{seconds}.{body}");
@@ -76,7 +79,7 @@ mod tests {
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         let two = Signer::from_text("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nc2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0").unwrap();
         let both = two.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
-        assert!(both.starts_with(&format!("{signature} v1,")) && !two.is_same(&signer));
+        assert!(both.starts_with(&format!("{signature} v1,")) && two != signer);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use crate::engine::DeadLetter;
 /// The state of a webhook, for an operator.
 #[derive(Clone, Debug)]
 pub struct WebhookState {
-    /// Its URL.
-    pub url: String,
+    /// What messages call it.
+    pub name: String,
     /// Its streams.
     pub streams: Vec<WebhookStream>,
 }

@@ -135,7 +135,7 @@ fn a_publication_that_is_refused_for_good_is_set_aside() {
     let problems = server.get("/v1/operator").json()["problems"].to_string();
     assert!(problems.contains("refused 2 publications of hand for good"), "{problems}");
     let settle = |body: &str| {
-        let url = format!("\"url\":\"http://{address}/\",\"stream\":\"hand\"");
+        let url = format!("\"webhook\":\"http://{address}/\",\"stream\":\"hand\"");
         server.post("/v1/webhooks/dead-letters", &format!("{{{url},{body}}}"))
     };
     let refused = settle("\"action\":\"resend\"");

@@ -23,7 +23,8 @@ pub(in super::super) struct WebhookList {
 /// A webhook.
 #[derive(Serialize, ToSchema)]
 struct WebhookAnswer {
-    url: String,
+    /// Its `name`; by default its URL without password and query.
+    webhook: String,
     streams: Vec<WebhookStreamAnswer>,
 }
 
@@ -64,7 +65,7 @@ impl From<WebhookState> for WebhookAnswer {
             problem,
             dead_letters: dead.into_iter().map(letter).collect(),
         };
-        Self { url: state.url, streams: state.streams.into_iter().map(stream).collect() }
+        Self { webhook: state.name, streams: state.streams.into_iter().map(stream).collect() }
     }
 }
 
@@ -87,8 +88,8 @@ pub(in super::super) async fn webhooks(State(app): State<Arc<App>>, caller: Call
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct DeadLetterRequest {
-    /// The URL of the webhook.
-    url: String,
+    /// The webhook, as `GET /v1/webhooks` names it.
+    webhook: String,
     /// The stream.
     stream: String,
     /// The publication; all of the stream if omitted.
@@ -126,7 +127,8 @@ pub(in super::super) async fn dead_letters(
     body: Result<Json<DeadLetterRequest>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
-    let Json(DeadLetterRequest { url, stream, publication, action }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
+    let Json(DeadLetterRequest { webhook, stream, publication, action }) =
+        body.map_err(|e| ProblemAnswer::bad_json(&e))?;
     let (action, word) = match action {
         ActionWord::Resend => (DeadLetterAction::Resend, "resend-dead-letters"),
         ActionWord::Discard => (DeadLetterAction::Discard, "discard-dead-letters"),
@@ -134,7 +136,7 @@ pub(in super::super) async fn dead_letters(
     audited(&app, &caller, word, stream.clone(), async {
         let info = app.service.stream(&stream).ok_or_else(ProblemAnswer::no_stream)?;
         waiting(&app, Work::Rows, move |app| {
-            let left = app.webhooks.settle_dead_letters(&app.service, &url, &info, publication, action)?;
+            let left = app.webhooks.settle_dead_letters(&app.service, &webhook, &info, publication, action)?;
             Ok(Json(DeadLettersLeft { left }))
         })
         .await
