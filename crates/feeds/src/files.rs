@@ -12,9 +12,9 @@ use super::following::blocking;
 use super::rows::{count_lines, row_end};
 use super::{BatchLimits, Origins, Rows, Source, SourceBatch, SourceError, SourcePosition};
 use async_trait::async_trait;
-use contents::{Contents, FilePosition, replaced};
+use contents::{FileContents, FilePosition, replaced};
 use evertally_declare::error::{Context, Result, usage};
-use rotation::Reading;
+use rotation::OpenFile;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -71,24 +71,24 @@ pub fn open_files(options: &FileOptions) -> Result<Box<dyn Source>> {
         return Err(usage(format!("the path {shown} is not UTF-8")));
     }
     let files =
-        Files { path: path.clone(), is_folder: *is_folder, format, is_complete: *is_complete, ..Files::default() };
+        FileSet { path: path.clone(), is_folder: *is_folder, format, is_complete: *is_complete, ..FileSet::default() };
     Ok(Box::new(FileSource { path, is_folder: *is_folder, files: Arc::new(Mutex::new(files)) }))
 }
 
 struct FileSource {
     path: PathBuf,
     is_folder: bool,
-    files: Arc<Mutex<Files>>,
+    files: Arc<Mutex<FileSet>>,
 }
 
 #[derive(Default)]
-struct Files {
+struct FileSet {
     path: PathBuf,
     is_folder: bool,
     format: Option<Encoding>,
     is_complete: bool,
     /// The files that are read, by the names of their partitions.
-    reading: BTreeMap<String, Reading>,
+    reading: BTreeMap<String, OpenFile>,
     /// The positions that the service has.
     stored: BTreeMap<String, FilePosition>,
     /// A batch that was read and not taken yet.
@@ -96,13 +96,13 @@ struct Files {
 }
 
 impl FileSource {
-    fn inner(&self) -> MutexGuard<'_, Files> {
+    fn inner(&self) -> MutexGuard<'_, FileSet> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn with_files<T: Send + 'static>(
         &self,
-        what: impl FnOnce(&mut Files) -> Result<T> + Send + 'static,
+        what: impl FnOnce(&mut FileSet) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let files = Arc::clone(&self.files);
         blocking(move || what(&mut files.lock().unwrap_or_else(PoisonError::into_inner))).await
@@ -142,7 +142,7 @@ impl Source for FileSource {
         let parsed = parsed.transpose()?.unwrap_or_else(|| FilePosition { line: 1, ..FilePosition::default() });
         let mut files = self.inner();
         files.ready = files.ready.take().filter(|batch| batch.partition != partition);
-        let reading = Reading { after: position.map(str::to_owned), position: parsed, ..Reading::default() };
+        let reading = OpenFile { after: position.map(str::to_owned), position: parsed, ..OpenFile::default() };
         files.reading.insert(partition.to_owned(), reading);
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Source for FileSource {
     }
 }
 
-impl Files {
+impl FileSet {
     fn path_of(&self, partition: &str) -> PathBuf {
         if self.is_folder { self.path.join(partition) } else { self.path.clone() }
     }
@@ -222,7 +222,7 @@ impl Files {
     }
 
     /// The next rows of a file.
-    fn next_of(&self, name: &str, reading: &mut Reading, limits: BatchLimits) -> Result<Option<SourceBatch>> {
+    fn next_of(&self, name: &str, reading: &mut OpenFile, limits: BatchLimits) -> Result<Option<SourceBatch>> {
         let path = self.path_of(name);
         let Some(encoding) = self.encoding_of(&path) else { return Ok(None) };
         if !encoding.grows() {
@@ -243,7 +243,7 @@ impl Files {
     fn next_rotating(
         &self,
         path: &Path,
-        reading: &mut Reading,
+        reading: &mut OpenFile,
         encoding: Encoding,
         limits: BatchLimits,
     ) -> Result<Option<SourceBatch>> {
@@ -278,9 +278,9 @@ impl Files {
     }
 
     /// The bytes of a file of a folder, if it is there.
-    fn contents(&self, name: &str, path: &Path, reading: &Reading) -> Result<Option<Contents>> {
+    fn contents(&self, name: &str, path: &Path, reading: &OpenFile) -> Result<Option<FileContents>> {
         let cannot = || format!("cannot open {}", path.display());
-        let contents = match Contents::plain(path) {
+        let contents = match FileContents::plain(path) {
             Ok(contents) => contents,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None), // it may come back
             Err(error) => return Err(error).context(cannot()),
@@ -298,11 +298,11 @@ impl Files {
     fn cut(
         &self,
         path: &Path,
-        contents: &Contents,
+        contents: &FileContents,
         mut position: FilePosition,
         encoding: Encoding,
         (limits, is_complete): (BatchLimits, bool),
-    ) -> Result<Option<Cut>> {
+    ) -> Result<Option<CutRows>> {
         let cannot = || format!("cannot read {}", path.display());
         let mut header = Vec::new();
         if encoding.is_growing_csv() {
@@ -322,16 +322,16 @@ impl Files {
         if taken > 0 {
             bytes.truncate(taken);
         }
-        Ok((!bytes.is_empty()).then_some(Cut { encoding, position, header, bytes }))
+        Ok((!bytes.is_empty()).then_some(CutRows { encoding, position, header, bytes }))
     }
 
     fn batch(
         &self,
         name: &str,
         path: &Path,
-        contents: &Contents,
-        reading: &mut Reading,
-        Cut { encoding, position, header, bytes }: Cut,
+        contents: &FileContents,
+        reading: &mut OpenFile,
+        CutRows { encoding, position, header, bytes }: CutRows,
     ) -> Result<SourceBatch> {
         let (first, offset) = (position.line, position.offset + bytes.len() as u64);
         let windows = contents.windows(offset).context(format_args!("cannot read {}", path.display()))?;
@@ -344,9 +344,15 @@ impl Files {
     }
 
     /// A file that is sent as a whole, once it no longer changes.
-    fn whole(&self, name: &str, path: &Path, reading: &mut Reading, encoding: Encoding) -> Result<Option<SourceBatch>> {
+    fn whole(
+        &self,
+        name: &str,
+        path: &Path,
+        reading: &mut OpenFile,
+        encoding: Encoding,
+    ) -> Result<Option<SourceBatch>> {
         let shown = path.display();
-        let (contents, about): (Contents, Metadata) = match (Contents::plain(path), std::fs::metadata(path)) {
+        let (contents, about): (FileContents, Metadata) = match (FileContents::plain(path), std::fs::metadata(path)) {
             (Ok(contents), Ok(about)) => (contents, about),
             (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
             (Err(error), _) | (_, Err(error)) => return Err(error).context(format_args!("cannot open {shown}")),
@@ -371,13 +377,13 @@ impl Files {
             path,
             &contents,
             reading,
-            Cut { encoding, position: reading.position.clone(), header: Vec::new(), bytes },
+            CutRows { encoding, position: reading.position.clone(), header: Vec::new(), bytes },
         )
         .map(Some)
     }
 
     /// Refuses a file that was sent under another name, or a copy of one.
-    fn refuse_renamed(&self, name: &str, path: &Path, contents: &Contents, len: u64) -> Result<()> {
+    fn refuse_renamed(&self, name: &str, path: &Path, contents: &FileContents, len: u64) -> Result<()> {
         let current = self.reading.iter().filter(|(_, reading)| reading.after.is_some());
         let current = current.map(|(name, reading)| (name, &reading.position));
         for (other, position) in self.stored.iter().chain(current) {
@@ -422,7 +428,7 @@ impl Files {
 }
 
 /// Rows that were read.
-struct Cut {
+struct CutRows {
     encoding: Encoding,
     /// The position before them.
     position: FilePosition,

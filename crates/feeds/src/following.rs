@@ -83,7 +83,7 @@ pub async fn follow(
     let limits = BatchLimits { rows: options.rows.max(1), bytes: MAX_BATCH_BYTES, wait };
     let sent = Sent::default();
     let patience = Patience { cancelled, pause: FIRST_PAUSE, is_away: false };
-    Follower {
+    SourceFollower {
         source,
         target,
         options,
@@ -100,7 +100,7 @@ pub async fn follow(
     .await
 }
 
-struct Follower<'f> {
+struct SourceFollower<'f> {
     source: &'f mut dyn Source,
     target: &'f dyn FeedTarget,
     options: &'f FollowOptions,
@@ -176,7 +176,7 @@ impl Patience<'_> {
     }
 }
 
-impl Follower<'_> {
+impl SourceFollower<'_> {
     async fn run(mut self) -> Result<Sent> {
         loop {
             match self.connected().await {

@@ -49,7 +49,7 @@ struct AcceptedBatch {
 }
 
 #[derive(Deserialize)]
-struct SourcePositions {
+struct StoredPositions {
     positions: BTreeMap<String, SourcePosition>,
 }
 
@@ -136,7 +136,7 @@ impl RemoteStream {
         let request = self.agent.get(&url).header("authorization", self.token.read()?);
         let (status, text) = self.answer(request.call())?;
         match status {
-            200 => Ok(self.parsed::<SourcePositions>(status, &text)?.positions),
+            200 => Ok(self.parsed::<StoredPositions>(status, &text)?.positions),
             _ => Err(self.refused(status, self.problem(status, &text)?)),
         }
     }

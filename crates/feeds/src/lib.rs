@@ -98,6 +98,9 @@ pub enum SourceError {
     Fault(PipelineError),
 }
 
+/// What a source gives.
+pub(crate) type SourceOutcome<T> = std::result::Result<T, SourceError>;
+
 impl From<PipelineError> for SourceError {
     fn from(error: PipelineError) -> Self {
         Self::Fault(error)

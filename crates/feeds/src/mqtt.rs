@@ -69,10 +69,10 @@ use crate::dial::{self, Server, TIMEOUT};
 use crate::{Address, BatchLimits, Source, SourceBatch, SourceError, SourceOptions};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, usage};
-use link::Link;
+use link::BrokerLink;
 use mqtt_protocol_core::mqtt::packet::{Qos, RetainHandling};
-use packets::Incoming;
-use session::Session;
+use packets::IncomingPacket;
+use session::MqttSession;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -86,7 +86,7 @@ const MAX_LINGER: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// What the URL says.
-struct Settings {
+struct MqttSettings {
     scheme: String,
     server: Server,
     user: Option<String>,
@@ -102,11 +102,11 @@ struct Settings {
 
 /// A subscription with a session that the broker keeps.
 pub(crate) struct Subscription {
-    settings: Settings,
+    settings: MqttSettings,
     /// The state of the session since the last seek.
-    session: Option<Session>,
+    session: Option<MqttSession>,
     /// The connection of the session.
-    link: Option<Link>,
+    link: Option<BrokerLink>,
     /// Messages that were not counted, because their QoS is too low, and when this was reported.
     lower: u64,
     reported: Option<Instant>,
@@ -141,7 +141,7 @@ impl Subscription {
         if options.password_file.is_some() && address.user.is_none() {
             return Err(usage(format!("there is a password but no user; write {scheme}://USER@HOST")));
         }
-        let settings = Settings {
+        let settings = MqttSettings {
             server: Server { host, port, encrypted, authority: options.authority.clone() },
             scheme,
             user: address.user,
@@ -196,7 +196,7 @@ impl Subscription {
     }
 }
 
-impl Settings {
+impl MqttSettings {
     fn identity(&self) -> String {
         match &self.own_client_id {
             Some(id) => format!("mqtt:{}?client-id={id}", self.filter),
@@ -216,11 +216,11 @@ impl Settings {
     }
 
     /// Connects, and returns whether the broker has the session.
-    async fn connect(&self) -> Result<(Link, bool), SourceError> {
+    async fn connect(&self) -> Result<(BrokerLink, bool), SourceError> {
         let password = dial::password(self.password_file.as_deref())?;
         let connect = packets::connect(&self.client_id(), self.user.as_deref(), password, self.session_days)
             .ok_or_else(|| usage("the client id, the user or the password is longer than MQTT allows"))?;
-        let mut link = Link::new(self.server.connect().await?);
+        let mut link = BrokerLink::new(self.server.connect().await?);
         let greeting = timeout(TIMEOUT, link.greet(&connect)).await.map_err(|_| self.away("it does not answer"))?;
         let (first, body) = greeting.map_err(|e| self.away(&e.to_string()))?;
         let welcome = packets::welcome(first, &body, self.lowest).map_err(|e| e.of(&self.server))?;
@@ -229,28 +229,28 @@ impl Settings {
     }
 
     /// Handles packets that arrived, until there are enough for a batch, and returns how many messages do not count.
-    fn handle(&self, session: &mut Session, link: &mut Link, enough: usize) -> Result<u64, SourceError> {
+    fn handle(&self, session: &mut MqttSession, link: &mut BrokerLink, enough: usize) -> Result<u64, SourceError> {
         let mut lower = 0;
         while session.bytes() < enough {
             let Some((first, body)) = link.packet().map_err(|e| self.away(&e.to_string()))? else { break };
             match packets::incoming(first, body).map_err(|e| e.of(&self.server))? {
-                Incoming::Publish(message) => {
+                IncomingPacket::Publish(message) => {
                     let counts = message.qos as u8 >= self.lowest as u8;
                     lower += u64::from(!counts);
                     session.publish(message, counts);
                 }
-                Incoming::Release(packet) => session.release(packet),
-                Incoming::Subscribed(granted) if (granted as u8) < self.lowest as u8 => {
+                IncomingPacket::Release(packet) => session.release(packet),
+                IncomingPacket::Subscribed(granted) if (granted as u8) < self.lowest as u8 => {
                     let granted = granted as u8;
                     let why = format!("{} grants only QoS {granted}; with &qos={granted} it is counted", self.server);
                     return Err(usage(why).into());
                 }
-                Incoming::TakenOver => {
+                IncomingPacket::TakenOver => {
                     let id = self.client_id();
                     let remedy = "give each feed its own one with ?client-id=NAME";
                     return Err(self.away(&format!("another client uses the client id `{id}`; {remedy}")));
                 }
-                Incoming::Subscribed(_) | Incoming::Pong => {}
+                IncomingPacket::Subscribed(_) | IncomingPacket::Pong => {}
             }
         }
         Ok(lower)
@@ -278,7 +278,7 @@ impl Source for Subscription {
         }
         self.link = None;
         self.session = None;
-        self.session = Some(Session::at(position)?);
+        self.session = Some(MqttSession::at(position)?);
         Ok(())
     }
 

@@ -4,13 +4,13 @@
 mod client;
 mod config;
 
+use crate::SourceOutcome;
 use crate::time::rfc3339;
 use crate::{BatchLimits, Origins, RowWriter, Rows, Source, SourceBatch, SourceError, SourcePosition};
 use async_nats::jetstream::message::Message;
 use async_trait::async_trait;
-use client::{Client, Stream};
-pub(crate) use config::Config;
-use config::Outcome;
+use client::{MessageStream, NatsClient};
+pub(crate) use config::NatsConfig;
 use evertally_declare::error::usage;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A stream.
 pub(crate) struct Nats {
-    config: Config,
-    client: Option<Client>,
+    config: NatsConfig,
+    client: Option<NatsClient>,
     /// The position of the service.
     after: Option<SourcePosition>,
     /// The position to continue at, before the next connection.
@@ -31,7 +31,7 @@ pub(crate) struct Nats {
     sequence: u64,
     /// Messages of the consumer up to the last one.
     delivered: u64,
-    stream: Option<Stream>,
+    stream: Option<MessageStream>,
     /// A batch without rows fixes the position.
     is_pinned: bool,
     /// A message that did not fit into the last batch.
@@ -47,7 +47,7 @@ pub(crate) struct Nats {
 }
 
 impl Nats {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: NatsConfig) -> Self {
         Self {
             config,
             client: None,
@@ -72,9 +72,9 @@ impl Nats {
     }
 
     /// Connects and finds the place of the position.
-    async fn connect(&mut self) -> Outcome<()> {
+    async fn connect(&mut self) -> SourceOutcome<()> {
         if self.client.is_none() {
-            self.client = Some(Client::connect(&self.config).await?);
+            self.client = Some(NatsClient::connect(&self.config).await?);
         }
         let Some(client) = &self.client else { return Ok(()) };
         let info = client.info(&self.config.stream).await?;
@@ -129,7 +129,7 @@ impl Nats {
     }
 
     /// The next message, if it comes in time. Trouble with the connection is an error.
-    async fn message(&mut self, until: Instant) -> Outcome<Option<Message>> {
+    async fn message(&mut self, until: Instant) -> SourceOutcome<Option<Message>> {
         if let Some(message) = self.held.take() {
             return Ok(Some(message));
         }
@@ -140,7 +140,7 @@ impl Nats {
     }
 
     /// Adds a message to a batch; `false` if there is no room.
-    fn push(&mut self, message: &Message, limits: BatchLimits) -> Outcome<bool> {
+    fn push(&mut self, message: &Message, limits: BatchLimits) -> SourceOutcome<bool> {
         let strange = |_| SourceError::Away("the server sent a message without a sequence number".to_owned());
         let info = message.info().map_err(strange)?;
         let (writer, numbers) = &mut self.filling;
@@ -198,11 +198,11 @@ impl Source for Nats {
         format!("nats:{}{}", self.config.stream, subject.unwrap_or_default())
     }
 
-    async fn partitions(&mut self) -> Outcome<Vec<String>> {
+    async fn partitions(&mut self) -> SourceOutcome<Vec<String>> {
         Ok(vec![String::new()])
     }
 
-    async fn seek(&mut self, _partition: &str, position: Option<&str>) -> Outcome<()> {
+    async fn seek(&mut self, _partition: &str, position: Option<&str>) -> SourceOutcome<()> {
         let parse =
             |text| parse_position(text).ok_or_else(|| usage(format!("`{text}` is not a position in a stream of NATS")));
         self.sought = Some(position.map(parse).transpose()?);
@@ -211,7 +211,7 @@ impl Source for Nats {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<SourceBatch>> {
+    async fn next(&mut self, limits: BatchLimits) -> SourceOutcome<Option<SourceBatch>> {
         if self.stream.is_none()
             && let Err(error) = self.connect().await
         {
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn urls() {
         let options = SourceOptions { password_file: Some("/tmp/password".into()), ..SourceOptions::default() };
-        let config = |url: &str| Config::new(Address::parse(url).expect(url), &options);
+        let config = |url: &str| NatsConfig::new(Address::parse(url).expect(url), &options);
         let source = Nats::new(config("nats://feeder@n1,n2:42/ORDERS?subject=orders.>&tls=true").expect("valid"));
         assert_eq!(source.shown(), "nats://n1:4222,n2:42/ORDERS");
         assert_eq!(source.identity(), "nats:ORDERS?subject=orders.>");

@@ -13,13 +13,13 @@ use crate::{Address, BatchLimits, Rows, Source, SourceBatch, SourceError, Source
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::format::Format;
-use reading::{At, ObjectPiece, Problem, Reading};
+use reading::{At, ObjectPiece, ObjectProblem, ObjectReading};
 pub(crate) use sink::open as open_sink;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::Duration;
-use store::{Listed, Store};
+use store::{ListedObject, ObjectFolder};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -30,9 +30,9 @@ const BAD_OBJECT_PAUSE: Duration = Duration::from_secs(3600);
 
 /// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum ObjectState {
     /// It was listed, and not sought yet.
-    Listed { stamp: String },
+    ListedObject { stamp: String },
     /// It is being read, or will be.
     Sought { at: At, after: Option<String> },
     /// It was read, or passed over. Its stamp is kept as a digest: there may be very many.
@@ -41,16 +41,16 @@ enum State {
 
 /// The source.
 struct ObjectSource {
-    store: Store,
+    store: ObjectFolder,
     /// The encoding of all objects, if their names do not decide.
     encoding: Option<Encoding>,
     every: Duration,
-    known: HashMap<String, State>,
+    known: HashMap<String, ObjectState>,
     /// ObjectSource that can be read, and since when.
     ready: BTreeSet<String>,
     failed: BTreeMap<String, Instant>,
-    reading: Option<(String, Reading)>,
-    listing: Option<JoinHandle<std::io::Result<Vec<Listed>>>>,
+    reading: Option<(String, ObjectReading)>,
+    listing: Option<JoinHandle<std::io::Result<Vec<ListedObject>>>>,
     next_listing: Instant,
     passed_over: usize,
     warnings: Vec<String>,
@@ -79,7 +79,7 @@ pub(crate) fn open(url: &str, address: Address, options: &SourceOptions) -> Resu
         return Err(usage("objects are sent as they are; metadata cannot be added to their rows"));
     }
     Ok(Box::new(ObjectSource {
-        store: Store::new(folder)?,
+        store: ObjectFolder::new(folder)?,
         encoding,
         every,
         known: HashMap::new(),
@@ -101,21 +101,21 @@ fn digest(stamp: &str) -> u64 {
 
 impl ObjectSource {
     /// Takes up what a listing found.
-    fn listed(&mut self, objects: Vec<Listed>) {
+    fn listed(&mut self, objects: Vec<ListedObject>) {
         let mut passed_over = 0;
-        for Listed { name, stamp } in objects {
+        for ListedObject { name, stamp } in objects {
             if self.encoding.is_none() && Encoding::from_path(Path::new(&name)).is_none() {
                 passed_over += 1;
                 continue;
             }
             match self.known.get_mut(&name) {
-                Some(State::Finished { digest: known }) if *known != digest(&stamp) => {
+                Some(ObjectState::Finished { digest: known }) if *known != digest(&stamp) => {
                     *known = digest(&stamp);
                     self.warnings.push(replaced(&self.store, &name));
                 }
-                Some(State::Listed { stamp: known }) => *known = stamp,
+                Some(ObjectState::ListedObject { stamp: known }) => *known = stamp,
                 Some(_) => {}
-                None => drop(self.known.insert(name, State::Listed { stamp })),
+                None => drop(self.known.insert(name, ObjectState::ListedObject { stamp })),
             }
         }
         if passed_over > self.passed_over {
@@ -130,7 +130,7 @@ impl ObjectSource {
 
     fn finish(&mut self, name: &str, stamp: &str) {
         self.ready.remove(name);
-        self.known.insert(name.to_owned(), State::Finished { digest: digest(stamp) });
+        self.known.insert(name.to_owned(), ObjectState::Finished { digest: digest(stamp) });
     }
 
     /// The next object that can be read now.
@@ -143,20 +143,20 @@ impl ObjectSource {
     /// Begins to read the next object, if there is one.
     fn begin(&mut self, limits: BatchLimits) -> bool {
         let Some(name) = self.choose() else { return false };
-        let Some(State::Sought { at, .. }) = self.known.get(&name) else {
+        let Some(ObjectState::Sought { at, .. }) = self.known.get(&name) else {
             self.ready.remove(&name);
             return true;
         };
         let encoding = Encoding::from_path(Path::new(&name)).or(self.encoding);
         let encoding = encoding.unwrap_or(Encoding::plain(Format::JsonLines));
-        let reading = Reading::begin(self.store.clone(), name.clone(), encoding, at.clone(), limits);
+        let reading = ObjectReading::begin(self.store.clone(), name.clone(), encoding, at.clone(), limits);
         self.reading = Some((name, reading));
         true
     }
 
     /// The batch of a piece, which moves the position.
     fn batch(&mut self, name: &str, piece: ObjectPiece) -> Option<SourceBatch> {
-        let Some(State::Sought { at, after }) = self.known.get_mut(name) else { return None };
+        let Some(ObjectState::Sought { at, after }) = self.known.get_mut(name) else { return None };
         let position = match piece.is_last {
             true => format!("whole {}", piece.at.stamp),
             false => format!("at {} {} {}", piece.at.bytes, piece.at.line, piece.at.stamp),
@@ -172,26 +172,26 @@ impl ObjectSource {
     }
 
     /// Handles a problem with an object. Other objects are read in the meantime.
-    fn problem(&mut self, name: String, problem: Problem) -> Result<Option<SourceBatch>, SourceError> {
+    fn problem(&mut self, name: String, problem: ObjectProblem) -> Result<Option<SourceBatch>, SourceError> {
         self.reading = None;
         match problem {
-            Problem::Replaced { stamp } => {
+            ObjectProblem::Replaced { stamp } => {
                 self.warnings.push(replaced(&self.store, &name));
                 let at = At { stamp, ..At::default() };
                 Ok(self.batch(&name, ObjectPiece { at, is_last: true, rows: Rows::none() }))
             }
-            Problem::Gone => {
+            ObjectProblem::Gone => {
                 self.warnings.push(format!("{}{name} was deleted before it was read", self.store.shown()));
                 self.ready.remove(&name);
                 self.known.remove(&name);
                 Ok(None)
             }
-            Problem::Bad(why) => {
+            ObjectProblem::Bad(why) => {
                 self.warnings.push(format!("{}{name}: {why}; the object is left out for an hour", self.store.shown()));
                 self.failed.insert(name, Instant::now() + BAD_OBJECT_PAUSE);
                 Ok(None)
             }
-            Problem::Away(why) => {
+            ObjectProblem::Away(why) => {
                 let shown = format!("{}{name}: {why}", self.store.shown());
                 self.failed.insert(name, Instant::now() + RETRY_PAUSE);
                 Err(SourceError::Away(shown))
@@ -200,7 +200,7 @@ impl ObjectSource {
     }
 }
 
-fn replaced(store: &Store, name: &str) -> String {
+fn replaced(store: &ObjectFolder, name: &str) -> String {
     format!(
         "{}{name} was replaced after rows of it were read; the new object is passed over: write new rows to objects \
          with new names",
@@ -243,7 +243,7 @@ impl Source for ObjectSource {
             self.next_listing = Instant::now() + self.every;
             self.listed(found);
         }
-        let unfinished = self.known.iter().filter(|(_, state)| !matches!(state, State::Finished { .. }));
+        let unfinished = self.known.iter().filter(|(_, state)| !matches!(state, ObjectState::Finished { .. }));
         let mut names: Vec<String> = unfinished.map(|(name, _)| name.clone()).collect();
         names.sort();
         Ok(names)
@@ -257,14 +257,14 @@ impl Source for ObjectSource {
             None => (false, At::default()),
         };
         if is_whole {
-            if matches!(self.known.get(partition), Some(State::Listed { stamp }) if *stamp != at.stamp) {
+            if matches!(self.known.get(partition), Some(ObjectState::ListedObject { stamp }) if *stamp != at.stamp) {
                 self.warnings.push(replaced(&self.store, partition));
             }
             self.finish(partition, &at.stamp);
             return Ok(());
         }
         let after = position.map(str::to_owned);
-        self.known.insert(partition.to_owned(), State::Sought { at, after });
+        self.known.insert(partition.to_owned(), ObjectState::Sought { at, after });
         self.ready.insert(partition.to_owned());
         Ok(())
     }

@@ -25,8 +25,8 @@ pub const SCHEMES: [(&str, &str); 11] = [
 pub fn open(url: &str, options: &SourceOptions) -> Result<Box<dyn Source>> {
     let address = Address::parse(url)?;
     match address.scheme.as_str() {
-        "kafka" => Ok(Box::new(kafka::Kafka::new(kafka::Config::new(address, options)?))),
-        "nats" => Ok(Box::new(nats::Nats::new(nats::Config::new(address, options)?))),
+        "kafka" => Ok(Box::new(kafka::Kafka::new(kafka::KafkaConfig::new(address, options)?))),
+        "nats" => Ok(Box::new(nats::Nats::new(nats::NatsConfig::new(address, options)?))),
         "redis" | "rediss" => Ok(Box::new(redis_streams::Streams::open(address, options)?)),
         "mqtt" | "mqtts" => Ok(Box::new(mqtt::Subscription::open(address, options)?)),
         "postgresql" | "postgres" => postgres::open(address, options),

@@ -35,12 +35,12 @@ pub(crate) fn open(mut address: Address, options: &SourceOptions) -> Result<Box<
     match (publication, slot, table, order_by) {
         (Some(publication), Some(slot), None, None) => {
             let names: Vec<String> = publication.split(',').map(|name| name.trim().to_owned()).collect();
-            let settings = logical::Settings { publications: names, slot, create, accept, every };
-            Ok(Box::new(logical::Changes::new(database, settings, options.with_metadata)))
+            let settings = logical::LogicalSettings { publications: names, slot, create, accept, every };
+            Ok(Box::new(logical::LogicalSource::new(database, settings, options.with_metadata)))
         }
         (None, None, Some(table), Some(column)) if !create => {
-            let settings = table::Settings { table, column, accept, every };
-            Ok(Box::new(table::Rows::new(database, settings, options.with_metadata)))
+            let settings = table::QuerySettings { table, column, accept, every };
+            Ok(Box::new(table::QuerySource::new(database, settings, options.with_metadata)))
         }
         _ => Err(usage(
             "the URL names neither a slot nor a table; write ?publication=NAME&slot=NAME for logical replication, or \

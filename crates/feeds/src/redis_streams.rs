@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result, usage};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, Value};
-use reply::{Entry, Id, Info};
+use reply::{Id, Info, StreamEntry};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ const PARAMETERS: [&str; 2] = ["stream", "json"];
 
 /// A place between two entries of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct EntryPlace {
     /// The id of the entry before it; 0-0 at the beginning.
     id: Id,
     /// The number of entries that the stream had received up to it, if known.
@@ -40,16 +40,16 @@ struct Place {
 
 /// One stream.
 #[derive(Debug, Default)]
-struct Stream {
+struct FollowedStream {
     key: String,
     /// The position after the last batch; `None` if nobody sought one.
     position: Option<Option<String>>,
     /// The place after the last fetched entry.
-    place: Place,
+    place: EntryPlace,
     /// Fetched entries, and the places after them.
-    fetched: VecDeque<(Entry, Place)>,
+    fetched: VecDeque<(StreamEntry, EntryPlace)>,
     /// A place to move to without a row, since the entries before it are gone.
-    passed: Option<Place>,
+    passed: Option<EntryPlace>,
     /// Whether it was reported that the stream does not exist.
     reported_absent: bool,
 }
@@ -64,21 +64,21 @@ pub(crate) struct Streams {
     with_metadata: bool,
     /// The field whose value is the row as JSON.
     json: Option<String>,
-    streams: Vec<Stream>,
+    streams: Vec<FollowedStream>,
     /// The stream that is asked first.
     turn: usize,
-    connection: Option<Connection>,
+    connection: Option<RedisConnection>,
     /// How many entries to fetch at once, and the size of the largest of the last ones.
     fetch: (usize, usize),
     warnings: Vec<String>,
 }
 
-struct Connection {
+struct RedisConnection {
     commands: MultiplexedConnection,
     driver: AbortHandle,
 }
 
-impl Drop for Connection {
+impl Drop for RedisConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -114,7 +114,7 @@ impl Streams {
             password_file: options.password_file.clone(),
             with_metadata: options.with_metadata,
             json,
-            streams: keys.into_iter().map(|key| Stream { key, ..Stream::default() }).collect(),
+            streams: keys.into_iter().map(|key| FollowedStream { key, ..FollowedStream::default() }).collect(),
             turn: 0,
             connection: None,
             fetch: (64, 0),
@@ -140,7 +140,7 @@ impl Streams {
         let connected = connecting.await.map_err(|_| self.silent())?;
         let (commands, driver) = connected.map_err(|e| self.failed(&e))?;
         let driver = tokio::spawn(driver).abort_handle();
-        self.connection = Some(Connection { commands: commands.clone(), driver });
+        self.connection = Some(RedisConnection { commands: commands.clone(), driver });
         Ok(commands)
     }
 
@@ -183,7 +183,7 @@ impl Streams {
         let mut connection = self.connected().await?;
         let (previous, largest) = self.fetch;
         let count = limits.rows.min(limits.bytes / largest.max(1)).min(previous.saturating_mul(4)).max(1);
-        let Stream { key, place, .. } = &self.streams[index];
+        let FollowedStream { key, place, .. } = &self.streams[index];
         let mut both = redis::pipe();
         both.atomic().ignore_errors();
         both.cmd("XINFO").arg("STREAM").arg(key);
@@ -264,11 +264,11 @@ impl Streams {
     }
 }
 
-impl Stream {
+impl FollowedStream {
     /// Takes fetched entries, and reports entries that were deleted before they could be fetched.
     fn take(
         &mut self,
-        entries: Vec<Entry>,
+        entries: Vec<StreamEntry>,
         info: &Info,
         is_end: bool,
         warnings: &mut Vec<String>,
@@ -297,7 +297,7 @@ impl Stream {
             }
         }
         for entry in entries {
-            self.place = Place { id: entry.id, received: self.place.received.map(|received| received + 1) };
+            self.place = EntryPlace { id: entry.id, received: self.place.received.map(|received| received + 1) };
             self.fetched.push_back((entry, self.place));
         }
         if let (Some(added), true) = (info.added, is_end) {
@@ -324,14 +324,14 @@ impl Stream {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for EntryPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.id)?;
         self.received.map_or(Ok(()), |received| write!(f, "/{received}"))
     }
 }
 
-impl Place {
+impl EntryPlace {
     fn parse(text: &str) -> Option<Self> {
         let (id, received) = match text.split_once('/') {
             Some((id, received)) => (id, Some(received.parse().ok()?)),
@@ -359,13 +359,19 @@ impl Source for Streams {
 
     async fn seek(&mut self, partition: &str, position: Option<&str>) -> Result<(), SourceError> {
         let place = position.map(|text| {
-            Place::parse(text).ok_or_else(|| usage(format!("`{text}` is not a position in a stream of Redis")))
+            EntryPlace::parse(text).ok_or_else(|| usage(format!("`{text}` is not a position in a stream of Redis")))
         });
         let place = place.transpose()?.unwrap_or_default();
         let found = self.streams.iter_mut().find(|stream| stream.key == partition);
         let stream = found.ok_or_else(|| usage(format!("the URL does not name the stream `{partition}`")))?;
         let (key, position) = (std::mem::take(&mut stream.key), Some(position.map(str::to_owned)));
-        *stream = Stream { key, position, place, reported_absent: stream.reported_absent, ..Stream::default() };
+        *stream = FollowedStream {
+            key,
+            position,
+            place,
+            reported_absent: stream.reported_absent,
+            ..FollowedStream::default()
+        };
         Ok(())
     }
 

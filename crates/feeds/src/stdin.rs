@@ -26,7 +26,7 @@ const MAX_ROW_BYTES: usize = 4 << 20;
 /// What the file keeps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct KeptBatch {
     /// The random word.
     word: String,
     /// Where all bytes before this batch end.
@@ -51,7 +51,7 @@ pub fn open_stdin(format: Option<&str>, memory: &Path) -> Result<Box<dyn Source>
     let kept = match std::fs::read_to_string(memory) {
         Ok(text) => serde_json::from_str(&text)
             .map_err(|e| usage(format!("{} is not a file of `evertally feed --stdin`: {e}", memory.display())))?,
-        Err(error) if error.kind() == ErrorKind::NotFound => Kept::new()?,
+        Err(error) if error.kind() == ErrorKind::NotFound => KeptBatch::new()?,
         Err(error) => return Err(error).context(format_args!("cannot read {}", memory.display())),
     };
     let input = StandardInput {
@@ -73,7 +73,7 @@ pub fn open_stdin(format: Option<&str>, memory: &Path) -> Result<Box<dyn Source>
 
 struct StandardInput {
     memory: PathBuf,
-    kept: Kept,
+    kept: KeptBatch,
     encoding: Encoding,
     pieces: Option<Receiver<std::io::Result<Vec<u8>>>>,
     has_ended: bool,
@@ -89,7 +89,7 @@ struct StandardInput {
     _lock: NameLock,
 }
 
-impl Kept {
+impl KeptBatch {
     fn new() -> Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(failure)?;
@@ -106,7 +106,7 @@ impl StandardInput {
     }
 
     /// Keeps a batch, which is then sent.
-    fn batch(&mut self, kept: Kept) -> Result<SourceBatch> {
+    fn batch(&mut self, kept: KeptBatch) -> Result<SourceBatch> {
         self.kept = kept;
         self.write()?;
         self.is_sent = true;
@@ -114,7 +114,7 @@ impl StandardInput {
     }
 
     fn kept_batch(&self) -> SourceBatch {
-        let Kept { offset, line, header, rows, .. } = self.kept.clone();
+        let KeptBatch { offset, line, header, rows, .. } = self.kept.clone();
         let after = (offset > 0).then(|| offset.to_string());
         let position = (offset + rows.len() as u64).to_string();
         let rows = Rows {
@@ -155,7 +155,7 @@ impl StandardInput {
         };
         self.next = Some((offset + bytes.len() as u64, line + count_lines(&bytes)));
         let header = text(self.header.clone().unwrap_or_default())?;
-        let kept = Kept { word: self.kept.word.clone(), offset, line, header, rows: text(bytes)? };
+        let kept = KeptBatch { word: self.kept.word.clone(), offset, line, header, rows: text(bytes)? };
         self.batch(kept).map(Some)
     }
 

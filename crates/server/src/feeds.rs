@@ -5,7 +5,7 @@
 //! tried again from the stored position, so that nothing else needs to be done once the cause is gone.
 
 use crate::config::FeedConfig;
-use crate::workers::{WorkerTask, WorkerConfig, Workers};
+use crate::workers::{WorkerConfig, WorkerTask, Workers};
 use evertally_declare::error::{Result, usage};
 use evertally_feeds::{CancellationToken, FeedTarget, Observer, Sent, run};
 use std::collections::BTreeSet;
@@ -141,7 +141,7 @@ fn keep_following(
 ) {
     let mut last = None;
     while !cancelled.is_cancelled() {
-        let mut report = Report { progress: Arc::clone(progress), before: progress.rows() };
+        let mut report = FeedReport { progress: Arc::clone(progress), before: progress.rows() };
         let followed =
             config.open().and_then(|mut source| run(&mut *source, target, &config.options(), cancelled, &mut report));
         if let Err(error) = followed {
@@ -160,13 +160,13 @@ fn keep_following(
     }
 }
 
-struct Report {
+struct FeedReport {
     progress: Arc<FeedProgress>,
     /// The rows of earlier attempts.
     before: (u64, u64),
 }
 
-impl Observer for Report {
+impl Observer for FeedReport {
     fn message(&mut self, text: &str) {
         tracing::warn!(stream = self.progress.stream, source = self.progress.source, "{text}");
     }

@@ -8,7 +8,7 @@ mod writing;
 
 use crate::config::SinkConfig;
 use crate::engine::{Service, StreamInfo};
-use crate::workers::{WorkerTask, WorkerConfig, Workers};
+use crate::workers::{WorkerConfig, WorkerTask, Workers};
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,7 +96,7 @@ impl Sinks {
         Self::check(configs)?;
         self.running.set(configs, |config| {
             let progress = Arc::new(SinkProgress::of(config)?);
-            let writer = writing::Writer::new(config, &progress, service, self.writers);
+            let writer = writing::SinkWriter::new(config, &progress, service, self.writers);
             let work: WorkerTask = Box::new(move |cancelled| writer.run(cancelled));
             Ok((progress, work))
         })

@@ -22,9 +22,9 @@ pub(crate) trait WorkerConfig: Clone + PartialEq {
 pub(crate) type WorkerTask = Box<dyn FnOnce(&CancellationToken) + Send>;
 
 /// All workers of one kind: their settings `C`, and what others see of them, `P`.
-pub(crate) struct Workers<C, P>(RwLock<Vec<Worker<C, P>>>);
+pub(crate) struct Workers<C, P>(RwLock<Vec<RunningWorker<C, P>>>);
 
-struct Worker<C, P> {
+struct RunningWorker<C, P> {
     config: C,
     progress: Arc<P>,
     cancelled: CancellationToken,
@@ -55,7 +55,7 @@ impl<C: WorkerConfig, P> Workers<C, P> {
         end(&ended, STOP_TIMEOUT);
         for (config, (progress, work)) in planned {
             let earlier = ended.iter().filter(|own| own.config.is_same_work(config)).map(|own| own.ended.clone());
-            running.push(Worker::start(config, progress, work, earlier.collect())?);
+            running.push(RunningWorker::start(config, progress, work, earlier.collect())?);
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl<C: WorkerConfig, P> Workers<C, P> {
 }
 
 /// Cancels workers, and waits for the end of their threads.
-fn end<C, P>(workers: &[Worker<C, P>], most: Duration) {
+fn end<C, P>(workers: &[RunningWorker<C, P>], most: Duration) {
     workers.iter().for_each(|own| own.cancelled.cancel());
     let until = Instant::now() + most;
     while workers.iter().any(|own| !own.ended.is_cancelled()) && Instant::now() < until {
@@ -81,7 +81,7 @@ fn end<C, P>(workers: &[Worker<C, P>], most: Duration) {
     }
 }
 
-impl<C: WorkerConfig, P> Worker<C, P> {
+impl<C: WorkerConfig, P> RunningWorker<C, P> {
     fn start(config: &C, progress: Arc<P>, work: WorkerTask, earlier: Vec<CancellationToken>) -> Result<Self> {
         let (cancelled, ended) = (CancellationToken::new(), CancellationToken::new());
         let (own, guard) = (cancelled.clone(), ended.clone().drop_guard()); // also if the work panics
@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn invalid_settings_change_nothing() {
         let workers = Workers::<Settings, Settings>::default();
-        let idle = |config: &Settings| -> Result<(Arc<Settings>, WorkerTask)> { Ok((Arc::new(*config), Box::new(|_| ()))) };
+        let idle =
+            |config: &Settings| -> Result<(Arc<Settings>, WorkerTask)> { Ok((Arc::new(*config), Box::new(|_| ()))) };
         workers.set(&[("a", 0), ("b", 0)], idle).unwrap();
         let refused = workers.set(&[("c", 0), ("d", 0)], |config| match config.0 {
             "d" => Err(usage("no")),

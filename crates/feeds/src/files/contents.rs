@@ -31,13 +31,13 @@ pub(super) struct Fingerprint {
 }
 
 /// An open file. Compressed ones are read as their contents.
-pub(super) enum Contents {
+pub(super) enum FileContents {
     Plain(File),
     Gzip(File),
     Zstd(File),
 }
 
-impl Contents {
+impl FileContents {
     /// Opens a file as it is.
     pub(super) fn plain(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self::Plain)

@@ -4,7 +4,7 @@
 //! starts, or if the file was truncated after a copy was made, it looks for the file that begins with the bytes sent.
 //! The files after that one are ordered by their names. Whatever is ambiguous is an error, not a guess.
 
-use super::contents::{Contents, FilePosition, replaced};
+use super::contents::{FileContents, FilePosition, replaced};
 use crate::SourcePosition;
 use evertally_declare::error::{Result, usage};
 use evertally_ledger::disk::folder_of;
@@ -38,7 +38,7 @@ pub(super) struct Generation {
 
 /// A file that is read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct OpenFile {
     /// The position, as text, after the rows read so far.
     pub(super) after: Option<SourcePosition>,
     pub(super) position: FilePosition,
@@ -67,9 +67,9 @@ fn id_of(about: &std::fs::Metadata, path: &Path) -> FileId {
 
 impl Generation {
     /// Opens it; `None` if it has another name by now.
-    pub(super) fn open(&self) -> Result<Option<Contents>> {
+    pub(super) fn open(&self) -> Result<Option<FileContents>> {
         let is_same = |path: &Path| std::fs::metadata(path).is_ok_and(|about| id_of(&about, path) == self.id);
-        match Contents::rotated(&self.path) {
+        match FileContents::rotated(&self.path) {
             // Checked after it is open: before, another one could take its name in between.
             Ok(contents) if is_same(&self.path) => Ok(Some(contents)),
             Ok(_) => Ok(None),
@@ -89,7 +89,7 @@ impl Generation {
     }
 }
 
-impl Reading {
+impl OpenFile {
     /// All files of the name, and which of them has the position; `None` if it is not there.
     ///
     /// # Errors

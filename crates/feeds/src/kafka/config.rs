@@ -1,6 +1,6 @@
 //! URLs of topics.
 
-use super::connection::Mechanism;
+use super::connection::SaslMechanism;
 use super::scram::Hash;
 use crate::{Address, SourceOptions};
 use evertally_declare::error::{Result, usage};
@@ -10,17 +10,17 @@ const PARAMETERS: [&str; 3] = ["sasl", "start", "tls"];
 
 /// What a URL and its options say.
 #[derive(Clone, Debug)]
-pub(crate) struct Config {
+pub(crate) struct KafkaConfig {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) user: Option<String>,
-    pub(super) sasl: Option<Mechanism>,
+    pub(super) sasl: Option<SaslMechanism>,
     pub(super) tls: bool,
     pub(super) topic: String,
     pub(super) starts_at_latest: bool,
     pub(super) options: SourceOptions,
 }
 
-impl Config {
+impl KafkaConfig {
     pub(crate) fn new(mut address: Address, options: &SourceOptions) -> Result<Self> {
         let topic = address.path.clone();
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
@@ -32,9 +32,9 @@ impl Config {
         }
         let tls = address.query.flag("tls")?;
         let sasl = match address.query.take("sasl")?.as_deref() {
-            Some("plain") => Some(Mechanism::Plain),
-            Some("scram-sha-256") => Some(Mechanism::Scram(Hash::Sha256)),
-            Some("scram-sha-512") => Some(Mechanism::Scram(Hash::Sha512)),
+            Some("plain") => Some(SaslMechanism::Plain),
+            Some("scram-sha-256") => Some(SaslMechanism::Scram(Hash::Sha256)),
+            Some("scram-sha-512") => Some(SaslMechanism::Scram(Hash::Sha512)),
             Some(other) => {
                 let known = "choose plain, scram-sha-256 or scram-sha-512";
                 return Err(usage(format!("the parameter `sasl` of the URL is `{other}`; {known}")));
@@ -78,16 +78,16 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn config(url: &str) -> Result<Config> {
+    fn config(url: &str) -> Result<KafkaConfig> {
         let options = SourceOptions { password_file: Some("/tmp/password".into()), ..SourceOptions::default() };
-        Config::new(Address::parse(url)?, &options)
+        KafkaConfig::new(Address::parse(url)?, &options)
     }
 
     #[test]
     fn urls() {
         let valid = config("kafka://feeder@b1,b2:93/visits?tls=true&sasl=scram-sha-256&start=latest").expect("valid");
         assert_eq!(valid.hosts, [("b1".to_owned(), 9092), ("b2".to_owned(), 93)]);
-        assert!(valid.tls && valid.starts_at_latest && valid.sasl == Some(Mechanism::Scram(Hash::Sha256)));
+        assert!(valid.tls && valid.starts_at_latest && valid.sasl == Some(SaslMechanism::Scram(Hash::Sha256)));
         assert_eq!(valid.shown(), "kafka://b1:9092,b2:93/visits");
         for (url, why) in [
             ("kafka://b1", "name of a topic"),
@@ -103,6 +103,6 @@ mod tests {
             assert!(error.contains(why), "{url}: {error}");
         }
         let address = Address::parse("kafka://feeder@b1/visits?sasl=plain").expect("valid");
-        assert!(Config::new(address, &SourceOptions::default()).is_err());
+        assert!(KafkaConfig::new(address, &SourceOptions::default()).is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! Connections with brokers.
 
+use super::KafkaConfig;
 use super::messages::{api, is_flexible, name_of, read_versions};
 use super::scram::{Hash, Scram};
-use super::wire::{Reader, Writer};
-use super::{Config, Outcome};
+use super::wire::{RequestWriter, ResponseReader};
 use crate::SourceError;
+use crate::SourceOutcome;
 use crate::dial::password;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -22,17 +23,17 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(8);
 /// The most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 1 << 28;
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> ByteStream for T {}
 
 /// How the user is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mechanism {
+pub(super) enum SaslMechanism {
     Plain,
     Scram(Hash),
 }
 
-impl Mechanism {
+impl SaslMechanism {
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -43,20 +44,20 @@ impl Mechanism {
 }
 
 /// A connection, on which one request is open at a time.
-pub(super) struct Connection {
-    stream: BufStream<Box<dyn Stream>>,
+pub(super) struct BrokerConnection {
+    stream: BufStream<Box<dyn ByteStream>>,
     number: i32,
     versions: Vec<(i16, i16, i16)>,
 }
 
-impl Connection {
+impl BrokerConnection {
     /// Connects and authenticates.
-    pub(super) async fn open(config: &Config, host: &str, port: u16) -> Outcome<Self> {
+    pub(super) async fn open(config: &KafkaConfig, host: &str, port: u16) -> SourceOutcome<Self> {
         let away = |why: &dyn std::fmt::Display| SourceError::Away(format!("the broker {host}:{port}: {why}"));
         let opened = timeout(TIMEOUT, async {
             let stream = TcpStream::connect((host, port)).await.map_err(|e| away(&e))?;
             let _ = stream.set_nodelay(true);
-            let stream: Box<dyn Stream> = if config.tls {
+            let stream: Box<dyn ByteStream> = if config.tls {
                 let tls = crate::tls::client(config.options.authority.as_deref())?;
                 let name = ServerName::try_from(host.to_owned()).map_err(|e| away(&e))?;
                 let connector = tokio_rustls::TlsConnector::from(tls);
@@ -65,7 +66,7 @@ impl Connection {
                 Box::new(stream)
             };
             let mut connection = Self { stream: BufStream::new(stream), number: 0, versions: Vec::new() };
-            let mut reader = connection.request(api::API_VERSIONS, 0, Writer::new(false)).await?;
+            let mut reader = connection.request(api::API_VERSIONS, 0, RequestWriter::new(false)).await?;
             connection.versions = read_versions(&mut reader)?;
             if let Some(mechanism) = config.sasl {
                 connection.authenticate(config, mechanism).await?;
@@ -80,7 +81,7 @@ impl Connection {
     }
 
     /// The newest version of a request among some that the broker knows, which are given newest first.
-    pub(super) fn version(&self, api: i16, wanted: &[i16]) -> Outcome<i16> {
+    pub(super) fn version(&self, api: i16, wanted: &[i16]) -> SourceOutcome<i16> {
         let known = self.versions.iter().find(|known| known.0 == api);
         let fits = |version: &&i16| known.is_some_and(|known| (known.1..=known.2).contains(*version));
         let refused = || SourceError::Fault(usage("the broker is too old; Kafka 2.3 or newer is needed"));
@@ -88,14 +89,19 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) async fn request(&mut self, api: i16, version: i16, body: Writer) -> Outcome<Reader> {
+    pub(super) async fn request(
+        &mut self,
+        api: i16,
+        version: i16,
+        body: RequestWriter,
+    ) -> SourceOutcome<ResponseReader> {
         let away = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => SourceError::Away("the broker closed the connection".to_owned()),
             _ => SourceError::Away(format!("the connection failed: {e}")),
         };
         let flexible = is_flexible(api, version);
         self.number = self.number.wrapping_add(1);
-        let mut head = Writer::new(false);
+        let mut head = RequestWriter::new(false);
         head.i16(api);
         head.i16(version);
         head.i32(self.number);
@@ -117,7 +123,7 @@ impl Connection {
         if answer.len() < length {
             return Err(away(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        let mut reader = Reader::new(Bytes::from(answer), flexible);
+        let mut reader = ResponseReader::new(Bytes::from(answer), flexible);
         if reader.i32()? != self.number {
             return Err(SourceError::Away("the broker's answer is to another request".to_owned()));
         }
@@ -125,14 +131,14 @@ impl Connection {
         Ok(reader)
     }
 
-    async fn authenticate(&mut self, config: &Config, mechanism: Mechanism) -> Outcome<()> {
+    async fn authenticate(&mut self, config: &KafkaConfig, mechanism: SaslMechanism) -> SourceOutcome<()> {
         let password = password(config.options.password_file.as_deref())?
             .ok_or_else(|| usage("the source needs a password; name its file with --password-file"))?;
-        let mut writer = Writer::new(false);
+        let mut writer = RequestWriter::new(false);
         writer.string(mechanism.name());
         let mut reader = self.request(api::SASL_HANDSHAKE, 1, writer).await?;
         if reader.i16()? != 0 {
-            let known = reader.array(Reader::string)?.join(", ");
+            let known = reader.array(ResponseReader::string)?.join(", ");
             let name = mechanism.name();
             return Err(
                 usage(format!("the broker does not know the mechanism {name}, only {known}; set `sasl`")).into()
@@ -140,10 +146,10 @@ impl Connection {
         }
         let user = config.user.as_deref().unwrap_or_default();
         match mechanism {
-            Mechanism::Plain => {
+            SaslMechanism::Plain => {
                 self.say(format!("\0{user}\0{password}").as_bytes()).await?;
             }
-            Mechanism::Scram(hash) => {
+            SaslMechanism::Scram(hash) => {
                 let mut nonce = [0; 24];
                 let random = ring::rand::SystemRandom::new();
                 random.fill(&mut nonce).map_err(|_| SourceError::Away("there is no randomness".to_owned()))?;
@@ -160,8 +166,8 @@ impl Connection {
         Ok(())
     }
 
-    async fn say(&mut self, message: &[u8]) -> Outcome<String> {
-        let mut writer = Writer::new(false);
+    async fn say(&mut self, message: &[u8]) -> SourceOutcome<String> {
+        let mut writer = RequestWriter::new(false);
         writer.blob(message);
         let mut reader = self.request(api::SASL_AUTHENTICATE, 0, writer).await?;
         match reader.i16()? {
@@ -196,14 +202,14 @@ mod tests {
         requests
     }
 
-    fn answer(error: i16, more: impl FnOnce(&mut Writer)) -> Vec<u8> {
-        let mut writer = Writer::new(false);
+    fn answer(error: i16, more: impl FnOnce(&mut RequestWriter)) -> Vec<u8> {
+        let mut writer = RequestWriter::new(false);
         writer.i16(error);
         more(&mut writer);
         writer.bytes
     }
 
-    async fn connect(mechanism: &str, answers: Vec<Vec<u8>>) -> (Outcome<()>, Vec<Vec<u8>>) {
+    async fn connect(mechanism: &str, answers: Vec<Vec<u8>>) -> (SourceOutcome<()>, Vec<Vec<u8>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let folder = tempfile::tempdir().expect("a folder");
@@ -211,9 +217,9 @@ mod tests {
         std::fs::write(&password, "pen=cil\n").expect("written");
         let options = SourceOptions { password_file: Some(password), ..SourceOptions::default() };
         let url = format!("kafka://feeder@127.0.0.1/visits?sasl={mechanism}");
-        let config = Config::new(Address::parse(&url).expect("valid"), &options).expect("valid");
+        let config = KafkaConfig::new(Address::parse(&url).expect("valid"), &options).expect("valid");
         let server = tokio::spawn(broker(listener, answers));
-        let opened = Connection::open(&config, "127.0.0.1", port).await.map(|_| ());
+        let opened = BrokerConnection::open(&config, "127.0.0.1", port).await.map(|_| ());
         (opened, server.await.expect("all requests came"))
     }
 

@@ -1,8 +1,8 @@
 //! The requests that are sent, and their answers, each in the one or two versions that all brokers since Kafka 2.3
 //! know.
 
-use super::Outcome;
-use super::wire::{Reader, TopicId, Writer};
+use super::wire::{RequestWriter, ResponseReader, TopicId};
+use crate::SourceOutcome;
 use bytes::Bytes;
 
 /// Numbers of requests.
@@ -38,8 +38,8 @@ pub(super) struct Metadata {
     pub(super) leaders: Vec<(i32, i32)>,
 }
 
-pub(super) fn write_metadata(version: i16, topic: &str) -> Writer {
-    let mut writer = Writer::new(is_flexible(api::METADATA, version));
+pub(super) fn write_metadata(version: i16, topic: &str) -> RequestWriter {
+    let mut writer = RequestWriter::new(is_flexible(api::METADATA, version));
     writer.array(1);
     if version >= 10 {
         writer.id(0);
@@ -55,7 +55,7 @@ pub(super) fn write_metadata(version: i16, topic: &str) -> Writer {
     writer
 }
 
-pub(super) fn read_metadata(version: i16, reader: &mut Reader) -> Outcome<Metadata> {
+pub(super) fn read_metadata(version: i16, reader: &mut ResponseReader) -> SourceOutcome<Metadata> {
     reader.i32()?;
     let brokers = reader.array(|reader| {
         let broker = (reader.i32()?, reader.string()?, reader.i32()? as u16);
@@ -76,7 +76,7 @@ pub(super) fn read_metadata(version: i16, reader: &mut Reader) -> Outcome<Metada
             let partition = (reader.i32()?, reader.i32()?);
             reader.i32()?;
             for _ in ["replicas", "in sync", "offline"] {
-                reader.array(Reader::i32)?;
+                reader.array(ResponseReader::i32)?;
             }
             reader.end()?;
             Ok(partition)
@@ -94,8 +94,8 @@ pub(super) const LATEST: i64 = -1;
 pub(super) const EARLIEST: i64 = -2;
 
 /// `with_open`: also records of open transactions, instead of the last stable offset.
-pub(super) fn write_offsets(topic: &str, partitions: &[i32], time: i64, with_open: bool) -> Writer {
-    let mut writer = Writer::new(false);
+pub(super) fn write_offsets(topic: &str, partitions: &[i32], time: i64, with_open: bool) -> RequestWriter {
+    let mut writer = RequestWriter::new(false);
     writer.i32(-1);
     writer.i8(i8::from(!with_open));
     writer.array(1);
@@ -109,7 +109,7 @@ pub(super) fn write_offsets(topic: &str, partitions: &[i32], time: i64, with_ope
 }
 
 /// Each partition with its error and its offset.
-pub(super) fn read_offsets(reader: &mut Reader) -> Outcome<Vec<(i32, i16, i64)>> {
+pub(super) fn read_offsets(reader: &mut ResponseReader) -> SourceOutcome<Vec<(i32, i16, i64)>> {
     reader.i32()?;
     let topics = reader.array(|reader| {
         reader.string()?;
@@ -145,8 +145,8 @@ pub(super) struct Fetched {
 }
 
 /// From version 13 on, the topic is named by its id, so that another topic of the same name is not read.
-pub(super) fn write_fetch(version: i16, topic: &str, id: TopicId, fetch: &Fetch) -> Writer {
-    let mut writer = Writer::new(is_flexible(api::FETCH, version));
+pub(super) fn write_fetch(version: i16, topic: &str, id: TopicId, fetch: &Fetch) -> RequestWriter {
+    let mut writer = RequestWriter::new(is_flexible(api::FETCH, version));
     writer.i32(-1);
     writer.i32(fetch.max_wait_ms);
     writer.i32(1);
@@ -180,7 +180,7 @@ pub(super) fn write_fetch(version: i16, topic: &str, id: TopicId, fetch: &Fetch)
 }
 
 /// The error of the whole answer, and the partitions.
-pub(super) fn read_fetch(version: i16, reader: &mut Reader) -> Outcome<(i16, Vec<Fetched>)> {
+pub(super) fn read_fetch(version: i16, reader: &mut ResponseReader) -> SourceOutcome<(i16, Vec<Fetched>)> {
     reader.i32()?;
     let error = reader.i16()?;
     reader.i32()?;
@@ -197,7 +197,7 @@ pub(super) fn read_fetch(version: i16, reader: &mut Reader) -> Outcome<(i16, Vec
     Ok((error, topics.into_iter().flatten().collect()))
 }
 
-fn read_fetched(reader: &mut Reader) -> Outcome<Fetched> {
+fn read_fetched(reader: &mut ResponseReader) -> SourceOutcome<Fetched> {
     let (partition, error) = (reader.i32()?, reader.i16()?);
     for _ in ["high watermark", "last stable offset", "log start"] {
         reader.i64()?;
@@ -214,7 +214,7 @@ fn read_fetched(reader: &mut Reader) -> Outcome<Fetched> {
 }
 
 /// The versions that the broker knows of each request.
-pub(super) fn read_versions(reader: &mut Reader) -> Outcome<Vec<(i16, i16, i16)>> {
+pub(super) fn read_versions(reader: &mut ResponseReader) -> SourceOutcome<Vec<(i16, i16, i16)>> {
     reader.i16()?;
     reader.array(|reader| Ok((reader.i16()?, reader.i16()?, reader.i16()?)))
 }

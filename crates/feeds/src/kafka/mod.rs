@@ -14,22 +14,20 @@ mod tasks;
 mod warnings;
 mod wire;
 
-pub(crate) use config::Config;
+pub(crate) use config::KafkaConfig;
 pub(crate) use sink::open as open_sink;
 
-use crate::{BatchLimits, Source, SourceBatch, SourceError};
+use crate::{BatchLimits, Source, SourceBatch, SourceError, SourceOutcome};
 use async_trait::async_trait;
 use evertally_declare::error::usage;
 use messages::{Fetch, Metadata, name_of};
-use partition::{Partition, State, Trouble, parse_position};
+use partition::{OffsetState, Partition, Trouble, parse_position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tasks::{AnswerContent, AskedBroker, Broker, BrokerAnswer, Event, Lookup};
-use warnings::{Gap, Warnings};
+use tasks::{AnswerContent, AskedBroker, Broker, BrokerAnswer, Lookup, TaskEvent};
+use warnings::{OffsetGap, Warnings};
 use wire::TopicId;
-
-type Outcome<T> = Result<T, SourceError>;
 
 /// The most bytes of an answer to a fetch, unless one batch alone has more.
 const FETCH_BYTES: i32 = 4 << 20;
@@ -44,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A topic.
 pub(crate) struct Kafka {
-    config: Arc<Config>,
+    config: Arc<KafkaConfig>,
     brokers: BTreeMap<i32, Broker>,
     /// The leader of each partition, or -1.
     leaders: BTreeMap<i32, i32>,
@@ -62,7 +60,7 @@ pub(crate) struct Kafka {
 }
 
 impl Kafka {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: KafkaConfig) -> Self {
         Self {
             config: Arc::new(config),
             brokers: BTreeMap::new(),
@@ -87,7 +85,7 @@ impl Kafka {
     }
 
     /// Takes in what a broker knows about the topic; whether it exists.
-    fn learn(&mut self, metadata: Metadata) -> Outcome<bool> {
+    fn learn(&mut self, metadata: Metadata) -> SourceOutcome<bool> {
         let topic = &self.config.topic;
         match metadata.error {
             0 => {}
@@ -135,7 +133,7 @@ impl Kafka {
                 continue;
             }
             let own = || self.partitions.values().filter(|own| self.leaders.get(&own.number) == Some(number));
-            let unknown: Vec<&Partition> = own().filter(|own| own.state != State::Known).collect();
+            let unknown: Vec<&Partition> = own().filter(|own| own.state != OffsetState::Known).collect();
             if !unknown.is_empty() {
                 let asked = unknown.iter().map(|own| AskedBroker::new(own)).collect();
                 broker.offsets(&self.config, asked);
@@ -163,16 +161,16 @@ impl Kafka {
     }
 
     /// Takes in what happened.
-    fn absorb(&mut self, event: Event) -> Outcome<()> {
+    fn absorb(&mut self, event: TaskEvent) -> SourceOutcome<()> {
         match event {
-            Event::Lookup(Ok(metadata)) => self.learn(metadata).map(|_| ()),
-            Event::Lookup(Err(SourceError::Away(why))) => {
+            TaskEvent::Lookup(Ok(metadata)) => self.learn(metadata).map(|_| ()),
+            TaskEvent::Lookup(Err(SourceError::Away(why))) => {
                 self.lookup.is_needed = true;
                 self.partitions.values_mut().for_each(|own| disturb(own, &why));
                 Ok(())
             }
-            Event::Lookup(Err(fault)) => Err(fault),
-            Event::BrokerAnswer(BrokerAnswer { asked, outcome }) => match outcome {
+            TaskEvent::Lookup(Err(fault)) => Err(fault),
+            TaskEvent::BrokerAnswer(BrokerAnswer { asked, outcome }) => match outcome {
                 Ok(content) => self.absorb_content(&asked, content),
                 Err(SourceError::Away(why)) => {
                     self.lookup.is_needed = true;
@@ -186,7 +184,7 @@ impl Kafka {
         }
     }
 
-    fn absorb_content(&mut self, asked: &[AskedBroker], content: AnswerContent) -> Outcome<()> {
+    fn absorb_content(&mut self, asked: &[AskedBroker], content: AnswerContent) -> SourceOutcome<()> {
         let current = |own: &Partition| asked.iter().any(|asked| asked.is_current(own));
         match content {
             AnswerContent::Offsets { earliest, latest } => {
@@ -213,7 +211,7 @@ impl Kafka {
                             own.trouble = None;
                             own.push(fetched);
                         }
-                        1 => own.state = State::OutOfRange,
+                        1 => own.state = OffsetState::OutOfRange,
                         error => fail(own, &mut self.lookup, error, &self.config)?,
                     }
                 }
@@ -223,7 +221,7 @@ impl Kafka {
     }
 
     /// The next rows that are in memory.
-    fn take(&mut self, limits: BatchLimits) -> Outcome<Option<SourceBatch>> {
+    fn take(&mut self, limits: BatchLimits) -> SourceOutcome<Option<SourceBatch>> {
         let topic = self.config.options.with_metadata.then_some(self.config.topic.as_str());
         let turn = self.turn;
         let mut order: Vec<i32> = self.partitions.values().filter(|own| own.is_ready()).map(|own| own.number).collect();
@@ -257,7 +255,7 @@ fn disturb(own: &mut Partition, why: &str) {
     own.trouble = Some(Trouble { since, why: why.to_owned(), is_present: true });
 }
 
-fn fail(own: &mut Partition, lookup: &mut Lookup, error: i16, config: &Config) -> Outcome<()> {
+fn fail(own: &mut Partition, lookup: &mut Lookup, error: i16, config: &KafkaConfig) -> SourceOutcome<()> {
     if error == 29 {
         let user = "the user has no right to read it; grant READ and DESCRIBE";
         return Err(usage(format!("the topic {}: {user}", config.topic)).into());
@@ -268,9 +266,15 @@ fn fail(own: &mut Partition, lookup: &mut Lookup, error: i16, config: &Config) -
 }
 
 /// Continues a partition whose ends are known.
-fn settle(own: &mut Partition, earliest: i64, latest: i64, from_latest: bool, warnings: &mut Warnings) -> Outcome<()> {
+fn settle(
+    own: &mut Partition,
+    earliest: i64,
+    latest: i64,
+    from_latest: bool,
+    warnings: &mut Warnings,
+) -> SourceOutcome<()> {
     let number = own.number;
-    if own.state == State::Beginning {
+    if own.state == OffsetState::Beginning {
         own.move_to(if from_latest { latest } else { earliest });
         // Otherwise, rows before the first batch would be passed over at the next start.
         own.is_pinned = from_latest;
@@ -296,7 +300,7 @@ fn settle(own: &mut Partition, earliest: i64, latest: i64, from_latest: bool, wa
             own.fetch
         ))));
     } else {
-        own.state = State::Known;
+        own.state = OffsetState::Known;
     }
     Ok(())
 }
@@ -311,7 +315,7 @@ impl Source for Kafka {
         format!("kafka:{}", self.config.topic)
     }
 
-    async fn partitions(&mut self) -> Outcome<Vec<String>> {
+    async fn partitions(&mut self) -> SourceOutcome<Vec<String>> {
         // A broker that just started does not know its topics yet.
         for _ in 0..6 {
             self.lookup.is_needed = true;
@@ -328,7 +332,7 @@ impl Source for Kafka {
         Err(usage(format!("there is no topic {topic}; create it, correct the name, or grant the user DESCRIBE")).into())
     }
 
-    async fn seek(&mut self, partition: &str, position: Option<&str>) -> Outcome<()> {
+    async fn seek(&mut self, partition: &str, position: Option<&str>) -> SourceOutcome<()> {
         let number: i32 = partition.parse().map_err(|_| usage(format!("`{partition}` is not a partition of Kafka")))?;
         let parsed = match position {
             None => None,
@@ -355,10 +359,10 @@ impl Source for Kafka {
         Ok(())
     }
 
-    async fn next(&mut self, limits: BatchLimits) -> Outcome<Option<SourceBatch>> {
+    async fn next(&mut self, limits: BatchLimits) -> SourceOutcome<Option<SourceBatch>> {
         let until = Instant::now() + limits.wait;
         if self.is_first_run.is_none() && !self.partitions.is_empty() {
-            self.is_first_run = Some(self.partitions.values().all(|own| own.state == State::Beginning));
+            self.is_first_run = Some(self.partitions.values().all(|own| own.state == OffsetState::Beginning));
         }
         loop {
             self.send(until);

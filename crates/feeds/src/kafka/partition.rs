@@ -1,9 +1,10 @@
 //! One partition: the records that were fetched and not yet returned, in order.
 
+use super::OffsetGap;
 use super::messages::Fetched;
-use super::records::{Header, Records, headers};
+use super::records::{BatchRecords, Header, headers};
 use super::wire::TopicId;
-use super::{Gap, Outcome};
+use crate::SourceOutcome;
 use crate::time::rfc3339;
 use crate::{BatchLimits, Origins, RowWriter, Rows, SourceError, SourcePosition};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 /// Whether the offset is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum OffsetState {
     /// The first or the last offset is to be found.
     Beginning,
     /// The broker does not have the offset.
@@ -31,23 +32,23 @@ pub(super) struct Partition {
     pub(super) next: i64,
     /// The offset of the next record to fetch.
     pub(super) fetch: i64,
-    pub(super) state: State,
+    pub(super) state: OffsetState,
     /// Answers to requests before the last seek are not used.
     pub(super) generation: u64,
     pub(super) trouble: Option<Trouble>,
     /// A batch without rows fixes the position.
     pub(super) is_pinned: bool,
-    fetched: VecDeque<Chunk>,
+    fetched: VecDeque<FetchedRecords>,
     /// Bytes in `fetched`.
     pub(super) bytes: usize,
-    open: Option<Records>,
+    open: Option<BatchRecords>,
     /// The record that was read from `open` and did not fit.
     has_record: bool,
     /// Producers of aborted transactions.
     aborted: BTreeSet<i64>,
     /// Why it cannot be read, until it is sought again.
     fault: Option<String>,
-    gap: Option<Gap>,
+    gap: Option<OffsetGap>,
 }
 
 /// Why a partition cannot be read.
@@ -60,7 +61,7 @@ pub(super) struct Trouble {
 }
 
 /// The records of one answer.
-struct Chunk {
+struct FetchedRecords {
     records: Bytes,
     aborted: VecDeque<(i64, i64)>,
 }
@@ -73,7 +74,7 @@ impl Partition {
             after,
             next,
             fetch: next,
-            state: if offset.is_some() { State::Known } else { State::Beginning },
+            state: if offset.is_some() { OffsetState::Known } else { OffsetState::Beginning },
             generation,
             trouble: None,
             is_pinned: false,
@@ -89,7 +90,7 @@ impl Partition {
 
     /// Continues at another offset.
     pub(super) fn move_to(&mut self, offset: i64) {
-        (self.next, self.fetch, self.state) = (offset, offset, State::Known);
+        (self.next, self.fetch, self.state) = (offset, offset, OffsetState::Known);
         (self.bytes, self.open, self.has_record) = (0, None, false);
         self.fetched.clear();
         self.aborted.clear();
@@ -108,7 +109,7 @@ impl Partition {
         let mut aborted = fetched.aborted;
         aborted.sort_unstable_by_key(|(_, first)| *first);
         self.bytes += fetched.records.len();
-        self.fetched.push_back(Chunk { records: fetched.records, aborted: aborted.into() });
+        self.fetched.push_back(FetchedRecords { records: fetched.records, aborted: aborted.into() });
     }
 
     /// Whether something can be returned.
@@ -117,7 +118,7 @@ impl Partition {
     }
 
     /// Offsets without records since the last call.
-    pub(super) fn take_gap(&mut self) -> Option<Gap> {
+    pub(super) fn take_gap(&mut self) -> Option<OffsetGap> {
         self.gap.take()
     }
 
@@ -127,7 +128,7 @@ impl Partition {
         limits: BatchLimits,
         topic: Option<&str>,
         id: TopicId,
-    ) -> Outcome<Option<(Option<SourcePosition>, SourcePosition, Rows)>> {
+    ) -> SourceOutcome<Option<(Option<SourcePosition>, SourcePosition, Rows)>> {
         if let Some(fault) = &self.fault {
             return Err(SourceError::Fault(usage(fault.clone())));
         }
@@ -223,7 +224,7 @@ impl Partition {
         }
         let end = header.last_offset.saturating_add(1);
         if header.is_control() {
-            if Records::open(header, &batch)?.aborts()? {
+            if BatchRecords::open(header, &batch)?.aborts()? {
                 self.aborted.remove(&header.producer);
             }
             self.pass(header.first_offset, true);
@@ -232,7 +233,7 @@ impl Partition {
             self.pass(header.first_offset, true);
             self.pass(end, false);
         } else if end > self.next {
-            self.open = Some(Records::open(header, &batch)?);
+            self.open = Some(BatchRecords::open(header, &batch)?);
         }
         Ok(true)
     }
@@ -243,7 +244,7 @@ impl Partition {
             return;
         }
         if is_gap {
-            let gap = self.gap.get_or_insert(Gap { offsets: 0, first: self.next, last: end });
+            let gap = self.gap.get_or_insert(OffsetGap { offsets: 0, first: self.next, last: end });
             gap.offsets += end - self.next;
             gap.last = end - 1;
         }
@@ -348,7 +349,7 @@ mod tests {
         assert_eq!((after, position.as_str()), (None, "00000000000000000000000000000005:30"));
         assert_eq!(rows.origins, Origins::Numbers("offset", vec![5]));
         // 3, 4, 6, 7, 9, and 10 to 29.
-        assert_eq!(partition.take_gap(), Some(Gap { offsets: 25, first: 3, last: 29 }));
+        assert_eq!(partition.take_gap(), Some(OffsetGap { offsets: 25, first: 3, last: 29 }));
         assert_eq!(parse_position(&position), Some((5, 30)));
     }
 

@@ -1,7 +1,7 @@
 //! Writing records: the two requests that it needs, and a batch of one record.
 
-use super::Outcome;
-use super::wire::{Reader, Writer};
+use super::wire::{RequestWriter, ResponseReader};
+use crate::SourceOutcome;
 use bytes::Bytes;
 
 /// The version of the request for a producer's id, which all brokers since Kafka 2.3 know.
@@ -31,22 +31,22 @@ pub(super) struct NewRecord<'a> {
     pub(super) header: (&'a str, &'a [u8]),
 }
 
-pub(super) fn write_producer() -> Writer {
-    let mut writer = Writer::new(false);
+pub(super) fn write_producer() -> RequestWriter {
+    let mut writer = RequestWriter::new(false);
     writer.i16(-1); // no transactions
     writer.i32(60_000);
     writer
 }
 
 /// The error, and the producer.
-pub(super) fn read_producer(reader: &mut Reader) -> Outcome<(i16, Producer)> {
+pub(super) fn read_producer(reader: &mut ResponseReader) -> SourceOutcome<(i16, Producer)> {
     reader.i32()?;
     let error = reader.i16()?;
     Ok((error, Producer { id: reader.i64()?, epoch: reader.i16()?, sequence: 0 }))
 }
 
-pub(super) fn write_produce(topic: &str, partition: i32, batch: &[u8], timeout_ms: i32) -> Writer {
-    let mut writer = Writer::new(false);
+pub(super) fn write_produce(topic: &str, partition: i32, batch: &[u8], timeout_ms: i32) -> RequestWriter {
+    let mut writer = RequestWriter::new(false);
     writer.i16(-1); // no transactions
     writer.i16(-1); // all replicas that are in sync
     writer.i32(timeout_ms);
@@ -59,7 +59,7 @@ pub(super) fn write_produce(topic: &str, partition: i32, batch: &[u8], timeout_m
 }
 
 /// The error of the only partition.
-pub(super) fn read_produce(reader: &mut Reader) -> Outcome<i16> {
+pub(super) fn read_produce(reader: &mut ResponseReader) -> SourceOutcome<i16> {
     let topics = reader.array(|reader| {
         reader.string()?;
         reader.array(|reader| {
@@ -101,7 +101,7 @@ pub(super) fn batch(producer: &Producer, record: &NewRecord<'_>) -> std::io::Res
     with_length(&mut body, &content);
     let is_compressed = body.len() > COMPRESSED_BYTES;
     let body = if is_compressed { zstd::encode_all(&body[..], 3)? } else { body };
-    let mut checked = Writer::new(false);
+    let mut checked = RequestWriter::new(false);
     checked.i16(if is_compressed { 4 } else { 0 });
     checked.i32(0);
     checked.i64(record.time);
@@ -111,7 +111,7 @@ pub(super) fn batch(producer: &Producer, record: &NewRecord<'_>) -> std::io::Res
     checked.i32(producer.sequence);
     checked.i32(1);
     checked.bytes.extend_from_slice(&body);
-    let mut whole = Writer::new(false);
+    let mut whole = RequestWriter::new(false);
     whole.i64(0);
     whole.i32(checked.bytes.len() as i32 + 9);
     whole.i32(-1);
@@ -147,7 +147,7 @@ fn murmur2(key: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::{Header, Records};
+    use super::super::records::{BatchRecords, Header};
     use super::*;
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             assert!(bytes.len() < 1000);
             let header = Header::parse(&bytes).expect("whole");
             assert_eq!((header.bytes, header.producer, header.records), (bytes.len(), 7, 1));
-            let mut records = Records::open(header, &bytes).expect("a valid checksum");
+            let mut records = BatchRecords::open(header, &bytes).expect("a valid checksum");
             assert!(records.advance().expect("a record"));
             let read = records.current().expect("a record");
             assert_eq!((read.time, read.key, read.value), (record.time, Some(record.key), Some(&value[..])));

@@ -104,14 +104,14 @@ pub(super) struct Record<'a> {
 }
 
 /// Reads the records of a batch.
-pub(super) struct Records {
+pub(super) struct BatchRecords {
     pub(super) header: Header,
     source: BufReader<Box<dyn Read + Send>>,
     left: i32,
     current: Vec<u8>,
 }
 
-impl Records {
+impl BatchRecords {
     /// Reads a whole batch.
     pub(super) fn open(header: Header, batch: &Bytes) -> io::Result<Self> {
         let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -354,7 +354,7 @@ pub(super) mod tests {
             let bytes = Bytes::from(batch((10, 112), attributes, -1, &records.collect::<Vec<_>>()));
             let header = Header::parse(&bytes).expect("whole");
             assert_eq!((header.first_offset, header.last_offset, header.bytes), (10, 112, bytes.len()));
-            let mut reader = Records::open(header, &bytes).expect("valid");
+            let mut reader = BatchRecords::open(header, &bytes).expect("valid");
             for (n, value) in values.iter().enumerate() {
                 assert!(reader.advance().expect("valid"));
                 let record = reader.current().expect("valid");
@@ -366,7 +366,7 @@ pub(super) mod tests {
             assert_eq!(Header::parse(&bytes[..bytes.len() - 1]), None);
             let mut damaged = bytes.to_vec();
             *damaged.last_mut().expect("bytes") ^= 1;
-            assert!(Records::open(header, &damaged.into()).is_err());
+            assert!(BatchRecords::open(header, &damaged.into()).is_err());
         }
     }
 
@@ -381,7 +381,7 @@ pub(super) mod tests {
         let crc = crc32c::crc32c(&bytes[21..]);
         bytes[17..21].copy_from_slice(&crc.to_be_bytes());
         let bytes = Bytes::from(bytes);
-        let mut records = Records::open(Header::parse(&bytes).expect("whole"), &bytes).expect("valid");
+        let mut records = BatchRecords::open(Header::parse(&bytes).expect("whole"), &bytes).expect("valid");
         assert!(records.advance().is_err());
     }
 }

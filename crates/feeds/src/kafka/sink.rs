@@ -3,16 +3,17 @@
 //! The last publication is found at the end of the topic. A batch whose result is unknown is sent again with the same
 //! number, by which the broker recognises it.
 
-use super::connection::{Connection, TIMEOUT};
+use super::KafkaConfig;
+use super::connection::{BrokerConnection, TIMEOUT};
 use super::messages::{EARLIEST, Fetch, LATEST, api, name_of, read_fetch, read_offsets, write_fetch, write_offsets};
 use super::produce::{
     NewRecord, PRODUCE_VERSIONS, PRODUCER_VERSIONS, Producer, batch, partition_of, read_produce, read_producer,
     write_produce, write_producer,
 };
-use super::records::{Records, headers};
+use super::records::{BatchRecords, headers};
 use super::tasks::ask;
-use super::wire::Writer;
-use super::{Config, Outcome};
+use super::wire::RequestWriter;
+use crate::SourceOutcome;
 use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,18 +33,18 @@ const MAX_EMPTY: usize = 10;
 
 /// The sink.
 struct Topic {
-    config: Config,
+    config: KafkaConfig,
     stream: String,
-    leader: Option<Leader>,
+    leader: Option<PartitionLeader>,
     producer: Option<Producer>,
     /// A batch that may have been written, and its partition.
     pending: Option<(i32, Bytes)>,
 }
 
 /// A connection with the leader of a partition.
-struct Leader {
+struct PartitionLeader {
     partition: i32,
-    connection: Connection,
+    connection: BrokerConnection,
 }
 
 /// Opens a sink by its URL, `kafka://USER@HOST:PORT/TOPIC`, for a stream with a name.
@@ -54,7 +55,7 @@ pub(crate) fn open(address: Address, stream: &str, options: &SourceOptions) -> R
     if address.query.clone().take("start")?.is_some() {
         return Err(usage("the parameter `start` of the URL is for sources; a sink continues after its last record"));
     }
-    let config = Config::new(address, options)?;
+    let config = KafkaConfig::new(address, options)?;
     Ok(Box::new(Topic { config, stream: stream.to_owned(), leader: None, producer: None, pending: None }))
 }
 
@@ -68,10 +69,10 @@ impl Topic {
     }
 
     /// Connects with the leader of a partition; of the stream's own one if none is given.
-    async fn connect(&self, partition: Option<i32>) -> Outcome<Leader> {
+    async fn connect(&self, partition: Option<i32>) -> SourceOutcome<PartitionLeader> {
         let mut last = SourceError::Away("no broker is known".to_owned());
         for (host, port) in &self.config.hosts {
-            let asked = async { ask(Connection::open(&self.config, host, *port).await?, &self.config).await };
+            let asked = async { ask(BrokerConnection::open(&self.config, host, *port).await?, &self.config).await };
             let metadata = match asked.await {
                 Ok((_, metadata)) => metadata,
                 Err(SourceError::Away(why)) => {
@@ -93,13 +94,16 @@ impl Topic {
             let Some((_, host, port)) = broker else {
                 return Err(self.away(&format!("partition {partition} has no leader")));
             };
-            return Ok(Leader { partition, connection: Connection::open(&self.config, host, *port).await? });
+            return Ok(PartitionLeader {
+                partition,
+                connection: BrokerConnection::open(&self.config, host, *port).await?,
+            });
         }
         Err(last)
     }
 
     /// Takes the connection with the leader. It is put back after an answer, so that no lost answer is read later.
-    async fn take_leader(&mut self, partition: Option<i32>) -> Outcome<Leader> {
+    async fn take_leader(&mut self, partition: Option<i32>) -> SourceOutcome<PartitionLeader> {
         match self.leader.take().filter(|leader| partition.is_none_or(|wanted| wanted == leader.partition)) {
             Some(leader) => Ok(leader),
             None => self.connect(partition).await,
@@ -107,7 +111,7 @@ impl Topic {
     }
 
     /// The present producer, or a new one.
-    async fn producer(&mut self, leader: &mut Leader) -> Outcome<Producer> {
+    async fn producer(&mut self, leader: &mut PartitionLeader) -> SourceOutcome<Producer> {
         if let Some(producer) = self.producer {
             return Ok(producer);
         }
@@ -121,7 +125,7 @@ impl Topic {
     }
 
     /// Sends a batch that may have been written, until its result is known.
-    async fn settle(&mut self) -> Outcome<()> {
+    async fn settle(&mut self) -> SourceOutcome<()> {
         let Some((partition, bytes)) = self.pending.clone() else { return Ok(()) };
         let mut leader = self.take_leader(Some(partition)).await?;
         let version = leader.connection.version(api::PRODUCE, &PRODUCE_VERSIONS)?;
@@ -160,7 +164,7 @@ impl Topic {
     }
 
     /// The last position of this stream between two offsets.
-    async fn scan(&self, leader: &mut Leader, from: i64, end: i64) -> Outcome<Option<SourcePosition>> {
+    async fn scan(&self, leader: &mut PartitionLeader, from: i64, end: i64) -> SourceOutcome<Option<SourcePosition>> {
         let (mut offset, mut last, mut empty) = (from, None, 0);
         let version = leader.connection.version(api::FETCH, &[11])?;
         while offset < end {
@@ -184,7 +188,7 @@ impl Topic {
             for header in headers(&rest.clone()) {
                 let bytes = rest.split_to(header.bytes);
                 if !header.is_control() {
-                    let found = self.position_in(Records::open(header, &bytes));
+                    let found = self.position_in(BatchRecords::open(header, &bytes));
                     last = found.map_err(|why| self.fault(&format!("a record cannot be read: {why}")))?.or(last);
                 }
                 offset = offset.max(header.last_offset + 1);
@@ -198,7 +202,7 @@ impl Topic {
     }
 
     /// The last position of this stream in a batch.
-    fn position_in(&self, records: std::io::Result<Records>) -> std::io::Result<Option<SourcePosition>> {
+    fn position_in(&self, records: std::io::Result<BatchRecords>) -> std::io::Result<Option<SourcePosition>> {
         let (mut records, mut last) = (records?, None);
         while records.advance()? {
             if records.current()?.key == Some(self.stream.as_bytes()) {
@@ -210,7 +214,7 @@ impl Topic {
     }
 
     /// The first offset and the one after the last.
-    async fn ends(&self, leader: &mut Leader) -> Outcome<(i64, i64)> {
+    async fn ends(&self, leader: &mut PartitionLeader) -> SourceOutcome<(i64, i64)> {
         let version = leader.connection.version(api::LIST_OFFSETS, &[2])?;
         let mut ends = [0, 0];
         for (end, time) in ends.iter_mut().zip([EARLIEST, LATEST]) {
@@ -227,7 +231,12 @@ impl Topic {
 }
 
 /// Sends a request to a leader, and waits for the answer for some time.
-async fn within(leader: &mut Leader, api: i16, version: i16, body: Writer) -> Outcome<super::wire::Reader> {
+async fn within(
+    leader: &mut PartitionLeader,
+    api: i16,
+    version: i16,
+    body: RequestWriter,
+) -> SourceOutcome<super::wire::ResponseReader> {
     let asked = leader.connection.request(api, version, body);
     let late = |_| Err(SourceError::Away("a broker did not answer in time".to_owned()));
     tokio::time::timeout(STORED_WITHIN + TIMEOUT, asked).await.unwrap_or_else(late)

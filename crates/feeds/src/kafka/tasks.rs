@@ -1,15 +1,16 @@
 //! Requests that run while rows are decoded: one at a time per broker, and one that looks the leaders up. They are
 //! tasks, so that dropping a call of the source loses none.
 
-use super::connection::{Connection, TIMEOUT};
+use super::KafkaConfig;
+use super::connection::{BrokerConnection, TIMEOUT};
 use super::messages::{
     EARLIEST, Fetch, Fetched, LATEST, Metadata, api, read_fetch, read_metadata, read_offsets, write_fetch,
     write_metadata, write_offsets,
 };
 use super::partition::Partition;
 use super::wire::TopicId;
-use super::{Config, Outcome};
 use crate::SourceError;
+use crate::SourceOutcome;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -37,8 +38,8 @@ impl<T> Drop for Task<T> {
     }
 }
 
-impl<T> Task<Outcome<T>> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Outcome<T>> {
+impl<T> Task<SourceOutcome<T>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<SourceOutcome<T>> {
         let ended = |_| Err(SourceError::Away("a request was stopped".to_owned()));
         Pin::new(&mut self.0).poll(context).map(|ended_well| ended_well.unwrap_or_else(ended))
     }
@@ -46,8 +47,8 @@ impl<T> Task<Outcome<T>> {
 
 fn spawn<T: Send + 'static>(
     limit: Duration,
-    work: impl Future<Output = Outcome<T>> + Send + 'static,
-) -> Task<Outcome<T>> {
+    work: impl Future<Output = SourceOutcome<T>> + Send + 'static,
+) -> Task<SourceOutcome<T>> {
     Task(tokio::spawn(async move {
         let late = |_| Err(SourceError::Away(format!("a broker did not answer in {} seconds", limit.as_secs())));
         timeout(limit, work).await.unwrap_or_else(late)
@@ -55,15 +56,15 @@ fn spawn<T: Send + 'static>(
 }
 
 /// What happened.
-pub(super) enum Event {
-    Lookup(Outcome<Metadata>),
+pub(super) enum TaskEvent {
+    Lookup(SourceOutcome<Metadata>),
     BrokerAnswer(BrokerAnswer),
 }
 
 /// An answer of a broker.
 pub(super) struct BrokerAnswer {
     pub(super) asked: Vec<AskedBroker>,
-    pub(super) outcome: Outcome<AnswerContent>,
+    pub(super) outcome: SourceOutcome<AnswerContent>,
 }
 
 /// The content of an answer.
@@ -95,8 +96,8 @@ impl AskedBroker {
 pub(super) struct Broker {
     host: String,
     port: u16,
-    idle: Option<Connection>,
-    task: Option<Task<Outcome<(Connection, AnswerContent)>>>,
+    idle: Option<BrokerConnection>,
+    task: Option<Task<SourceOutcome<(BrokerConnection, AnswerContent)>>>,
     asked: Vec<AskedBroker>,
     retry_at: Option<Instant>,
     failures: u32,
@@ -122,7 +123,7 @@ impl Broker {
     }
 
     /// Asks for the first and the last offsets.
-    pub(super) fn offsets(&mut self, config: &Arc<Config>, asked: Vec<AskedBroker>) {
+    pub(super) fn offsets(&mut self, config: &Arc<KafkaConfig>, asked: Vec<AskedBroker>) {
         let partitions: Vec<i32> = asked.iter().map(|asked| asked.partition).collect();
         let opened = self.connected(config);
         let topic = config.topic.clone();
@@ -141,7 +142,7 @@ impl Broker {
     }
 
     /// Asks for records.
-    pub(super) fn fetch(&mut self, config: &Arc<Config>, id: TopicId, fetch: Fetch, asked: Vec<AskedBroker>) {
+    pub(super) fn fetch(&mut self, config: &Arc<KafkaConfig>, id: TopicId, fetch: Fetch, asked: Vec<AskedBroker>) {
         let opened = self.connected(config);
         let topic = config.topic.clone();
         self.asked = asked;
@@ -156,13 +157,16 @@ impl Broker {
         }));
     }
 
-    fn connected(&mut self, config: &Arc<Config>) -> impl Future<Output = Outcome<Connection>> + Send + 'static {
+    fn connected(
+        &mut self,
+        config: &Arc<KafkaConfig>,
+    ) -> impl Future<Output = SourceOutcome<BrokerConnection>> + Send + 'static {
         let (idle, config) = (self.idle.take(), Arc::clone(config));
         let (host, port) = (self.host.clone(), self.port);
         async move {
             match idle {
                 Some(connection) => Ok(connection),
-                None => Connection::open(&config, &host, port).await,
+                None => BrokerConnection::open(&config, &host, port).await,
             }
         }
     }
@@ -192,21 +196,21 @@ impl Broker {
 pub(super) struct Lookup {
     /// Whether the known leaders are out of date.
     pub(super) is_needed: bool,
-    idle: Option<Connection>,
-    task: Option<Task<Outcome<(Connection, Metadata)>>>,
+    idle: Option<BrokerConnection>,
+    task: Option<Task<SourceOutcome<(BrokerConnection, Metadata)>>>,
     started: Option<Instant>,
 }
 
 impl Lookup {
     /// Starts if it is needed, and not too often.
-    pub(super) fn start(&mut self, config: &Arc<Config>, brokers: &BTreeMap<i32, Broker>, now: Instant) {
+    pub(super) fn start(&mut self, config: &Arc<KafkaConfig>, brokers: &BTreeMap<i32, Broker>, now: Instant) {
         let is_due = self.started.is_none_or(|started| now.duration_since(started) >= LOOKUP_INTERVAL);
         if self.is_needed && is_due && self.task.is_none() {
             self.spawn(config, brokers, now);
         }
     }
 
-    fn spawn(&mut self, config: &Arc<Config>, brokers: &BTreeMap<i32, Broker>, now: Instant) {
+    fn spawn(&mut self, config: &Arc<KafkaConfig>, brokers: &BTreeMap<i32, Broker>, now: Instant) {
         (self.is_needed, self.started) = (false, Some(now));
         let known = brokers.values().map(|broker| (broker.host.clone(), broker.port));
         let mut hosts: Vec<(String, u16)> = config.hosts.iter().cloned().chain(known).collect();
@@ -220,7 +224,7 @@ impl Lookup {
             }
             let mut last = SourceError::Away("no broker is known".to_owned());
             for (host, port) in hosts {
-                let asked = async { ask(Connection::open(&config, &host, port).await?, &config).await };
+                let asked = async { ask(BrokerConnection::open(&config, &host, port).await?, &config).await };
                 match asked.await {
                     Err(SourceError::Away(why)) => last = SourceError::Away(why),
                     other => return other,
@@ -231,14 +235,18 @@ impl Lookup {
     }
 
     /// Waits for the present leaders.
-    pub(super) async fn now(&mut self, config: &Arc<Config>, brokers: &BTreeMap<i32, Broker>) -> Outcome<Metadata> {
+    pub(super) async fn now(
+        &mut self,
+        config: &Arc<KafkaConfig>,
+        brokers: &BTreeMap<i32, Broker>,
+    ) -> SourceOutcome<Metadata> {
         if self.task.is_none() {
             self.spawn(config, brokers, Instant::now());
         }
         poll_fn(|context| self.poll(context)).await
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Outcome<Metadata>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<SourceOutcome<Metadata>> {
         let Some(task) = &mut self.task else { return Poll::Pending };
         let Poll::Ready(ended) = task.poll(context) else { return Poll::Pending };
         self.task = None;
@@ -250,7 +258,10 @@ impl Lookup {
 }
 
 /// Looks the topic up on an open connection.
-pub(super) async fn ask(mut connection: Connection, config: &Config) -> Outcome<(Connection, Metadata)> {
+pub(super) async fn ask(
+    mut connection: BrokerConnection,
+    config: &KafkaConfig,
+) -> SourceOutcome<(BrokerConnection, Metadata)> {
     let asked = timeout(TIMEOUT, async {
         let version = connection.version(api::METADATA, &METADATA_VERSIONS)?;
         let body = write_metadata(version, &config.topic);
@@ -262,14 +273,14 @@ pub(super) async fn ask(mut connection: Connection, config: &Config) -> Outcome<
 }
 
 /// Waits until something happens. Dropping the future loses nothing.
-pub(super) async fn event(lookup: &mut Lookup, brokers: &mut BTreeMap<i32, Broker>) -> Event {
+pub(super) async fn event(lookup: &mut Lookup, brokers: &mut BTreeMap<i32, Broker>) -> TaskEvent {
     poll_fn(|context| {
         if let Poll::Ready(outcome) = lookup.poll(context) {
-            return Poll::Ready(Event::Lookup(outcome));
+            return Poll::Ready(TaskEvent::Lookup(outcome));
         }
         for broker in brokers.values_mut() {
             if let Poll::Ready(answer) = broker.poll(context) {
-                return Poll::Ready(Event::BrokerAnswer(answer));
+                return Poll::Ready(TaskEvent::BrokerAnswer(answer));
             }
         }
         Poll::Pending

@@ -7,7 +7,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Offsets without records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(super) struct OffsetGap {
     /// Their number.
     pub(super) offsets: i64,
     pub(super) first: i64,
@@ -17,7 +17,7 @@ pub(super) struct Gap {
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     texts: Vec<String>,
-    gaps: BTreeMap<i32, Gap>,
+    gaps: BTreeMap<i32, OffsetGap>,
     gaps_at: Option<Instant>,
     trouble_at: Option<Instant>,
 }
@@ -35,8 +35,8 @@ impl Warnings {
         self.texts.push(text);
     }
 
-    pub(super) fn gap(&mut self, partition: i32, gap: Gap) {
-        let all = self.gaps.entry(partition).or_insert(Gap { offsets: 0, ..gap });
+    pub(super) fn gap(&mut self, partition: i32, gap: OffsetGap) {
+        let all = self.gaps.entry(partition).or_insert(OffsetGap { offsets: 0, ..gap });
         all.offsets += gap.offsets;
         all.first = all.first.min(gap.first);
         all.last = all.last.max(gap.last);
@@ -50,7 +50,7 @@ impl Warnings {
 
     pub(super) fn take(&mut self) -> Vec<String> {
         if !self.gaps.is_empty() && is_due(&mut self.gaps_at) {
-            for (partition, Gap { offsets, first, last }) in std::mem::take(&mut self.gaps) {
+            for (partition, OffsetGap { offsets, first, last }) in std::mem::take(&mut self.gaps) {
                 self.texts.push(format!(
                     "{offsets} offsets of partition {partition} between {first} and {last} have no records: compaction \
                      deletes a record when its key has a newer one, and such records are not counted; to count all, \
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn gaps_are_added_up() {
         let mut warnings = Warnings::default();
-        warnings.gap(1, Gap { offsets: 2, first: 5, last: 9 });
-        warnings.gap(1, Gap { offsets: 1, first: 11, last: 11 });
+        warnings.gap(1, OffsetGap { offsets: 2, first: 5, last: 9 });
+        warnings.gap(1, OffsetGap { offsets: 1, first: 11, last: 11 });
         let texts = warnings.take();
         assert!(texts[0].starts_with("3 offsets of partition 1 between 5 and 11 "), "{texts:?}");
-        warnings.gap(1, Gap { offsets: 1, first: 20, last: 20 });
+        warnings.gap(1, OffsetGap { offsets: 1, first: 20, last: 20 });
         assert!(warnings.take().is_empty());
     }
 }

@@ -1,20 +1,20 @@
 //! Numbers, strings and arrays of the protocol. Newer versions of a request are "flexible": lengths are varints, and
 //! tagged fields follow every structure.
 
-use super::Outcome;
 use crate::SourceError;
+use crate::SourceOutcome;
 use bytes::{Buf, Bytes};
 
 /// The identity of a topic: it changes when the topic is deleted and created again. Zero if unknown.
 pub(super) type TopicId = u128;
 
 /// Writes a request.
-pub(super) struct Writer {
+pub(super) struct RequestWriter {
     pub(super) bytes: Vec<u8>,
     flexible: bool,
 }
 
-impl Writer {
+impl RequestWriter {
     pub(super) fn new(flexible: bool) -> Self {
         Self { bytes: Vec::new(), flexible }
     }
@@ -79,7 +79,7 @@ impl Writer {
 }
 
 /// Reads an answer.
-pub(super) struct Reader {
+pub(super) struct ResponseReader {
     bytes: Bytes,
     flexible: bool,
 }
@@ -88,32 +88,32 @@ fn malformed() -> SourceError {
     SourceError::Away("a broker sent an answer that is not in the protocol of Kafka; is the port right?".to_owned())
 }
 
-impl Reader {
+impl ResponseReader {
     pub(super) fn new(bytes: Bytes, flexible: bool) -> Self {
         Self { bytes, flexible }
     }
 
-    pub(super) fn i8(&mut self) -> Outcome<i8> {
+    pub(super) fn i8(&mut self) -> SourceOutcome<i8> {
         self.bytes.try_get_i8().map_err(|_| malformed())
     }
 
-    pub(super) fn i16(&mut self) -> Outcome<i16> {
+    pub(super) fn i16(&mut self) -> SourceOutcome<i16> {
         self.bytes.try_get_i16().map_err(|_| malformed())
     }
 
-    pub(super) fn i32(&mut self) -> Outcome<i32> {
+    pub(super) fn i32(&mut self) -> SourceOutcome<i32> {
         self.bytes.try_get_i32().map_err(|_| malformed())
     }
 
-    pub(super) fn i64(&mut self) -> Outcome<i64> {
+    pub(super) fn i64(&mut self) -> SourceOutcome<i64> {
         self.bytes.try_get_i64().map_err(|_| malformed())
     }
 
-    pub(super) fn id(&mut self) -> Outcome<TopicId> {
+    pub(super) fn id(&mut self) -> SourceOutcome<TopicId> {
         self.bytes.try_get_u128().map_err(|_| malformed())
     }
 
-    fn uvarint(&mut self) -> Outcome<u32> {
+    fn uvarint(&mut self) -> SourceOutcome<u32> {
         let mut value = 0;
         for shift in (0..35).step_by(7) {
             let byte = self.bytes.try_get_u8().map_err(|_| malformed())?;
@@ -125,7 +125,7 @@ impl Reader {
         Err(malformed())
     }
 
-    fn slice(&mut self, length: usize) -> Outcome<Bytes> {
+    fn slice(&mut self, length: usize) -> SourceOutcome<Bytes> {
         if length > self.bytes.len() {
             return Err(malformed());
         }
@@ -133,26 +133,26 @@ impl Reader {
     }
 
     /// A string, which may be null: then it is empty.
-    pub(super) fn string(&mut self) -> Outcome<String> {
+    pub(super) fn string(&mut self) -> SourceOutcome<String> {
         let length = if self.flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i16()?) };
         let bytes = self.slice(length.max(0) as usize)?;
         String::from_utf8(bytes.to_vec()).map_err(|_| malformed())
     }
 
     /// Bytes, which may be null: then there are none.
-    pub(super) fn blob(&mut self) -> Outcome<Bytes> {
+    pub(super) fn blob(&mut self) -> SourceOutcome<Bytes> {
         let length = if self.flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i32()?) };
         self.slice(length.max(0) as usize)
     }
 
     /// The items of an array, which may be null: then there are none.
-    pub(super) fn array<T>(&mut self, mut item: impl FnMut(&mut Self) -> Outcome<T>) -> Outcome<Vec<T>> {
+    pub(super) fn array<T>(&mut self, mut item: impl FnMut(&mut Self) -> SourceOutcome<T>) -> SourceOutcome<Vec<T>> {
         let length = if self.flexible { i64::from(self.uvarint()?) - 1 } else { i64::from(self.i32()?) };
         (0..length).map(|_| item(self)).collect()
     }
 
     /// The end of a structure: passes over its tagged fields.
-    pub(super) fn end(&mut self) -> Outcome<()> {
+    pub(super) fn end(&mut self) -> SourceOutcome<()> {
         if self.flexible {
             for _ in 0..self.uvarint()? {
                 self.uvarint()?;
@@ -171,16 +171,16 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for flexible in [false, true] {
-            let mut writer = Writer::new(flexible);
+            let mut writer = RequestWriter::new(flexible);
             writer.string("visits");
             writer.array(300);
             (0..300).for_each(|n| writer.i32(n));
             writer.blob(&[7; 200]);
             writer.id(5);
             writer.end();
-            let mut reader = Reader::new(writer.bytes.into(), flexible);
+            let mut reader = ResponseReader::new(writer.bytes.into(), flexible);
             assert_eq!(reader.string().expect("string"), "visits");
-            assert_eq!(reader.array(Reader::i32).expect("array"), (0..300).collect::<Vec<_>>());
+            assert_eq!(reader.array(ResponseReader::i32).expect("array"), (0..300).collect::<Vec<_>>());
             assert_eq!(reader.blob().expect("bytes"), [7; 200].as_slice());
             assert_eq!(reader.id().expect("id"), 5);
             reader.end().expect("end");

@@ -13,7 +13,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 const PING: [u8; 2] = [0xc0, 0];
 
 /// A connection. A future of it that is dropped loses nothing.
-pub(super) struct Link {
+pub(super) struct BrokerLink {
     wire: Box<dyn Wire>,
     /// Bytes that arrived, from `read` on not yet handled.
     incoming: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) enum Reply {
     Pubcomp(u16),
 }
 
-impl Link {
+impl BrokerLink {
     pub(super) fn new(wire: Box<dyn Wire>) -> Self {
         let (incoming, outgoing, subscribe) = (Vec::new(), Vec::new(), Vec::new());
         Self { wire, incoming, read: 0, outgoing, heard: Instant::now(), pinged: None, subscribe }

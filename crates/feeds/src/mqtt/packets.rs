@@ -32,7 +32,7 @@ pub(super) struct Message {
 
 /// A packet from the broker.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub(super) enum IncomingPacket {
     Publish(Message),
     Release(u16),
     Subscribed(Qos),
@@ -50,14 +50,14 @@ pub(super) struct Welcome {
 
 /// Why a connection cannot be used.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum LinkFault {
     /// It may be possible later.
     Away(String),
     /// Somebody has to change something.
     Fault(String),
 }
 
-impl Refusal {
+impl LinkFault {
     pub(super) fn of(self, server: &Server) -> SourceError {
         match self {
             Self::Away(why) => SourceError::Away(format!("{server}: {why}")),
@@ -103,41 +103,43 @@ pub(super) fn subscribe(filter: &str, qos: Qos, retained: RetainHandling) -> Opt
 }
 
 /// Reads the answer to a connection.
-pub(super) fn welcome(first: u8, body: &[u8], lowest: Qos) -> Result<Welcome, Refusal> {
+pub(super) fn welcome(first: u8, body: &[u8], lowest: Qos) -> Result<Welcome, LinkFault> {
     use ConnectReasonCode::{
         BadAuthenticationMethod, BadUserNameOrPassword, Banned, ClientIdentifierNotValid, NotAuthorized, Success,
         UnsupportedProtocolVersion,
     };
     if first != 0x20 || body.len() == 2 {
-        return Err(Refusal::Fault("it is not a broker with MQTT 5, which is needed".into()));
+        return Err(LinkFault::Fault("it is not a broker with MQTT 5, which is needed".into()));
     }
     let (connack, _) = Connack::parse(body).map_err(|_| malformed())?;
     match connack.reason_code() {
         Success => {}
         UnsupportedProtocolVersion => {
-            return Err(Refusal::Fault("it is not a broker with MQTT 5, which is needed".into()));
+            return Err(LinkFault::Fault("it is not a broker with MQTT 5, which is needed".into()));
         }
         code @ (BadUserNameOrPassword | NotAuthorized | BadAuthenticationMethod | Banned) => {
-            return Err(Refusal::Fault(format!("it refuses the user ({code}); check the user and its password")));
+            return Err(LinkFault::Fault(format!("it refuses the user ({code}); check the user and its password")));
         }
         code @ ClientIdentifierNotValid => {
-            return Err(Refusal::Fault(format!("it refuses the client id ({code}); choose one with ?client-id=NAME")));
+            return Err(LinkFault::Fault(format!(
+                "it refuses the client id ({code}); choose one with ?client-id=NAME"
+            )));
         }
-        code => return Err(Refusal::Away(format!("it refuses the connection ({code})"))),
+        code => return Err(LinkFault::Away(format!("it refuses the connection ({code})"))),
     }
     let mut highest = Qos::ExactlyOnce;
     for property in &connack.props {
         match property {
             Property::MaximumQos(most) if most.val() < lowest as u8 => {
                 let most = most.val();
-                return Err(Refusal::Fault(format!(
+                return Err(LinkFault::Fault(format!(
                     "it delivers at most with QoS {most}, so that messages may be lost or counted twice; accept that \
                      with &qos={most}, or choose a broker with QoS 2"
                 )));
             }
             Property::MaximumQos(most) => highest = if most.val() == 0 { Qos::AtMostOnce } else { Qos::AtLeastOnce },
             Property::SessionExpiryInterval(seconds) if seconds.val() == 0 => {
-                return Err(Refusal::Fault("it keeps no sessions (session expiry interval 0): allow them".into()));
+                return Err(LinkFault::Fault("it keeps no sessions (session expiry interval 0): allow them".into()));
             }
             _ => {}
         }
@@ -146,11 +148,11 @@ pub(super) fn welcome(first: u8, body: &[u8], lowest: Qos) -> Result<Welcome, Re
 }
 
 /// Reads a packet.
-pub(super) fn incoming(first: u8, body: &[u8]) -> Result<Incoming, Refusal> {
+pub(super) fn incoming(first: u8, body: &[u8]) -> Result<IncomingPacket, LinkFault> {
     match first >> 4 {
         3 => {
             let (publish, _) = Publish::parse(first & 0x0f, Arc::from(body)).map_err(|_| malformed())?;
-            Ok(Incoming::Publish(Message {
+            Ok(IncomingPacket::Publish(Message {
                 packet: publish.packet_id().unwrap_or(0),
                 qos: publish.qos(),
                 again: publish.dup(),
@@ -158,21 +160,21 @@ pub(super) fn incoming(first: u8, body: &[u8]) -> Result<Incoming, Refusal> {
                 payload: publish.payload().as_slice().to_vec(),
             }))
         }
-        6 => Ok(Incoming::Release(Pubrel::parse(body).map_err(|_| malformed())?.0.packet_id())),
+        6 => Ok(IncomingPacket::Release(Pubrel::parse(body).map_err(|_| malformed())?.0.packet_id())),
         9 => match Suback::parse(body).map_err(|_| malformed())?.0.reason_codes().first().map(|code| *code as u8) {
-            Some(0) => Ok(Incoming::Subscribed(Qos::AtMostOnce)),
-            Some(1) => Ok(Incoming::Subscribed(Qos::AtLeastOnce)),
-            Some(2) => Ok(Incoming::Subscribed(Qos::ExactlyOnce)),
+            Some(0) => Ok(IncomingPacket::Subscribed(Qos::AtMostOnce)),
+            Some(1) => Ok(IncomingPacket::Subscribed(Qos::AtLeastOnce)),
+            Some(2) => Ok(IncomingPacket::Subscribed(Qos::ExactlyOnce)),
             Some(0x87) => {
-                Err(Refusal::Fault("the user may not subscribe to these topics: allow it at the broker".into()))
+                Err(LinkFault::Fault("the user may not subscribe to these topics: allow it at the broker".into()))
             }
-            code => Err(Refusal::Fault(format!("it refuses the topic filter (reason {:#x})", code.unwrap_or(0)))),
+            code => Err(LinkFault::Fault(format!("it refuses the topic filter (reason {:#x})", code.unwrap_or(0)))),
         },
-        13 => Ok(Incoming::Pong),
-        14 if body.is_empty() => Err(Refusal::Away("it ended the connection".into())),
+        13 => Ok(IncomingPacket::Pong),
+        14 if body.is_empty() => Err(LinkFault::Away("it ended the connection".into())),
         14 => match Disconnect::parse(body).map_err(|_| malformed())?.0.reason_code() {
-            Some(DisconnectReasonCode::SessionTakenOver) => Ok(Incoming::TakenOver),
-            code => Err(Refusal::Away(format!(
+            Some(DisconnectReasonCode::SessionTakenOver) => Ok(IncomingPacket::TakenOver),
+            code => Err(LinkFault::Away(format!(
                 "it ended the connection ({})",
                 code.map_or_else(String::new, |c| c.to_string())
             ))),
@@ -181,6 +183,6 @@ pub(super) fn incoming(first: u8, body: &[u8]) -> Result<Incoming, Refusal> {
     }
 }
 
-fn malformed() -> Refusal {
-    Refusal::Away("it sent a packet that is not valid in MQTT 5".into())
+fn malformed() -> LinkFault {
+    LinkFault::Away("it sent a packet that is not valid in MQTT 5".into())
 }

@@ -20,7 +20,7 @@ const REUSES: &str = "r";
 
 /// The state of a session. It performs no input or output.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct MqttSession {
     /// The position after the last batch; `None` at the beginning.
     position: Option<String>,
     /// The number of batches up to it.
@@ -43,7 +43,7 @@ pub(super) struct Session {
     unseen: Option<(BTreeSet<u16>, Instant)>,
 }
 
-impl Session {
+impl MqttSession {
     /// Continues at a position.
     ///
     /// # Errors

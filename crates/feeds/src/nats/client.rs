@@ -1,8 +1,8 @@
 //! The connection with a server.
 
-use super::config::{Config, Outcome};
-use crate::SourceError;
+use super::config::NatsConfig;
 use crate::dial::password;
+use crate::{SourceError, SourceOutcome};
 use async_nats::jetstream::consumer::pull::{Config as PullConfig, Stream as Messages};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::context::GetStreamErrorKind;
@@ -34,13 +34,13 @@ fn late<T>(_: T) -> SourceError {
 }
 
 /// A connection. It is not repaired: after a problem another one is made, which reads the password again.
-pub(super) struct Client {
+pub(super) struct NatsClient {
     context: Context,
     lost: watch::Receiver<bool>,
 }
 
-impl Client {
-    pub(super) async fn connect(config: &Config) -> Outcome<Self> {
+impl NatsClient {
+    pub(super) async fn connect(config: &NatsConfig) -> SourceOutcome<Self> {
         let (sender, lost) = watch::channel(false);
         let mut options = ConnectOptions::new()
             .event_callback(move |event| {
@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// What the server knows about a stream.
-    pub(super) async fn info(&self, stream: &str) -> Outcome<Info> {
+    pub(super) async fn info(&self, stream: &str) -> SourceOutcome<Info> {
         let found = timeout(TIMEOUT, self.context.get_stream(stream)).await.map_err(late)?;
         let found = found.map_err(|error| match error.kind() {
             GetStreamErrorKind::JetStream(own) => match own.error_code() {
@@ -100,7 +100,7 @@ impl Client {
     }
 
     /// Reads a stream from a message on.
-    pub(super) async fn follow(&self, config: &Config, start_sequence: u64) -> Outcome<Stream> {
+    pub(super) async fn follow(&self, config: &NatsConfig, start_sequence: u64) -> SourceOutcome<MessageStream> {
         let consumer = PullConfig {
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
             ack_policy: AckPolicy::None,
@@ -114,19 +114,19 @@ impl Client {
         let consumer = timeout(TIMEOUT, made).await.map_err(late)?.map_err(away)?;
         let messages = consumer.stream().max_bytes_per_batch(FETCH_BYTES).heartbeat(HEARTBEAT).messages();
         let messages = timeout(TIMEOUT, messages).await.map_err(late)?.map_err(away)?;
-        Ok(Stream { messages, lost: self.lost.clone() })
+        Ok(MessageStream { messages, lost: self.lost.clone() })
     }
 }
 
 /// The messages of a stream, in order.
-pub(super) struct Stream {
+pub(super) struct MessageStream {
     messages: Messages,
     lost: watch::Receiver<bool>,
 }
 
-impl Stream {
+impl MessageStream {
     /// The next message. Dropping the future loses none.
-    pub(super) async fn next(&mut self) -> Outcome<Message> {
+    pub(super) async fn next(&mut self) -> SourceOutcome<Message> {
         tokio::select! {
             biased;
             message = self.messages.next() => match message {

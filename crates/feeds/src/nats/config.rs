@@ -1,15 +1,13 @@
 //! URLs of NATS.
 
-use crate::{Address, SourceError, SourceOptions};
+use crate::{Address, SourceOptions};
 use evertally_declare::error::{Result, usage};
 
 const PORT: u16 = 4222;
 
-pub(super) type Outcome<T> = std::result::Result<T, SourceError>;
-
 /// The parts of a URL, and its options.
 #[derive(Clone, Debug)]
-pub(crate) struct Config {
+pub(crate) struct NatsConfig {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) user: Option<String>,
     pub(super) tls: bool,
@@ -20,7 +18,7 @@ pub(crate) struct Config {
     pub(super) options: SourceOptions,
 }
 
-impl Config {
+impl NatsConfig {
     pub(crate) fn new(mut address: Address, options: &SourceOptions) -> Result<Self> {
         let stream = address.path.clone();
         if stream.is_empty() || stream.contains(['.', '*', '>', '/', '\\']) || stream.contains(char::is_whitespace) {

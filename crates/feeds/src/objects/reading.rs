@@ -1,6 +1,6 @@
 //! Reads an object in a thread, and cuts it into pieces of complete rows.
 
-use super::store::Store;
+use super::store::ObjectFolder;
 use crate::encoding::Encoding;
 use crate::rows::{RowScan, count_lines};
 use crate::{BatchLimits, Origins, Rows};
@@ -37,7 +37,7 @@ pub(super) struct ObjectPiece {
 
 /// Why an object gives no piece.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(super) enum ObjectProblem {
     /// It has another stamp than before.
     Replaced { stamp: String },
     /// It does not exist any more.
@@ -49,18 +49,18 @@ pub(super) enum Problem {
 }
 
 /// An object that is being read. The thread prepares one piece in advance, and ends when this is dropped.
-pub(super) struct Reading(Receiver<Result<ObjectPiece, Problem>>);
+pub(super) struct ObjectReading(Receiver<Result<ObjectPiece, ObjectProblem>>);
 
-impl Reading {
-    pub(super) fn begin(store: Store, name: String, encoding: Encoding, at: At, limits: BatchLimits) -> Self {
+impl ObjectReading {
+    pub(super) fn begin(store: ObjectFolder, name: String, encoding: Encoding, at: At, limits: BatchLimits) -> Self {
         let (sender, receiver) = channel(1);
         tokio::task::spawn_blocking(move || {
             if let Err(error) = read(&store, &name, encoding, at, limits, &sender) {
                 let problem = match error {
-                    ReadingEnded::Problem(problem) => problem,
-                    ReadingEnded::Io(_) if store.is_missing(&name) => Problem::Gone,
-                    ReadingEnded::Io(error) if is_of_content(&error) => Problem::Bad(error.to_string()),
-                    ReadingEnded::Io(error) => Problem::Away(error.to_string()),
+                    ReadingEnded::ObjectProblem(problem) => problem,
+                    ReadingEnded::Io(_) if store.is_missing(&name) => ObjectProblem::Gone,
+                    ReadingEnded::Io(error) if is_of_content(&error) => ObjectProblem::Bad(error.to_string()),
+                    ReadingEnded::Io(error) => ObjectProblem::Away(error.to_string()),
                 };
                 drop(sender.blocking_send(Err(problem)));
             }
@@ -69,14 +69,14 @@ impl Reading {
     }
 
     /// The next piece. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<ObjectPiece, Problem> {
-        self.0.recv().await.unwrap_or_else(|| Err(Problem::Away("reading ended early".to_owned())))
+    pub(super) async fn next(&mut self) -> Result<ObjectPiece, ObjectProblem> {
+        self.0.recv().await.unwrap_or_else(|| Err(ObjectProblem::Away("reading ended early".to_owned())))
     }
 }
 
 enum ReadingEnded {
     Io(io::Error),
-    Problem(Problem),
+    ObjectProblem(ObjectProblem),
 }
 
 impl From<io::Error> for ReadingEnded {
@@ -93,16 +93,16 @@ fn is_of_content(error: &io::Error) -> bool {
 }
 
 fn read(
-    store: &Store,
+    store: &ObjectFolder,
     name: &str,
     encoding: Encoding,
     mut at: At,
     limits: BatchLimits,
-    to: &Sender<Result<ObjectPiece, Problem>>,
+    to: &Sender<Result<ObjectPiece, ObjectProblem>>,
 ) -> Result<(), ReadingEnded> {
     let (from, stamp) = store.open(name)?;
     if !at.stamp.is_empty() && at.stamp != stamp {
-        return Err(ReadingEnded::Problem(Problem::Replaced { stamp }));
+        return Err(ReadingEnded::ObjectProblem(ObjectProblem::Replaced { stamp }));
     }
     at.stamp = stamp;
     let format = encoding.format;
@@ -148,7 +148,7 @@ fn whole(from: Box<dyn Read>, format: Format, at: At) -> Result<ObjectPiece, Rea
     from.take(MAX_WHOLE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_WHOLE_BYTES {
         let problem = format!("it has more than {} MiB, but is sent as a whole; split it", MAX_WHOLE_BYTES >> 20);
-        return Err(ReadingEnded::Problem(Problem::Bad(problem)));
+        return Err(ReadingEnded::ObjectProblem(ObjectProblem::Bad(problem)));
     }
     let rows = match bytes.is_empty() {
         true => Rows::none(),
@@ -196,7 +196,7 @@ impl Cutter {
             if self.rest.len() - taken > MAX_ROW_BYTES {
                 let most = MAX_ROW_BYTES >> 20;
                 let problem = format!("a row has more than {most} MiB; if it is CSV, look for an unclosed quote");
-                return Err(ReadingEnded::Problem(Problem::Bad(problem)));
+                return Err(ReadingEnded::ObjectProblem(ObjectProblem::Bad(problem)));
             }
             self.fill()?;
         }
@@ -214,7 +214,7 @@ impl Cutter {
                 self.fill()?;
                 if self.has_ended {
                     let problem = "it is shorter than the rows that were read of it".to_owned();
-                    return Err(ReadingEnded::Problem(Problem::Bad(problem)));
+                    return Err(ReadingEnded::ObjectProblem(ObjectProblem::Bad(problem)));
                 }
             }
             let now = usize::try_from(left).unwrap_or(usize::MAX).min(self.rest.len());

@@ -1,6 +1,6 @@
 //! A folder to which released rows are written, one file of Parquet for each publication.
 
-use super::store::Store;
+use super::store::ObjectFolder;
 use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition, blocking};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
@@ -15,7 +15,7 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// The sink.
 struct ParquetFolder {
-    store: Store,
+    store: ObjectFolder,
     /// The beginning of all names.
     prefix: String,
 }
@@ -35,7 +35,10 @@ pub(crate) fn open(url: &str, address: &Address, stream: &str, options: &SourceO
              and AWS_SECRET_ACCESS_KEY, and SSL_CERT_FILE for a private authority",
         ));
     }
-    Ok(Box::new(ParquetFolder { store: Store::new(url)?, prefix: utf8_percent_encode(stream, KEPT).to_string() }))
+    Ok(Box::new(ParquetFolder {
+        store: ObjectFolder::new(url)?,
+        prefix: utf8_percent_encode(stream, KEPT).to_string(),
+    }))
 }
 
 #[async_trait]
@@ -68,10 +71,10 @@ impl Sink for ParquetFolder {
     }
 }
 
-fn write(store: &Store, name: &str, bytes: Vec<u8>) -> io::Result<()> {
+fn write(store: &ObjectFolder, name: &str, bytes: Vec<u8>) -> io::Result<()> {
     match store {
-        Store::Url(url) => put_object(Path::new(&format!("{url}{name}")), bytes),
-        Store::Folder(folder) => replace(&RealDisk, &folder.join(name), &Access::Usual, &mut &bytes[..]),
+        ObjectFolder::Url(url) => put_object(Path::new(&format!("{url}{name}")), bytes),
+        ObjectFolder::Folder(folder) => replace(&RealDisk, &folder.join(name), &Access::Usual, &mut &bytes[..]),
     }
 }
 

@@ -12,7 +12,7 @@ const MIN_FILE_AGE: Duration = Duration::from_secs(2);
 
 /// An object that was found.
 #[derive(Clone, Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedObject {
     /// Its name after that of the folder.
     pub(super) name: String,
     /// It differs between versions of the object.
@@ -21,12 +21,12 @@ pub(super) struct Listed {
 
 /// A folder of a store, or one of this machine.
 #[derive(Clone, Debug)]
-pub(super) enum Store {
+pub(super) enum ObjectFolder {
     Url(String),
     Folder(PathBuf),
 }
 
-impl Store {
+impl ObjectFolder {
     /// From a URL that ends in a slash.
     pub(super) fn new(url: &str) -> Result<Self> {
         match url.strip_prefix("file://") {
@@ -52,11 +52,11 @@ impl Store {
     }
 
     /// All objects in byte order. This blocks.
-    pub(super) fn list(&self) -> io::Result<Vec<Listed>> {
+    pub(super) fn list(&self) -> io::Result<Vec<ListedObject>> {
         match self {
             Self::Url(url) => {
                 let found = list_stamped(Path::new(url))?.into_iter();
-                Ok(found.map(|(name, stamp)| Listed { name, stamp: stamp.to_string() }).collect())
+                Ok(found.map(|(name, stamp)| ListedObject { name, stamp: stamp.to_string() }).collect())
             }
             Self::Folder(folder) => {
                 let mut found = Vec::new();
@@ -97,7 +97,7 @@ fn stamp_of(about: &Metadata) -> io::Result<String> {
 }
 
 /// The files of a folder and of those in it, without hidden ones and those that may still be written.
-fn list_folder(folder: &Path, prefix: &str, found: &mut Vec<Listed>) -> io::Result<()> {
+fn list_folder(folder: &Path, prefix: &str, found: &mut Vec<ListedObject>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
@@ -113,7 +113,7 @@ fn list_folder(folder: &Path, prefix: &str, found: &mut Vec<Listed>) -> io::Resu
         if about.is_dir() && entry.file_type()?.is_dir() {
             list_folder(&entry.path(), &format!("{name}/"), found)?;
         } else if about.is_file() && about.modified()?.elapsed().is_ok_and(|age| age >= MIN_FILE_AGE) {
-            found.push(Listed { name, stamp: stamp_of(&about)? });
+            found.push(ListedObject { name, stamp: stamp_of(&about)? });
         }
     }
     Ok(())

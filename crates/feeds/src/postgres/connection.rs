@@ -33,12 +33,12 @@ pub(super) struct Database {
 }
 
 /// An open connection, which is closed when it is dropped.
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     pub(super) client: Client,
     task: AbortHandle,
 }
 
-impl Drop for Connection {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -112,7 +112,7 @@ impl Database {
     }
 
     /// Connects. The password is read again, so that a new one is used.
-    pub(super) async fn connect(&self) -> Result<Connection, SourceError> {
+    pub(super) async fn connect(&self) -> Result<ServerConnection, SourceError> {
         let mut config = self.config.clone();
         if let Some(password) = password(self.password_file.as_deref())? {
             config.password(password);
@@ -132,7 +132,7 @@ impl Database {
         };
         let connected = tokio::time::timeout(TIMEOUT, connecting).await.map_err(|_| self.silent())?;
         let (client, task) = connected.map_err(|error| self.problem(&error))?;
-        let connection = Connection { client, task };
+        let connection = ServerConnection { client, task };
         self.within(connection.client.batch_execute(SESSION)).await?;
         Ok(connection)
     }

@@ -5,7 +5,7 @@
 //! the log. Everything before the confirmed place of the slot is below the stored position; if it is not, somebody else
 //! advanced the slot or created it again, and rows may be missing.
 
-use super::connection::{Connection, Database, quoted_name};
+use super::connection::{Database, ServerConnection, quoted_name};
 use super::pgoutput::{Decoder, RowChange};
 use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ const MAX_IDLE_BYTES: u64 = 16 << 20;
 const ADVANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of this mode.
-pub(super) struct Settings {
+pub(super) struct LogicalSettings {
     pub(super) publications: Vec<String>,
     pub(super) slot: String,
     /// Whether the slot is created if there is none.
@@ -41,7 +41,7 @@ pub(super) struct Settings {
 /// A place between two rows: everything that was committed before a place of the log is before it, and some rows of the
 /// transaction whose commit record is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct LogPlace {
     log: u64,
     rows: u64,
 }
@@ -56,26 +56,26 @@ struct Peek {
 /// A row that did not fit into a batch.
 struct Held {
     json: Vec<u8>,
-    place: Place,
+    place: LogPlace,
 }
 
 /// The source.
-pub(super) struct Changes {
+pub(super) struct LogicalSource {
     database: Database,
-    settings: Settings,
-    connection: Option<Connection>,
+    settings: LogicalSettings,
+    connection: Option<ServerConnection>,
     peek: Option<Peek>,
     decoder: Decoder,
     /// The commit of the present transaction, and its number of rows so far.
-    transaction: Place,
-    at: Place,
+    transaction: LogPlace,
+    at: LogPlace,
     held: Option<Held>,
     writer: RowWriter,
     origins: Vec<String>,
     /// The last position that was issued.
     after: Option<String>,
     /// Where it is.
-    issued: Place,
+    issued: LogPlace,
     /// The system that the positions are of.
     system: String,
     /// The place that the slot has confirmed, and the one that it may confirm.
@@ -88,8 +88,8 @@ pub(super) struct Changes {
     has_others: bool,
 }
 
-impl Changes {
-    pub(super) fn new(mut database: Database, settings: Settings, with_metadata: bool) -> Self {
+impl LogicalSource {
+    pub(super) fn new(mut database: Database, settings: LogicalSettings, with_metadata: bool) -> Self {
         let warnings = database.warning.take().into_iter().collect();
         Self {
             database,
@@ -97,13 +97,13 @@ impl Changes {
             connection: None,
             peek: None,
             decoder: Decoder::new(with_metadata),
-            transaction: Place::default(),
-            at: Place::default(),
+            transaction: LogPlace::default(),
+            at: LogPlace::default(),
             held: None,
             writer: RowWriter::default(),
             origins: Vec::new(),
             after: None,
-            issued: Place::default(),
+            issued: LogPlace::default(),
             system: String::new(),
             confirmed: 0,
             accepted: 0,
@@ -115,7 +115,7 @@ impl Changes {
     }
 
     /// A position as text. Inside a transaction it counts the rows of these publications.
-    fn position(&self, place: Place) -> String {
+    fn position(&self, place: LogPlace) -> String {
         let mut text = format!("{}:{}", self.system, PgLsn::from(place.log));
         if place.rows > 0 {
             text.push_str(&format!("+{}@{}", place.rows, self.settings.publications.join(",")));
@@ -124,7 +124,7 @@ impl Changes {
     }
 
     /// The parts of a position: the system and the place.
-    fn parse(&self, position: &str) -> Result<(String, Place), SourceError> {
+    fn parse(&self, position: &str) -> Result<(String, LogPlace), SourceError> {
         let invalid = || self.database.fault("the stored position is not one of a slot");
         let (system, place) = position.split_once(':').ok_or_else(invalid)?;
         let (log, rows) = match place.split_once('+') {
@@ -140,7 +140,7 @@ impl Changes {
             }
         };
         let log: PgLsn = log.parse().map_err(|_| invalid())?;
-        Ok((system.to_owned(), Place { log: log.into(), rows }))
+        Ok((system.to_owned(), LogPlace { log: log.into(), rows }))
     }
 
     /// Forgets the rows that were not issued yet, with the connection.
@@ -153,7 +153,7 @@ impl Changes {
     }
 
     /// Checks that rows can be read, and returns the identifier of the system.
-    async fn check(&mut self, connection: &Connection) -> Result<String, SourceError> {
+    async fn check(&mut self, connection: &ServerConnection) -> Result<String, SourceError> {
         let (database, settings) = (&self.database, &self.settings);
         let query = "SELECT system_identifier::text, current_setting('wal_level'), pg_is_in_recovery() \
                      FROM pg_control_system()";
@@ -193,7 +193,7 @@ impl Changes {
         Ok(system)
     }
 
-    async fn check_slot(&mut self, connection: &Connection) -> Result<(), SourceError> {
+    async fn check_slot(&mut self, connection: &ServerConnection) -> Result<(), SourceError> {
         let (database, slot) = (&self.database, &self.settings.slot);
         let query = "SELECT plugin::text, database::text, wal_status, confirmed_flush_lsn FROM pg_replication_slots \
                      WHERE slot_name = $1::text";
@@ -238,7 +238,7 @@ impl Changes {
     }
 
     /// The place after a stored position, and what the slot may confirm, if no row is missing.
-    fn resumed(&mut self, position: &str, start: Place) -> Result<(Place, u64), SourceError> {
+    fn resumed(&mut self, position: &str, start: LogPlace) -> Result<(LogPlace, u64), SourceError> {
         let (system, place) = self.parse(position)?;
         if system == self.system && place.log >= start.log {
             return Ok((place, place.log));
@@ -325,10 +325,10 @@ impl Changes {
     fn take(&mut self, message: &[u8], limits: BatchLimits) -> Result<(), SourceError> {
         let change = self.decoder.decode(message);
         match change.map_err(|_| self.database.fault("the server sent a change in an unknown form"))? {
-            RowChange::Begin { commit, .. } => self.transaction = Place { log: commit, rows: 0 },
+            RowChange::Begin { commit, .. } => self.transaction = LogPlace { log: commit, rows: 0 },
             RowChange::Commit { end } => {
                 if self.at.log < end {
-                    self.at = Place { log: end, rows: 0 };
+                    self.at = LogPlace { log: end, rows: 0 };
                 }
             }
             RowChange::Insert { json, .. } => {
@@ -359,7 +359,7 @@ impl Changes {
 
     fn add(&mut self, row: &Held) {
         self.writer.push(&row.json, &[]);
-        self.origins.push(Place { log: row.place.log, rows: row.place.rows }.to_string());
+        self.origins.push(LogPlace { log: row.place.log, rows: row.place.rows }.to_string());
         self.at = row.place;
     }
 
@@ -378,7 +378,7 @@ impl Changes {
         if peek.messages < MAX_CHANGES {
             self.next_peek += self.settings.every;
             if self.at.log < peek.through {
-                self.at = Place { log: peek.through, rows: 0 };
+                self.at = LogPlace { log: peek.through, rows: 0 };
             }
         }
         (!self.writer.is_empty() || self.at.log >= self.issued.log + MAX_IDLE_BYTES).then(|| self.cut())
@@ -386,14 +386,14 @@ impl Changes {
 }
 
 /// A row, for messages.
-impl fmt::Display for Place {
+impl fmt::Display for LogPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "transaction {}, row {}", PgLsn::from(self.log), self.rows)
     }
 }
 
 #[async_trait]
-impl Source for Changes {
+impl Source for LogicalSource {
     fn shown(&self) -> String {
         format!("{}, slot {}", self.database.shown, self.settings.slot)
     }
@@ -411,7 +411,7 @@ impl Source for Changes {
         self.after = position.map(str::to_owned);
         let connection = self.database.connect().await?;
         self.system = self.check(&connection).await?;
-        let start = Place { log: self.confirmed, rows: 0 };
+        let start = LogPlace { log: self.confirmed, rows: 0 };
         (self.at, self.accepted) = match position {
             Some(text) => self.resumed(text, start)?,
             None => (start, 0),

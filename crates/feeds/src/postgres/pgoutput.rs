@@ -24,7 +24,7 @@ pub(super) enum RowChange {
 
 /// How the text of a value becomes JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum JsonKind {
     Bool,
     Number,
     Json,
@@ -33,16 +33,16 @@ enum Kind {
 }
 
 #[derive(Debug)]
-struct Table {
+struct ReplicatedTable {
     name: String,
     /// Names as keys of JSON, with their colons.
-    columns: Vec<(String, Kind)>,
+    columns: Vec<(String, JsonKind)>,
 }
 
 /// Decodes the messages of a session, which describe each table before its first row.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    tables: HashMap<u32, Table>,
+    tables: HashMap<u32, ReplicatedTable>,
     /// The base types of domains.
     pub(super) domains: HashMap<u32, u32>,
     /// Whether rows begin with the fields `_time` and `_table`.
@@ -85,7 +85,7 @@ impl Decoder {
         })
     }
 
-    fn table(&self, rest: &mut MessageBytes<'_>) -> Result<Table, Malformed> {
+    fn table(&self, rest: &mut MessageBytes<'_>) -> Result<ReplicatedTable, Malformed> {
         let schema = match rest.text()? {
             "" => "pg_catalog",
             schema => schema,
@@ -101,12 +101,12 @@ impl Decoder {
                 of_type = *base;
             }
             rest.int()?;
-            columns.push((key, Kind::of(of_type)));
+            columns.push((key, JsonKind::of(of_type)));
         }
-        Ok(Table { name, columns })
+        Ok(ReplicatedTable { name, columns })
     }
 
-    fn row(&self, table: &Table, rest: &mut MessageBytes<'_>) -> Result<Vec<u8>, Malformed> {
+    fn row(&self, table: &ReplicatedTable, rest: &mut MessageBytes<'_>) -> Result<Vec<u8>, Malformed> {
         let mut json = vec![b'{'];
         if self.with_metadata {
             let (time, name) = (&self.time, serde_json::Value::from(&*table.name));
@@ -140,7 +140,7 @@ impl Decoder {
     }
 }
 
-impl Kind {
+impl JsonKind {
     /// By the number of a built-in type, which never changes.
     fn of(of_type: u32) -> Self {
         match of_type {

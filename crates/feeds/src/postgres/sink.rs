@@ -1,6 +1,6 @@
 //! A table of PostgreSQL to which released rows are written.
 
-use super::connection::{Connection, Database, TIMEOUT, quoted_name};
+use super::connection::{Database, ServerConnection, TIMEOUT, quoted_name};
 use crate::{Address, Sink, SourceError, SourceOptions};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, usage};
@@ -10,14 +10,14 @@ const POSITIONS: &str =
     "CREATE TABLE IF NOT EXISTS evertally_positions (sink text PRIMARY KEY, position text NOT NULL)";
 
 /// The sink.
-struct Table {
+struct TableSink {
     database: Database,
     /// The name of the table as in the URL, and as in SQL.
     table: String,
     name: String,
     /// The name under which the position is kept.
     sink: String,
-    connection: Option<Connection>,
+    connection: Option<ServerConnection>,
 }
 
 /// Opens a sink by its URL, `postgresql://USER@HOST/DB?table=SCHEMA.TABLE`, for a stream with a name.
@@ -32,11 +32,11 @@ pub(crate) fn open(mut address: Address, stream: &str, options: &SourceOptions) 
     query.refuse_others(&["table", "sslmode", "host"])?;
     let name = table.split('.').map(quoted_name).collect::<Vec<_>>().join(".");
     let sink = format!("{stream} in {table}");
-    Ok(Box::new(Table { database, table, name, sink, connection: None }))
+    Ok(Box::new(TableSink { database, table, name, sink, connection: None }))
 }
 
-impl Table {
-    async fn connection(&mut self) -> Result<&mut Connection, SourceError> {
+impl TableSink {
+    async fn connection(&mut self) -> Result<&mut ServerConnection, SourceError> {
         if self.connection.as_ref().is_none_or(|open| open.client.is_closed()) {
             let connection = self.database.connect().await?;
             let query = "SELECT to_regclass('evertally_positions') IS NOT NULL";
@@ -84,7 +84,7 @@ impl Table {
 }
 
 #[async_trait]
-impl Sink for Table {
+impl Sink for TableSink {
     fn shown(&self) -> String {
         format!("{}, table {}", self.database.shown, self.table)
     }

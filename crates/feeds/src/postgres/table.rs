@@ -5,7 +5,7 @@
 //! visible value is known, each smaller value belongs to a transaction that has ended or that has a lock now. After the
 //! end of these transactions, all rows up to that value are visible. Nobody waits for the reader.
 
-use super::connection::{Connection, Database, quoted_name};
+use super::connection::{Database, ServerConnection, quoted_name};
 use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -19,7 +19,7 @@ use tokio_postgres::types::{ToSql, Type};
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The settings of this mode.
-pub(super) struct Settings {
+pub(super) struct QuerySettings {
     /// The name of the table, as in SQL.
     pub(super) table: String,
     /// The name of the column.
@@ -30,11 +30,11 @@ pub(super) struct Settings {
 }
 
 /// The source.
-pub(super) struct Rows {
+pub(super) struct QuerySource {
     database: Database,
-    settings: Settings,
+    settings: QuerySettings,
     with_metadata: bool,
-    connection: Option<Connection>,
+    connection: Option<ServerConnection>,
     /// What positions are of: the identifier of the system, and the number of the table.
     table: String,
     /// The name of the table as an identifier.
@@ -50,8 +50,8 @@ pub(super) struct Rows {
     warnings: Vec<String>,
 }
 
-impl Rows {
-    pub(super) fn new(mut database: Database, settings: Settings, with_metadata: bool) -> Self {
+impl QuerySource {
+    pub(super) fn new(mut database: Database, settings: QuerySettings, with_metadata: bool) -> Self {
         let warnings = database.warning.take().into_iter().collect();
         Self {
             database,
@@ -74,8 +74,8 @@ impl Rows {
     }
 
     /// Checks the table, and returns the largest value that was taken from its sequence, if the user may read that.
-    async fn check(&mut self, connection: &Connection) -> Result<Option<i64>, SourceError> {
-        let (database, Settings { table, column, .. }) = (&self.database, &self.settings);
+    async fn check(&mut self, connection: &ServerConnection) -> Result<Option<i64>, SourceError> {
+        let (database, QuerySettings { table, column, .. }) = (&self.database, &self.settings);
         let refuse = |problem: String| Err(database.fault(&format!("{table}: {problem}")));
         let query = "SELECT s.system_identifier::text, pg_is_in_recovery(), to_regclass($1)::oid \
                      FROM pg_control_system() s";
@@ -218,7 +218,7 @@ async fn writers(client: &tokio_postgres::Client, table: &str) -> Result<HashSet
 }
 
 #[async_trait]
-impl Source for Rows {
+impl Source for QuerySource {
     fn shown(&self) -> String {
         format!("{}, table {}", self.database.shown, self.settings.table)
     }

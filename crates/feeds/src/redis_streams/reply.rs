@@ -32,14 +32,14 @@ impl fmt::Display for Id {
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct StreamEntry {
     pub(super) id: Id,
     /// The size of its names and values.
     pub(super) bytes: usize,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Entry {
+impl StreamEntry {
     /// Its row as JSON: the value of one field, or an object of all. Without that field, or with bytes that are not
     /// text, it is a text, which the service refuses and reports.
     pub(super) fn row(&self, json: Option<&str>) -> Vec<u8> {
@@ -62,7 +62,7 @@ impl Entry {
 }
 
 /// The entries in an answer to `XREAD` of one stream.
-pub(super) fn entries(answer: Value) -> Option<Vec<Entry>> {
+pub(super) fn entries(answer: Value) -> Option<Vec<StreamEntry>> {
     let streams = match answer {
         Value::Nil => return Some(Vec::new()),
         Value::Array(streams) => streams,
@@ -73,13 +73,13 @@ pub(super) fn entries(answer: Value) -> Option<Vec<Entry>> {
     array_of(entries)?.into_iter().map(entry).collect()
 }
 
-fn entry(value: Value) -> Option<Entry> {
+fn entry(value: Value) -> Option<StreamEntry> {
     let [id, fields] = <[Value; 2]>::try_from(array_of(value)?).ok()?;
     let mut texts = array_of(fields)?.into_iter().map(|text| match text {
         Value::BulkString(bytes) => Some(bytes),
         _ => None,
     });
-    let mut entry = Entry { id: Id::of(&id)?, bytes: 0, fields: Vec::new() };
+    let mut entry = StreamEntry { id: Id::of(&id)?, bytes: 0, fields: Vec::new() };
     while let Some(name) = texts.next() {
         let (name, value) = (name?, texts.next()??);
         entry.bytes += name.len() + value.len() + "\"\":\"\",".len();

@@ -25,10 +25,10 @@ fn urls() {
 #[test]
 fn positions() {
     for text in ["0-0", "1526919030474-55/1042", "18446744073709551615-18446744073709551615/18446744073709551615"] {
-        assert_eq!(Place::parse(text).expect(text).to_string(), text);
+        assert_eq!(EntryPlace::parse(text).expect(text).to_string(), text);
     }
     for text in ["", "5", "5-", "5-1/", "5-1/x", "-1-0"] {
-        assert_eq!(Place::parse(text), None, "{text}");
+        assert_eq!(EntryPlace::parse(text), None, "{text}");
     }
 }
 
@@ -40,7 +40,7 @@ fn entry(id: &str) -> Value {
     Value::Array(vec![text(id), Value::Array(vec![text("a"), text("1")])])
 }
 
-fn entries(ids: &[&str]) -> Vec<Entry> {
+fn entries(ids: &[&str]) -> Vec<StreamEntry> {
     let ids = Value::Array(ids.iter().map(|id| entry(id)).collect());
     reply::entries(Value::Array(vec![Value::Array(vec![text("key"), ids])])).expect("valid")
 }
@@ -54,7 +54,7 @@ fn info(length: i64, last: &str, first: Option<&str>, added: Option<i64>) -> Inf
 
 /// The warnings and the place after a fetch at a position.
 fn fetch(position: &str, ids: &[&str], info: &Info, is_end: bool) -> Result<(Vec<String>, String)> {
-    let mut stream = Stream { place: Place::parse(position).expect("valid"), ..Stream::default() };
+    let mut stream = FollowedStream { place: EntryPlace::parse(position).expect("valid"), ..FollowedStream::default() };
     let mut warnings = Vec::new();
     stream.take(entries(ids), info, is_end, &mut warnings)?;
     let last = stream.fetched.back().map(|(_, place)| *place).or(stream.passed).unwrap_or(stream.place);

@@ -16,7 +16,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Writes the publications of a stream to a sink.
-pub(super) struct Writer {
+pub(super) struct SinkWriter {
     config: SinkConfig,
     progress: Arc<SinkProgress>,
     service: Weak<Service>,
@@ -25,12 +25,12 @@ pub(super) struct Writer {
 
 /// A publication, and the digest of all rows up to it, as positions have them: `17 <digest>`. The digest shows whether
 /// the rows in a sink are those of the same stream.
-struct Place {
+struct PublicationPlace {
     publication: u64,
     digest: String,
 }
 
-impl Place {
+impl PublicationPlace {
     fn of(service: &Service, info: &StreamInfo, publication: u64) -> Result<Self> {
         let head = service.head_of(info, publication)?;
         Ok(Self { publication, digest: evertally::hex(&head[..16]) })
@@ -48,12 +48,12 @@ impl Place {
 
 /// The publication and the position after which a sink continues.
 #[derive(Default)]
-struct Written {
+struct SinkPosition {
     last: u64,
     position: Option<String>,
 }
 
-impl Writer {
+impl SinkWriter {
     pub(super) fn new(
         config: &SinkConfig,
         progress: &Arc<SinkProgress>,
@@ -128,19 +128,19 @@ impl Writer {
     }
 
     /// Writes all publications that the sink lacks.
-    async fn advance(&self, sink: &mut dyn Sink, written: &mut Option<Written>) -> Result<(), SourceError> {
+    async fn advance(&self, sink: &mut dyn Sink, written: &mut Option<SinkPosition>) -> Result<(), SourceError> {
         let Some(service) = self.service.upgrade() else { return Ok(()) };
         let service = &*service;
         let Some(info) = service.stream(&self.config.stream) else {
             return Err(SourceError::Fault(usage("its stream does not exist")));
         };
-        let Written { last, position } = match written {
+        let SinkPosition { last, position } = match written {
             Some(written) => written,
             None => written.insert(self.find(sink, service, &info).await?),
         };
         let shown = info.progress().publications;
         while *last < shown {
-            let place = Place::of(service, &info, *last + 1)?;
+            let place = PublicationPlace::of(service, &info, *last + 1)?;
             let content = match sink.content() {
                 SinkContent::Rows => (self.writers.lines)(service, &info, place.publication)?.into_bytes(),
                 SinkContent::Message => (self.writers.message)(service, &info, place.publication)?.into_bytes(),
@@ -156,7 +156,12 @@ impl Writer {
     }
 
     /// Where to continue.
-    async fn find(&self, sink: &mut dyn Sink, service: &Service, info: &StreamInfo) -> Result<Written, SourceError> {
+    async fn find(
+        &self,
+        sink: &mut dyn Sink,
+        service: &Service,
+        info: &StreamInfo,
+    ) -> Result<SinkPosition, SourceError> {
         let own = service.delivered(&self.key(), info)?.unwrap_or(0);
         self.progress.last.store(own, Ordering::Relaxed);
         let memory = sink.memory();
@@ -164,7 +169,8 @@ impl Writer {
         let unknown = |position: &String| {
             failure(format!("its position `{position}` was not written by this service; choose another place for it"))
         };
-        let theirs = found.as_ref().map(|found| Place::parse(found).ok_or_else(|| unknown(found))).transpose()?;
+        let theirs =
+            found.as_ref().map(|found| PublicationPlace::parse(found).ok_or_else(|| unknown(found))).transpose()?;
         if let Some(place) = &theirs {
             Self::compare(service, info, place)?;
         }
@@ -174,13 +180,13 @@ impl Writer {
         let position = match last {
             0 => None,
             last if last == theirs => found,
-            last => Some(Place::of(service, info, last)?.position()),
+            last => Some(PublicationPlace::of(service, info, last)?.position()),
         };
-        Ok(Written { last, position })
+        Ok(SinkPosition { last, position })
     }
 
     /// Whether the publications in the sink are those of this stream.
-    fn compare(service: &Service, info: &StreamInfo, place: &Place) -> Result<(), SourceError> {
+    fn compare(service: &Service, info: &StreamInfo, place: &PublicationPlace) -> Result<(), SourceError> {
         let (theirs, shown) = (place.publication, info.progress().publications);
         if theirs > shown {
             return Err(SourceError::Away(format!(
@@ -188,7 +194,7 @@ impl Writer {
                  from a backup; otherwise another stream with this name was written there, so choose another place"
             )));
         }
-        if Place::of(service, info, theirs)?.digest != place.digest {
+        if PublicationPlace::of(service, info, theirs)?.digest != place.digest {
             return Err(SourceError::Fault(usage(format!(
                 "its publications up to {theirs} are not those of this stream, but of another one with the same name; \
                  choose another place for this stream"

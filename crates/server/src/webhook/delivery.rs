@@ -53,7 +53,7 @@ impl fmt::Display for NotAccepted {
 }
 
 /// Why publications of a stream were not sent, the first of them, and how many were accepted before.
-struct Unsent {
+struct UnsentPublication {
     why: NotAccepted,
     publication: u64,
     accepted: u64,
@@ -141,8 +141,8 @@ impl Webhook {
         Ok(WebhookState { name: self.name().to_owned(), streams })
     }
 
-    /// Sends publications until it is cancelled. Its thread waits for nothing but answers. A stream whose publication is not
-    /// accepted waits for its next attempt alone.
+    /// Sends publications until it is cancelled. Its thread waits for nothing but answers. A stream whose publication is
+    /// not accepted waits for its next attempt alone.
     pub(super) fn run(&self, service: &Service, cancelled: &CancellationToken) {
         self.note_dead_letters(service);
         while !cancelled.is_cancelled() {
@@ -182,8 +182,8 @@ impl Webhook {
     }
 
     /// Sets the next attempt after an error, or sets a publication aside whose content was refused for too long.
-    fn set_back(&self, service: &Service, info: &StreamInfo, unsent: &Unsent) {
-        let Unsent { why, publication, accepted } = unsent;
+    fn set_back(&self, service: &Service, info: &StreamInfo, unsent: &UnsentPublication) {
+        let UnsentPublication { why, publication, accepted } = unsent;
         let name = info.name();
         tracing::warn!(stream = name, webhook = self.name(), error = %why, "a webhook refuses a publication");
         let mut setbacks = self.setbacks();
@@ -210,7 +210,12 @@ impl Webhook {
         setbacks.insert(name.to_owned(), Setback { problem: why.to_string(), pause, until, refused });
     }
 
-    fn send_new(&self, service: &Service, info: &StreamInfo, cancelled: &CancellationToken) -> Result<(), Unsent> {
+    fn send_new(
+        &self,
+        service: &Service,
+        info: &StreamInfo,
+        cancelled: &CancellationToken,
+    ) -> Result<(), UnsentPublication> {
         let (mut accepted, mut publication) = (0, 0);
         let mut all = || -> Result<(), NotAccepted> {
             let shown = info.progress().publications;
@@ -228,7 +233,7 @@ impl Webhook {
             }
             Ok(())
         };
-        all().map_err(|why| Unsent { why, publication, accepted })
+        all().map_err(|why| UnsentPublication { why, publication, accepted })
     }
 
     fn wants(&self, info: &StreamInfo) -> bool {

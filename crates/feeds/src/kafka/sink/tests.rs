@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kafka::records::Header;
-use crate::kafka::wire::Reader;
+use crate::kafka::wire::ResponseReader;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -46,8 +46,8 @@ impl Log {
     }
 
     /// The body of the answer to a request.
-    fn answer(&mut self, api: i16, port: u16, mut request: Reader) -> Outcome<Vec<u8>> {
-        let mut writer = Writer::new(false);
+    fn answer(&mut self, api: i16, port: u16, mut request: ResponseReader) -> SourceOutcome<Vec<u8>> {
+        let mut writer = RequestWriter::new(false);
         match api {
             api::API_VERSIONS => {
                 writer.i16(0);
@@ -154,7 +154,7 @@ async fn answer(mut stream: TcpStream, port: u16, log: Arc<Mutex<Log>>) -> io::R
         let mut request = vec![0; stream.read_u32().await? as usize];
         stream.read_exact(&mut request).await?;
         let api = i16::from_be_bytes([request[0], request[1]]);
-        let body = Reader::new(Bytes::copy_from_slice(&request[10 + "evertally".len()..]), false);
+        let body = ResponseReader::new(Bytes::copy_from_slice(&request[10 + "evertally".len()..]), false);
         let answer = {
             let mut log = log.lock().expect("no panic");
             let fails = log.below(if api == api::PRODUCE { 5 } else { 60 });
@@ -208,7 +208,7 @@ async fn each_publication_is_one_record() {
     let mut positions = Vec::new();
     for batch in &log.batches {
         let batch = Bytes::copy_from_slice(batch);
-        let mut records = Records::open(Header::parse(&batch).expect("whole"), &batch).expect("valid");
+        let mut records = BatchRecords::open(Header::parse(&batch).expect("whole"), &batch).expect("valid");
         assert!(records.advance().expect("a record"));
         if records.current().expect("valid").key == Some(b"visits") {
             positions.push(

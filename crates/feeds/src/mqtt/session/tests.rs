@@ -3,16 +3,16 @@ use std::time::Duration;
 
 const LIMITS: BatchLimits = BatchLimits { rows: 3, bytes: 1 << 20, wait: Duration::ZERO };
 
-fn publish(session: &mut Session, packet: u16, qos: Qos) {
+fn publish(session: &mut MqttSession, packet: u16, qos: Qos) {
     send(session, packet, qos, false);
 }
 
-fn send(session: &mut Session, packet: u16, qos: Qos, again: bool) {
+fn send(session: &mut MqttSession, packet: u16, qos: Qos, again: bool) {
     let payload = format!("{{\"n\":{packet}}}").into_bytes();
     session.publish(Message { packet, qos, again, topic: "rooms/a".into(), payload }, qos == Qos::ExactlyOnce);
 }
 
-fn take(session: &mut Session) -> (String, usize) {
+fn take(session: &mut MqttSession) -> (String, usize) {
     let batch = session.batch(LIMITS, false);
     (batch.position, batch.rows.bytes.split(|byte| *byte == b'\n').count() - 1)
 }
@@ -28,13 +28,13 @@ fn identifiers_as_text() {
     let worst: BTreeSet<u16> = (0..MAX_TAKEN as u16).map(|index| 65_535 - 2 * index).collect();
     assert!(text_of(&worst).len() + u64::MAX.to_string().len() < crate::MAX_POSITION_BYTES);
     for text in ["", "5", "x::", "5:x:", "5::x", "5::1:"] {
-        assert!(Session::at(Some(text)).is_err(), "{text}");
+        assert!(MqttSession::at(Some(text)).is_err(), "{text}");
     }
 }
 
 #[test]
 fn every_reply_waits_for_a_commit() {
-    let mut session = Session::at(None).expect("valid");
+    let mut session = MqttSession::at(None).expect("valid");
     assert_eq!(session.begin(false, Instant::now()), None);
     assert_eq!(take(&mut session), ("1::".into(), 0));
     assert_eq!(session.accepted("1::"), [Reply::Subscribe]);
@@ -57,7 +57,7 @@ fn every_reply_waits_for_a_commit() {
 
 #[test]
 fn taken_messages_are_passed_over() {
-    let mut session = Session::at(Some("7:6:5-6")).expect("valid");
+    let mut session = MqttSession::at(Some("7:6:5-6")).expect("valid");
     assert_eq!(session.begin(true, Instant::now()), None);
     publish(&mut session, 5, Qos::ExactlyOnce);
     publish(&mut session, 7, Qos::ExactlyOnce);
@@ -72,7 +72,7 @@ fn taken_messages_are_passed_over() {
 
 #[test]
 fn a_lost_session() {
-    let mut session = Session::at(Some("7:6:5-6")).expect("valid");
+    let mut session = MqttSession::at(Some("7:6:5-6")).expect("valid");
     assert!(session.begin(false, Instant::now()).expect("a warning").contains("lost the session"));
     assert_eq!(take(&mut session), ("8::".into(), 0));
     assert_eq!(session.accepted("8::"), [Reply::Subscribe]);
@@ -82,7 +82,7 @@ fn a_lost_session() {
 
 #[test]
 fn an_empty_session_with_an_old_position() {
-    let (mut session, now) = (Session::at(Some("7:6:5-6")).expect("valid"), Instant::now());
+    let (mut session, now) = (MqttSession::at(Some("7:6:5-6")).expect("valid"), Instant::now());
     assert_eq!(session.begin(true, now), None);
     publish(&mut session, 5, Qos::ExactlyOnce);
     assert_eq!(session.give_up(now), None);
@@ -90,7 +90,7 @@ fn an_empty_session_with_an_old_position() {
     assert!(warning.contains("send 1 messages again"), "{warning}");
     assert_eq!(take(&mut session), ("8:6:5".into(), 0));
     assert_eq!(session.accepted("8:6:5"), [Reply::Pubrec(5), Reply::Subscribe]);
-    let mut session = Session::at(Some("7:6:5-6")).expect("valid");
+    let mut session = MqttSession::at(Some("7:6:5-6")).expect("valid");
     assert_eq!(session.begin(true, now), None);
     assert!(session.give_up(Instant::now() + RESENT_WITHIN).is_some());
     assert_eq!(take(&mut session), ("8::".into(), 0));
@@ -98,7 +98,7 @@ fn an_empty_session_with_an_old_position() {
 
 #[test]
 fn lower_qos() {
-    let mut session = Session::at(Some("7::")).expect("valid");
+    let mut session = MqttSession::at(Some("7::")).expect("valid");
     publish(&mut session, 5, Qos::AtLeastOnce);
     publish(&mut session, 0, Qos::AtMostOnce);
     assert_eq!(take(&mut session), ("8::".into(), 0));
@@ -108,7 +108,7 @@ fn lower_qos() {
 #[test]
 fn repeats_after_the_end_of_the_handshake() {
     // A broker that counts upwards: it sends a message again that was released.
-    let mut session = Session::at(Some("7:65535:")).expect("valid");
+    let mut session = MqttSession::at(Some("7:65535:")).expect("valid");
     assert_eq!(session.begin(true, Instant::now()), None);
     send(&mut session, 65_534, Qos::ExactlyOnce, true);
     send(&mut session, 1, Qos::ExactlyOnce, true);
@@ -122,7 +122,7 @@ fn repeats_after_the_end_of_the_handshake() {
     assert_eq!(take(&mut session), ("10:r:1".into(), 1));
     session.release(1);
     assert_eq!(take(&mut session), ("11:r:".into(), 0));
-    let mut session = Session::at(Some("11:r:")).expect("valid");
+    let mut session = MqttSession::at(Some("11:r:")).expect("valid");
     send(&mut session, 1, Qos::ExactlyOnce, true);
     assert_eq!(take(&mut session), ("12:r:1".into(), 1));
 }
