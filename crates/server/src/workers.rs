@@ -21,7 +21,7 @@ pub(crate) trait WorkerConfig: Clone + PartialEq {
 /// What a worker does until it is cancelled.
 pub(crate) type WorkerTask = Box<dyn FnOnce(&CancellationToken) + Send>;
 
-/// All workers of one kind: their settings `C`, and what others see of them, `P`.
+/// All workers of one kind, with settings `C` and progress `P`.
 pub(crate) struct Workers<C, P>(RwLock<Vec<RunningWorker<C, P>>>);
 
 struct RunningWorker<C, P> {
@@ -65,7 +65,7 @@ impl<C: WorkerConfig, P> Workers<C, P> {
         end(&self.0.read().unwrap_or_else(PoisonError::into_inner), most);
     }
 
-    /// What is to be seen of all workers, in the order of their start.
+    /// The progress of all workers, in the order of their start.
     pub(crate) fn progress(&self) -> Vec<Arc<P>> {
         let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
         running.iter().map(|own| Arc::clone(&own.progress)).collect()

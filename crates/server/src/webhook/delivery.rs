@@ -141,8 +141,8 @@ impl Webhook {
         Ok(WebhookState { name: self.name().to_owned(), streams })
     }
 
-    /// Sends publications until it is cancelled. Its thread waits for nothing but answers. A stream whose publication is
-    /// not accepted waits for its next attempt alone.
+    /// Sends publications until it is cancelled. Its thread waits for nothing but answers. A stream whose publication
+    /// is not accepted waits for its next attempt alone.
     pub(super) fn run(&self, service: &Service, cancelled: &CancellationToken) {
         self.note_dead_letters(service);
         while !cancelled.is_cancelled() {
