@@ -237,7 +237,8 @@ impl SourceFollower<'_> {
 
     fn warn(&mut self) {
         for warning in self.source.warnings() {
-            self.observer.message(&format!("{}: {warning}", self.source.shown()));
+            let shown = if self.options.hides_values { warning.text().to_owned() } else { warning.to_string() };
+            self.observer.message(&format!("{}: {shown}", self.source.shown()));
         }
     }
 

@@ -29,6 +29,7 @@ mod stdin;
 mod target;
 mod time;
 mod tls;
+mod warning;
 
 pub use address::{Address, Query};
 pub use files::{FileOptions, open_files};
@@ -41,6 +42,7 @@ pub use sink::{Sink, SinkContent, SinkMemory};
 pub use stdin::open_stdin;
 pub use target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
 pub use tokio_util::sync::CancellationToken;
+pub use warning::SourceWarning;
 
 use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result};
@@ -172,7 +174,7 @@ pub trait Source: Send {
     }
 
     /// Messages about the source that its operator should read, such as rows that it deleted before they were read.
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         Vec::new()
     }
 }

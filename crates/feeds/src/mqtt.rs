@@ -66,7 +66,7 @@ mod packets;
 mod session;
 
 use crate::dial::{self, Server, TIMEOUT};
-use crate::{Address, BatchLimits, Source, SourceBatch, SourceError, SourceOptions};
+use crate::{Address, BatchLimits, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, usage};
 use link::BrokerLink;
@@ -110,7 +110,7 @@ pub(crate) struct Subscription {
     /// Messages that were not counted, because their QoS is too low, and when this was reported.
     lower: u64,
     reported: Option<Instant>,
-    warnings: Vec<String>,
+    warnings: Vec<SourceWarning>,
 }
 
 impl Subscription {
@@ -166,7 +166,7 @@ impl Subscription {
         };
         if link.is_none() {
             let (connected, session_present) = settings.connect().await?;
-            warnings.extend(session.begin(session_present, Instant::now()));
+            warnings.extend(session.begin(session_present, Instant::now()).into_iter().map(SourceWarning::from));
             *link = Some(connected);
         }
         let Some(link) = link else { return Ok(None) };
@@ -174,7 +174,7 @@ impl Subscription {
         loop {
             *lower += settings.handle(session, link, limits.bytes)?;
             let now = Instant::now();
-            warnings.extend(session.give_up(now));
+            warnings.extend(session.give_up(now).into_iter().map(SourceWarning::from));
             let mut until = deadline.min(session.deadline().unwrap_or(deadline));
             if session.has_something() {
                 let linger_until = *first.get_or_insert(now + MAX_LINGER);
@@ -299,15 +299,16 @@ impl Source for Subscription {
         Ok(())
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         let mut warnings = std::mem::take(&mut self.warnings);
         if self.lower > 0 && self.reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             let (number, lowest) = (std::mem::take(&mut self.lower), self.settings.lowest as u8);
-            warnings.push(format!(
-                "{number} messages with a QoS below {lowest} were not counted, since they could be lost or counted \
-                 twice: publish them with QoS 2, let the broker raise it (Mosquitto: upgrade_outgoing_qos true), or \
-                 count them with &qos=1 or &qos=0"
-            ));
+            let text = format!(
+                "messages with a QoS below {lowest} were not counted, since they could be lost or counted twice: \
+                 publish them with QoS 2, let the broker raise it (Mosquitto: upgrade_outgoing_qos true), or count \
+                 them with &qos=1 or &qos=0"
+            );
+            warnings.push(SourceWarning::with_numbers(text, format!("{number} messages")));
             self.reported = Some(Instant::now());
         }
         warnings

@@ -6,7 +6,7 @@ mod config;
 
 use crate::SourceOutcome;
 use crate::time::rfc3339;
-use crate::{BatchLimits, Origins, RowWriter, Rows, Source, SourceBatch, SourceError, SourcePosition};
+use crate::{BatchLimits, Origins, RowWriter, Rows, Source, SourceBatch, SourceError, SourcePosition, SourceWarning};
 use async_nats::jetstream::message::Message;
 use async_trait::async_trait;
 use client::{MessageStream, NatsClient};
@@ -40,7 +40,7 @@ pub(crate) struct Nats {
     filling: (RowWriter, Vec<u64>),
     /// The number of the last message in a batch that was returned.
     returned: u64,
-    warnings: Vec<String>,
+    warnings: Vec<SourceWarning>,
     /// Missing messages that are not reported yet.
     missing: u64,
     reported: Option<Instant>,
@@ -112,12 +112,13 @@ impl Nats {
     fn report_deleted(&mut self, first: u64) {
         let (from, lost) = (self.sequence + 1, first - 1 - self.sequence);
         let upper = if self.config.subject.is_some() { "up to " } else { "" };
-        self.warnings.push(format!(
-            "the server deleted {upper}{lost} messages of the stream {} that were not read, {from} to {}; raise the \
-             limits of the stream, or follow it more closely",
-            self.config.stream,
-            first - 1
-        ));
+        let text = format!(
+            "the server deleted messages of the stream {} that were not read; raise the limits of the stream, or follow \
+             it more closely",
+            self.config.stream
+        );
+        let numbers = format!("{upper}{lost} messages, {from} to {}", first - 1);
+        self.warnings.push(SourceWarning::with_numbers(text, numbers));
     }
 
     fn recreated(&self) -> SourceError {
@@ -251,15 +252,16 @@ impl Source for Nats {
         Ok((self.sequence != self.returned).then(|| self.batch()))
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         if self.missing > 0 && self.reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
             self.reported = Some(Instant::now());
             let missing = std::mem::take(&mut self.missing);
-            self.warnings.push(format!(
-                "{missing} messages of the stream {} were deleted before they were read, and are not counted; see its \
-                 limits, purges and MaxMsgsPerSubject",
+            let text = format!(
+                "messages of the stream {} were deleted before they were read, and are not counted; see its limits, \
+                 purges and MaxMsgsPerSubject",
                 self.config.stream
-            ));
+            );
+            self.warnings.push(SourceWarning::with_numbers(text, format!("{missing} messages")));
         }
         std::mem::take(&mut self.warnings)
     }

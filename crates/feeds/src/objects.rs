@@ -9,7 +9,7 @@ mod sink;
 mod store;
 
 use crate::encoding::Encoding;
-use crate::{Address, BatchLimits, Rows, Source, SourceBatch, SourceError, SourceOptions};
+use crate::{Address, BatchLimits, Rows, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::format::Format;
@@ -32,7 +32,7 @@ const BAD_OBJECT_PAUSE: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ObjectState {
     /// It was listed, and not sought yet.
-    ListedObject { stamp: String },
+    Listed { stamp: String },
     /// It is being read, or will be.
     Sought { at: At, after: Option<String> },
     /// It was read, or passed over. Its stamp is kept as a digest: there may be very many.
@@ -53,7 +53,7 @@ struct ObjectSource {
     listing: Option<JoinHandle<std::io::Result<Vec<ListedObject>>>>,
     next_listing: Instant,
     passed_over: usize,
-    warnings: Vec<String>,
+    warnings: Vec<SourceWarning>,
 }
 
 /// Opens a source by its URL.
@@ -111,19 +111,22 @@ impl ObjectSource {
             match self.known.get_mut(&name) {
                 Some(ObjectState::Finished { digest: known }) if *known != digest(&stamp) => {
                     *known = digest(&stamp);
-                    self.warnings.push(replaced(&self.store, &name));
+                    self.warnings.push(replaced(&self.store, &name).into());
                 }
-                Some(ObjectState::ListedObject { stamp: known }) => *known = stamp,
+                Some(ObjectState::Listed { stamp: known }) => *known = stamp,
                 Some(_) => {}
-                None => drop(self.known.insert(name, ObjectState::ListedObject { stamp })),
+                None => drop(self.known.insert(name, ObjectState::Listed { stamp })),
             }
         }
         if passed_over > self.passed_over {
-            self.warnings.push(format!(
-                "{}: passed over {passed_over} objects whose names do not end in that of a format; rename them, or \
+            self.warnings.push(
+                format!(
+                    "{}: passed over {passed_over} objects whose names do not end in that of a format; rename them, or \
                  add format=csv or format=jsonl to the URL",
-                self.store.shown()
-            ));
+                    self.store.shown()
+                )
+                .into(),
+            );
         }
         self.passed_over = passed_over;
     }
@@ -176,18 +179,19 @@ impl ObjectSource {
         self.reading = None;
         match problem {
             ObjectProblem::Replaced { stamp } => {
-                self.warnings.push(replaced(&self.store, &name));
+                self.warnings.push(replaced(&self.store, &name).into());
                 let at = At { stamp, ..At::default() };
                 Ok(self.batch(&name, ObjectPiece { at, is_last: true, rows: Rows::none() }))
             }
             ObjectProblem::Gone => {
-                self.warnings.push(format!("{}{name} was deleted before it was read", self.store.shown()));
+                self.warnings.push(format!("{}{name} was deleted before it was read", self.store.shown()).into());
                 self.ready.remove(&name);
                 self.known.remove(&name);
                 Ok(None)
             }
             ObjectProblem::Bad(why) => {
-                self.warnings.push(format!("{}{name}: {why}; the object is left out for an hour", self.store.shown()));
+                self.warnings
+                    .push(format!("{}{name}: {why}; the object is left out for an hour", self.store.shown()).into());
                 self.failed.insert(name, Instant::now() + BAD_OBJECT_PAUSE);
                 Ok(None)
             }
@@ -257,8 +261,8 @@ impl Source for ObjectSource {
             None => (false, At::default()),
         };
         if is_whole {
-            if matches!(self.known.get(partition), Some(ObjectState::ListedObject { stamp }) if *stamp != at.stamp) {
-                self.warnings.push(replaced(&self.store, partition));
+            if matches!(self.known.get(partition), Some(ObjectState::Listed { stamp }) if *stamp != at.stamp) {
+                self.warnings.push(replaced(&self.store, partition).into());
             }
             self.finish(partition, &at.stamp);
             return Ok(());
@@ -291,7 +295,7 @@ impl Source for ObjectSource {
         }
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         std::mem::take(&mut self.warnings)
     }
 }

@@ -14,7 +14,7 @@ mod reply;
 
 use crate::dial::{self, Server, TIMEOUT};
 use crate::time::rfc3339;
-use crate::{Address, BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceOptions};
+use crate::{Address, BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result, usage};
 use redis::aio::MultiplexedConnection;
@@ -70,7 +70,7 @@ pub(crate) struct Streams {
     connection: Option<RedisConnection>,
     /// How many entries to fetch at once, and the size of the largest of the last ones.
     fetch: (usize, usize),
-    warnings: Vec<String>,
+    warnings: Vec<SourceWarning>,
 }
 
 struct RedisConnection {
@@ -197,7 +197,8 @@ impl Streams {
             Err(e) if e.detail().is_some_and(|text| text.contains("no such key")) => {
                 if stream.place.id != Id::default() && !std::mem::replace(&mut stream.reported_absent, true) {
                     let key = &stream.key;
-                    self.warnings.push(format!("the stream `{key}` does not exist any more; waiting for a new one"));
+                    self.warnings
+                        .push(format!("the stream `{key}` does not exist any more; waiting for a new one").into());
                 }
                 return Ok(());
             }
@@ -271,7 +272,7 @@ impl FollowedStream {
         entries: Vec<StreamEntry>,
         info: &Info,
         is_end: bool,
-        warnings: &mut Vec<String>,
+        warnings: &mut Vec<SourceWarning>,
     ) -> Result<(), PipelineError> {
         let key = &self.key;
         if info.last < self.place.id {
@@ -286,9 +287,12 @@ impl FollowedStream {
         let begins = self.place.id == Id::default();
         if let Some(added) = info.added {
             if self.place.received.is_some_and(|received| received > added) {
-                warnings.push(format!(
-                    "the stream `{key}` was deleted and created again; entries that were not read before are lost"
-                ));
+                warnings.push(
+                    format!(
+                        "the stream `{key}` was deleted and created again; entries that were not read before are lost"
+                    )
+                    .into(),
+                );
                 self.place.received = None;
             }
             if !is_end && info.first.is_none_or(|first| first > self.place.id) {
@@ -313,12 +317,13 @@ impl FollowedStream {
     }
 
     /// Notes how many entries the stream had received up to the place, and returns whether some of them are lost.
-    fn receive(&mut self, received: u64, begins: bool, warnings: &mut Vec<String>) -> bool {
+    fn receive(&mut self, received: u64, begins: bool, warnings: &mut Vec<SourceWarning>) -> bool {
         let before = self.place.received.replace(received);
         let lost = before.map_or(0, |before| received.saturating_sub(before));
         if lost > 0 && !begins {
             let key = &self.key;
-            warnings.push(format!("the stream `{key}` deleted entries before they were read: {lost} are lost"));
+            let text = format!("the stream `{key}` deleted entries before they were read: they are lost");
+            warnings.push(SourceWarning::with_numbers(text, format!("{lost} entries")));
         }
         lost > 0 && !begins
     }
@@ -403,7 +408,7 @@ impl Source for Streams {
         }
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         std::mem::take(&mut self.warnings)
     }
 }

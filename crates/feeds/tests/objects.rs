@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, free_port, python_with};
+use common::{Program, free_port, python_with, warnings_of};
 use evertally_declare::format::Format;
 use evertally_feeds::{BatchLimits, Origins, Source, SourceBatch, SourceError, SourceOptions, open};
 use std::collections::BTreeMap;
@@ -135,7 +135,7 @@ async fn each_row_of_each_object_counts_once() {
     }
     assert_eq!(service.positions.len(), objects.len() + 2);
     assert!(service.positions.values().all(|position| position.starts_with("whole ")));
-    let warnings = last.warnings();
+    let warnings = warnings_of(&mut *last);
     assert!(warnings.len() == 1 && warnings[0].contains("passed over 1 objects"), "{warnings:?}");
     // A late object before the others is found, and finished ones are not asked again.
     write(folder.path(), "a/0.jsonl", &json(7..8));
@@ -167,12 +167,12 @@ async fn replaced_and_damaged_objects_are_reported() {
     while !service.positions.contains_key("half.jsonl") {
         let batch = first.next(BatchLimits { rows: 10, ..LIMITS }).await.expect("readable").expect("rows");
         service.commit(&batch);
-        warnings.extend(first.warnings());
+        warnings.extend(warnings_of(&mut *first));
     }
     write(folder.path(), "half.jsonl", &json(0..60));
     let mut second = source(&url);
     service.drain(&mut *second, PATIENT).await;
-    warnings.extend(second.warnings());
+    warnings.extend(warnings_of(&mut *second));
     assert_eq!(service.rows["half.jsonl"], json(0..10));
     assert!(service.positions["half.jsonl"].starts_with("whole "));
     assert_eq!(service.rows["whole.jsonl"], json(0..5));
@@ -180,7 +180,7 @@ async fn replaced_and_damaged_objects_are_reported() {
     service.drain(&mut *source(&url), PATIENT).await;
     let mut third = source(&url);
     service.drain(&mut *third, PATIENT).await;
-    warnings.extend(third.warnings());
+    warnings.extend(warnings_of(&mut *third));
     assert_eq!(service.rows["whole.jsonl"], json(0..5));
     for expected in ["half.jsonl was replaced", "whole.jsonl was replaced", "bad.csv.gz: ", "unclosed quote"] {
         assert!(warnings.iter().any(|warning| warning.contains(expected)), "{expected}: {warnings:?}");
@@ -191,7 +191,7 @@ async fn replaced_and_damaged_objects_are_reported() {
     service.seek(&mut *fourth).await;
     std::fs::remove_file(folder.path().join("gone.jsonl")).expect("removed");
     while fourth.next(LIMITS).await.expect("readable").is_some() {}
-    assert!(fourth.warnings().iter().any(|warning| warning.contains("gone.jsonl was deleted")));
+    assert!(warnings_of(&mut *fourth).iter().any(|warning| warning.contains("gone.jsonl was deleted")));
 }
 
 #[test]
@@ -233,7 +233,7 @@ async fn finished_objects_cost_little() {
     let cycle = start.elapsed() / 20;
     assert!(cycle < Duration::from_millis(10), "{cycle:?}");
     assert!(source.next(LIMITS).await.expect("readable").is_none());
-    assert!(source.warnings().is_empty());
+    assert!(warnings_of(&mut *source).is_empty());
 }
 
 /// An empty store, which ends with the test: PyPI's moto.
@@ -312,12 +312,12 @@ async fn inner_test_of_a_store() {
     assert_eq!(names, ["deep/two.jsonl.gz", "one.csv"]);
     assert!(service.rows["one.csv"] == without_header(&csv(0..3000)));
     assert!(service.rows["deep/two.jsonl.gz"] == json(0..500));
-    assert!(last.warnings().is_empty(), "the stamps of listings are those of objects");
+    assert!(warnings_of(&mut *last).is_empty(), "the stamps of listings are those of objects");
     let port = std::env::var("TEST_PORT").expect("set").parse().expect("a number");
     put(port, "bucket/in/one.csv", &csv(0..3001));
     let mut after = source(url);
     service.drain(&mut *after, LIMITS).await;
-    assert!(after.warnings()[0].contains("one.csv was replaced"));
+    assert!(warnings_of(&mut *after)[0].contains("one.csv was replaced"));
     assert!(service.rows["one.csv"] == without_header(&csv(0..3000)));
     let mut missing = source("s3://missing/in/");
     assert!(matches!(missing.partitions().await, Err(SourceError::Away(_))));

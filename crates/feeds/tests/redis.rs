@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, Random, Service, free_port, limits};
+use common::{Program, Random, Service, free_port, limits, warnings_of};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ async fn follow(source: &mut dyn Source, service: &mut Service) -> Result<Vec<St
         assert!(service.commit(&batch));
         source.accepted(&batch.partition, &batch.position).await?;
     }
-    Ok(source.warnings())
+    Ok(warnings_of(&mut *source))
 }
 
 fn fault(error: Result<Vec<String>, SourceError>) -> String {
@@ -141,7 +141,7 @@ async fn each_entry_counts_once_whatever_stops() {
     assert!(kills == 4 && stops > 3, "{kills} {stops}");
     assert_eq!(service.rows["a"], expected(0..added[0]));
     assert_eq!(service.rows["b"], expected(0..added[1]));
-    assert_eq!(source.warnings(), Vec::<String>::new());
+    assert_eq!(warnings_of(&mut *source), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -159,12 +159,12 @@ async fn deleted_entries_are_reported() {
     redis.add("a", 100..150);
     redis.run("XTRIM a MAXLEN 20");
     let warnings = follow(&mut *source, &mut service).await.expect("read");
-    assert!(warnings.len() == 1 && warnings[0].contains("30 are lost"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].contains("(30 entries)"), "{warnings:?}");
     // All of them: the position moves without a row, so that they are reported once.
     redis.add("a", 150..160);
     redis.run("XTRIM a MAXLEN 0");
     let warnings = follow(&mut *source, &mut service).await.expect("read");
-    assert!(warnings.len() == 1 && warnings[0].contains("10 are lost"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].contains("(10 entries)"), "{warnings:?}");
     let mut source = redis.source("stream=a");
     service.seek(&mut *source).await.expect("known");
     assert_eq!(follow(&mut *source, &mut service).await.expect("read"), Vec::<String>::new());

@@ -17,7 +17,7 @@ mod wire;
 pub(crate) use config::KafkaConfig;
 pub(crate) use sink::open as open_sink;
 
-use crate::{BatchLimits, Source, SourceBatch, SourceError, SourceOutcome};
+use crate::{BatchLimits, Source, SourceBatch, SourceError, SourceOutcome, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::usage;
 use messages::{Fetch, Metadata, name_of};
@@ -286,11 +286,12 @@ fn settle(
     }
     if own.fetch < earliest {
         let (lost, last) = (earliest - own.next, earliest - 1);
-        warnings.push(format!(
-            "the broker deleted {lost} offsets of partition {number} that were not read, {} to {last}; raise the \
-             retention of the topic, or follow it more closely",
-            own.next
-        ));
+        let text = format!(
+            "the broker deleted offsets of partition {number} that were not read; raise the retention of the topic, or \
+             follow it more closely"
+        );
+        let numbers = format!("{lost} offsets, {} to {last}", own.next);
+        warnings.push(SourceWarning::with_numbers(text, numbers));
         own.move_to(earliest);
     } else if own.fetch > latest {
         return Err(SourceError::Fault(usage(format!(
@@ -385,7 +386,7 @@ impl Source for Kafka {
         }
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         self.warnings.take()
     }
 }

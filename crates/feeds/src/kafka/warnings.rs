@@ -1,5 +1,6 @@
 //! What the operator should know, not more often than once a minute.
 
+use crate::SourceWarning;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ pub(super) struct OffsetGap {
 
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    texts: Vec<String>,
+    texts: Vec<SourceWarning>,
     gaps: BTreeMap<i32, OffsetGap>,
     gaps_at: Option<Instant>,
     trouble_at: Option<Instant>,
@@ -31,8 +32,8 @@ fn is_due(last: &mut Option<Instant>) -> bool {
 }
 
 impl Warnings {
-    pub(super) fn push(&mut self, text: String) {
-        self.texts.push(text);
+    pub(super) fn push(&mut self, warning: SourceWarning) {
+        self.texts.push(warning);
     }
 
     pub(super) fn gap(&mut self, partition: i32, gap: OffsetGap) {
@@ -44,18 +45,20 @@ impl Warnings {
 
     pub(super) fn trouble(&mut self, why: &str) {
         if is_due(&mut self.trouble_at) {
-            self.texts.push(format!("{why}; the other partitions continue"));
+            self.texts.push(format!("{why}; the other partitions continue").into());
         }
     }
 
-    pub(super) fn take(&mut self) -> Vec<String> {
+    pub(super) fn take(&mut self) -> Vec<SourceWarning> {
         if !self.gaps.is_empty() && is_due(&mut self.gaps_at) {
             for (partition, OffsetGap { offsets, first, last }) in std::mem::take(&mut self.gaps) {
-                self.texts.push(format!(
-                    "{offsets} offsets of partition {partition} between {first} and {last} have no records: compaction \
-                     deletes a record when its key has a newer one, and such records are not counted; to count all, \
-                     follow a topic with cleanup.policy=delete"
-                ));
+                let text = format!(
+                    "offsets of partition {partition} have no records: compaction deletes a record when its key has a \
+                     newer one, and such records are not counted; to count all, follow a topic with \
+                     cleanup.policy=delete"
+                );
+                let numbers = format!("{offsets} offsets between {first} and {last}");
+                self.texts.push(SourceWarning::with_numbers(text, numbers));
             }
         }
         std::mem::take(&mut self.texts)
@@ -72,7 +75,7 @@ mod tests {
         warnings.gap(1, OffsetGap { offsets: 2, first: 5, last: 9 });
         warnings.gap(1, OffsetGap { offsets: 1, first: 11, last: 11 });
         let texts = warnings.take();
-        assert!(texts[0].starts_with("3 offsets of partition 1 between 5 and 11 "), "{texts:?}");
+        assert!(texts[0].to_string().ends_with("(3 offsets between 5 and 11)"), "{texts:?}");
         warnings.gap(1, OffsetGap { offsets: 1, first: 20, last: 20 });
         assert!(warnings.take().is_empty());
     }

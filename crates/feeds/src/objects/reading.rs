@@ -57,7 +57,7 @@ impl ObjectReading {
         tokio::task::spawn_blocking(move || {
             if let Err(error) = read(&store, &name, encoding, at, limits, &sender) {
                 let problem = match error {
-                    ReadingEnded::ObjectProblem(problem) => problem,
+                    ReadingEnded::Problem(problem) => problem,
                     ReadingEnded::Io(_) if store.is_missing(&name) => ObjectProblem::Gone,
                     ReadingEnded::Io(error) if is_of_content(&error) => ObjectProblem::Bad(error.to_string()),
                     ReadingEnded::Io(error) => ObjectProblem::Away(error.to_string()),
@@ -76,7 +76,7 @@ impl ObjectReading {
 
 enum ReadingEnded {
     Io(io::Error),
-    ObjectProblem(ObjectProblem),
+    Problem(ObjectProblem),
 }
 
 impl From<io::Error> for ReadingEnded {
@@ -102,7 +102,7 @@ fn read(
 ) -> Result<(), ReadingEnded> {
     let (from, stamp) = store.open(name)?;
     if !at.stamp.is_empty() && at.stamp != stamp {
-        return Err(ReadingEnded::ObjectProblem(ObjectProblem::Replaced { stamp }));
+        return Err(ReadingEnded::Problem(ObjectProblem::Replaced { stamp }));
     }
     at.stamp = stamp;
     let format = encoding.format;
@@ -148,7 +148,7 @@ fn whole(from: Box<dyn Read>, format: Format, at: At) -> Result<ObjectPiece, Rea
     from.take(MAX_WHOLE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_WHOLE_BYTES {
         let problem = format!("it has more than {} MiB, but is sent as a whole; split it", MAX_WHOLE_BYTES >> 20);
-        return Err(ReadingEnded::ObjectProblem(ObjectProblem::Bad(problem)));
+        return Err(ReadingEnded::Problem(ObjectProblem::Bad(problem)));
     }
     let rows = match bytes.is_empty() {
         true => Rows::none(),
@@ -196,7 +196,7 @@ impl Cutter {
             if self.rest.len() - taken > MAX_ROW_BYTES {
                 let most = MAX_ROW_BYTES >> 20;
                 let problem = format!("a row has more than {most} MiB; if it is CSV, look for an unclosed quote");
-                return Err(ReadingEnded::ObjectProblem(ObjectProblem::Bad(problem)));
+                return Err(ReadingEnded::Problem(ObjectProblem::Bad(problem)));
             }
             self.fill()?;
         }
@@ -214,7 +214,7 @@ impl Cutter {
                 self.fill()?;
                 if self.has_ended {
                     let problem = "it is shorter than the rows that were read of it".to_owned();
-                    return Err(ReadingEnded::ObjectProblem(ObjectProblem::Bad(problem)));
+                    return Err(ReadingEnded::Problem(ObjectProblem::Bad(problem)));
                 }
             }
             let now = usize::try_from(left).unwrap_or(usize::MAX).min(self.rest.len());

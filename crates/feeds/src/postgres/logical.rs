@@ -7,7 +7,7 @@
 
 use super::connection::{Database, ServerConnection, quoted_name};
 use super::pgoutput::{Decoder, RowChange};
-use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
+use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceWarning};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::HashMap;
@@ -84,13 +84,13 @@ pub(super) struct LogicalSource {
     /// A place of the log between two records.
     boundary: u64,
     next_peek: Instant,
-    warnings: Vec<String>,
+    warnings: Vec<SourceWarning>,
     has_others: bool,
 }
 
 impl LogicalSource {
     pub(super) fn new(mut database: Database, settings: LogicalSettings, with_metadata: bool) -> Self {
-        let warnings = database.warning.take().into_iter().collect();
+        let warnings = database.warning.take().into_iter().map(SourceWarning::from).collect();
         Self {
             database,
             settings,
@@ -201,7 +201,8 @@ impl LogicalSource {
         let sql = format!("SELECT pg_create_logical_replication_slot('{}', 'pgoutput')", slot.replace('\'', "''"));
         if found.is_none() && self.settings.create && self.after.is_none() {
             database.within(connection.client.query_one(&*sql, &[])).await?;
-            self.warnings.push(format!("{}: created the slot `{slot}`; earlier rows are not read", database.shown));
+            self.warnings
+                .push(format!("{}: created the slot `{slot}`; earlier rows are not read", database.shown).into());
             found = database.within(connection.client.query_opt(query, &[slot])).await?;
         }
         let Some(row) = found else {
@@ -231,7 +232,7 @@ impl LogicalSource {
             )));
         }
         if status.as_deref() == Some("unreserved") {
-            self.warnings.push(format!("{}: the server is about to remove the log of the slot", database.shown));
+            self.warnings.push(format!("{}: the server is about to remove the log of the slot", database.shown).into());
         }
         self.confirmed = confirmed.map_or(0, u64::from);
         Ok(())
@@ -246,7 +247,7 @@ impl LogicalSource {
         let begins = PgLsn::from(start.log);
         let present = format!("{}:{begins}", self.system);
         if self.settings.accept.as_ref() == Some(&present) {
-            self.warnings.push(format!("{}: continues at {present}; earlier rows may be missing", self.shown()));
+            self.warnings.push(format!("{}: continues at {present}; earlier rows may be missing", self.shown()).into());
             return Ok((start, start.log));
         }
         let read = PgLsn::from(place.log);
@@ -350,7 +351,7 @@ impl LogicalSource {
                     "{}: updated, deleted and truncated rows are not events, and are passed over; a publication with \
                      publish = 'insert' omits them",
                     self.database.shown
-                ));
+                ).into());
             }
             RowChange::Other | RowChange::Nothing => {}
         }
@@ -480,7 +481,7 @@ impl Source for LogicalSource {
         if self.peek.is_none() { self.advance().await } else { Ok(()) }
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         std::mem::take(&mut self.warnings)
     }
 }

@@ -6,7 +6,7 @@
 //! end of these transactions, all rows up to that value are visible. Nobody waits for the reader.
 
 use super::connection::{Database, ServerConnection, quoted_name};
-use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError};
+use crate::{BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceWarning};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::HashSet;
@@ -47,12 +47,12 @@ pub(super) struct QuerySource {
     waiting: Option<(i64, HashSet<String>)>,
     after: Option<String>,
     next_look: Instant,
-    warnings: Vec<String>,
+    warnings: Vec<SourceWarning>,
 }
 
 impl QuerySource {
     pub(super) fn new(mut database: Database, settings: QuerySettings, with_metadata: bool) -> Self {
-        let warnings = database.warning.take().into_iter().collect();
+        let warnings = database.warning.take().into_iter().map(SourceWarning::from).collect();
         Self {
             database,
             settings,
@@ -289,7 +289,7 @@ impl Source for QuerySource {
         }
     }
 
-    fn warnings(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<SourceWarning> {
         std::mem::take(&mut self.warnings)
     }
 }

@@ -53,7 +53,7 @@ fn info(length: i64, last: &str, first: Option<&str>, added: Option<i64>) -> Inf
 }
 
 /// The warnings and the place after a fetch at a position.
-fn fetch(position: &str, ids: &[&str], info: &Info, is_end: bool) -> Result<(Vec<String>, String)> {
+fn fetch(position: &str, ids: &[&str], info: &Info, is_end: bool) -> Result<(Vec<SourceWarning>, String)> {
     let mut stream = FollowedStream { place: EntryPlace::parse(position).expect("valid"), ..FollowedStream::default() };
     let mut warnings = Vec::new();
     stream.take(entries(ids), info, is_end, &mut warnings)?;
@@ -64,12 +64,15 @@ fn fetch(position: &str, ids: &[&str], info: &Info, is_end: bool) -> Result<(Vec
 
 #[test]
 fn deleted_entries_are_counted() {
-    let quiet = |found: Result<(Vec<String>, String)>, place: &str| {
+    let quiet = |found: Result<(Vec<SourceWarning>, String)>, place: &str| {
         assert_eq!(found.expect("valid"), (Vec::new(), place.to_owned()));
     };
-    let lost = |found: Result<(Vec<String>, String)>, number: u64, place: &str| {
+    let lost = |found: Result<(Vec<SourceWarning>, String)>, number: u64, place: &str| {
         let (warnings, after) = found.expect("valid");
-        assert!(warnings.len() == 1 && warnings[0].contains(&format!("{number} are lost")), "{warnings:?}");
+        assert!(
+            warnings.len() == 1 && warnings[0].to_string().contains(&format!("({number} entries)")),
+            "{warnings:?}"
+        );
         assert_eq!(after, place);
     };
     // Entries that were gone before the stream was followed are not missed.
@@ -91,7 +94,7 @@ fn deleted_entries_are_counted() {
 #[test]
 fn a_stream_that_was_created_again() {
     let (warnings, place) = fetch("5-0/50", &["7-0"], &info(1, "7-0", Some("7-0"), Some(1)), true).expect("valid");
-    assert!(warnings.len() == 1 && warnings[0].contains("created again"), "{warnings:?}");
+    assert!(warnings.len() == 1 && warnings[0].text().contains("created again"), "{warnings:?}");
     assert_eq!(place, "7-0/1");
     let error = fetch("8-0/8", &[], &info(1, "7-0", Some("7-0"), Some(1)), true).expect_err("before").to_string();
     assert!(error.contains("7-0") && error.contains("8-0"), "{error}");

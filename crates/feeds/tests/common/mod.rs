@@ -20,6 +20,11 @@ pub(crate) struct Service {
     pub(crate) rows: BTreeMap<String, Vec<String>>,
 }
 
+/// The warnings of a source.
+pub(crate) fn warnings_of(source: &mut dyn Source) -> Vec<String> {
+    source.warnings().iter().map(ToString::to_string).collect()
+}
+
 impl Service {
     /// Takes the rows of a batch, if it begins at the position of its partition.
     pub(crate) fn commit(&mut self, batch: &SourceBatch) -> bool {

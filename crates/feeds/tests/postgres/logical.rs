@@ -1,5 +1,6 @@
 //! Logical replication.
 
+use super::common::warnings_of;
 use super::server::{LIMITS, Random, Server, Service, drain, fault};
 use evertally_feeds::{BatchLimits, SourceError, SourceOptions, open};
 use std::time::Duration;
@@ -82,7 +83,7 @@ async fn commits_give_the_order() {
         .expect("done");
     drain(&mut *source, &mut service, LIMITS).await;
     assert_eq!(service.numbers("id"), [2, 1]);
-    let warnings = source.warnings();
+    let warnings = warnings_of(&mut *source);
     assert!(warnings.len() == 1 && warnings[0].contains("not events"), "{warnings:?}");
 }
 
@@ -199,7 +200,7 @@ async fn a_slot_is_created_on_request() {
     let mut source = server.source("publication=visits&slot=more&create=true");
     let mut service = Service::default();
     source.seek("", None).await.expect("created");
-    assert!(source.warnings()[0].contains("created the slot"));
+    assert!(warnings_of(&mut *source)[0].contains("created the slot"));
     insert(&client, 2, 3).await;
     drain(&mut *source, &mut service, LIMITS).await;
     assert_eq!(service.numbers("id"), [2, 3]);
@@ -274,7 +275,7 @@ async fn connections_are_encrypted() {
     assert_eq!(service.numbers("id"), [1, 2, 3]);
     // Other machines need encryption, or an explicit word.
     let warned = open("postgresql://a@db/x?publication=p&slot=s&sslmode=disable", &SourceOptions::default());
-    assert!(warned.expect("valid").warnings()[0].contains("not encrypted"));
+    assert!(warned.expect("valid").warnings()[0].text().contains("not encrypted"));
     assert!(
         open("postgresql://a@db/x?publication=p&slot=s", &SourceOptions::default())
             .expect("valid")
