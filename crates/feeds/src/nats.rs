@@ -113,8 +113,8 @@ impl Nats {
         let (from, lost) = (self.sequence + 1, first - 1 - self.sequence);
         let upper = if self.config.subject.is_some() { "up to " } else { "" };
         let text = format!(
-            "the server deleted messages of the stream {} that were not read; raise the limits of the stream, or follow \
-             it more closely",
+            "the server deleted messages of the stream {} that were not read; raise the limits of the stream, or \
+             follow it more closely",
             self.config.stream
         );
         let numbers = format!("{upper}{lost} messages, {from} to {}", first - 1);

@@ -4,8 +4,7 @@ use std::fmt;
 
 /// A message about a source that its operator should read, such as rows that it deleted before they were read.
 ///
-/// Exact numbers of messages are separate: they are shown to whoever reads the source anyway, and not written to the log
-/// of a service.
+/// Exact numbers of messages are separate: `evertally feed` shows them, and the log of a service does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceWarning {
     text: String,
