@@ -26,6 +26,7 @@ mod block;
 mod bucket;
 mod digest;
 mod labels;
+mod memory;
 mod once;
 mod order;
 mod publisher;
@@ -107,21 +108,6 @@ impl ClusterJob {
     /// Whether persons are protected, so that all events of a person must meet in one place.
     pub fn has_persons(&self) -> bool {
         self.stream.plan.request().unit() != Unit::Event
-    }
-
-    /// Refuses to close steps one by one if a measure must remember people from step to step, which only a single
-    /// process does.
-    fn check_supports_live(&self) -> Result<()> {
-        match &self.stream.measures {
-            None => Ok(()),
-            Some(bundle) => {
-                let parameter = if bundle.contains_workloads() { Workload } else { Measure };
-                Err(usage(sentence![
-                    parameter,
-                    ": a stream on a cluster has only one; declare a separate stream for each"
-                ]))
-            }
-        }
     }
 
     /// Whether groups are discovered from the data.

@@ -71,7 +71,6 @@ impl Publisher {
     /// If the store holds a stream of this name under another key or plan, or cannot be written, or the key's own
     /// ledger does not delegate the stream to it.
     pub fn open(work: ClusterJob, once: Box<dyn Once>, ledger: &mut Ledger) -> Result<Self> {
-        work.check_supports_live()?;
         let key = work.mac_key(Purpose::Digests);
         let name = work.stream.name.to_string();
         let folder = hex(name.as_bytes());
@@ -198,8 +197,9 @@ impl Publisher {
                 let label = match ShuffleRow::says(&row.label)? {
                     RowKind::Place(place) => GroupRef::Place(place as usize),
                     RowKind::Name(name) => head.sums.label_of(name),
-                    RowKind::Cell(..) => {
-                        return Err(usage("a sum does not belong to a stream that closes step by step"));
+                    RowKind::Cell(place, cell) => {
+                        head.sums.add_to_cell(place as usize, cell as usize, row.sum)?;
+                        continue;
                     }
                     RowKind::Refused(why) => return Err(usage(why.to_owned())),
                     RowKind::Shard(_) | RowKind::Kept(_) => continue,

@@ -91,7 +91,6 @@ impl ClusterJob {
     /// # Errors
     /// As [`reader`](Self::reader).
     pub fn waiting_reader(&self, shards: u32, wording: Wording) -> Result<Reader> {
-        self.check_supports_live()?;
         if self.has_persons() {
             let mut reader = self.reader(shards, wording)?;
             if let Into::Shards { thinning, .. } = &mut reader.into {
@@ -174,7 +173,7 @@ impl Reader {
         }
         let label = self.labels.number(placed.label())?;
         match &mut self.into {
-            Into::Sums(sums) if let Some(bundle) = &self.stream.measures => {
+            Into::Sums(sums) | Into::Waiting(sums, _) if let Some(bundle) = &self.stream.measures => {
                 let counted = MeasuredEvent { step: placed.step(), since: 0, group: label, value: placed.value() };
                 bundle.for_each_addition(&[counted], self.stream.last_step, |step, group, cell, sum| {
                     sums.add(step, self.labels.of_cell(group, cell), sum)

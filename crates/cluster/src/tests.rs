@@ -506,10 +506,6 @@ mod live {
     fn steps_are_closed_as_one_process_would() {
         for (number, declared) in declarations().iter().enumerate() {
             let (mut dice, work) = (Dice(number as u64 + 100), work(declared));
-            if work.stream().measures.is_some() {
-                assert!(work.waiting_reader(1, Wording::Keywords).is_err(), "several figures of a live stream");
-                continue;
-            }
             let last = work.stream().last_step;
             let events = events(&mut dice, 300);
             let expected = alone(&work, &events);
