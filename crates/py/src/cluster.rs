@@ -91,6 +91,8 @@ struct DriverFacts {
     filter: Vec<String>,
     last_step: u64,
     groups: usize,
+    /// The number of sums of a step.
+    sums: usize,
     /// A width in microseconds of time intervals; no step boundary lies inside one.
     width: i64,
     /// The bounds of integer values that the engine may clamp and add up itself.
@@ -208,6 +210,7 @@ impl ClusterWork {
         let are_whole = stream.plan.request().grid() == Grid::ONE
             && stream.out_of_bounds == OutOfBounds::Clamp
             && self.work.groups().is_none_or(|table| table.scales().iter().all(|scale| *scale == Grid::ONE));
+        let groups = self.work.groups().map_or(1, |table| table.tuples().len());
         let facts = DriverFacts {
             persons: self.work.has_persons(),
             discovers: self.work.discovers(),
@@ -218,7 +221,8 @@ impl ClusterWork {
             value: stream.columns.value.clone(),
             filter: stream.columns.filter.clone(),
             last_step: stream.last_step,
-            groups: self.work.groups().map_or(1, |table| table.tuples().len()),
+            groups,
+            sums: groups * stream.measures.as_ref().map_or(1, |bundle| bundle.cells()),
             width: stream.calendar.common_width(),
             bounds: are_whole.then(|| stream.values.bounds()),
             missing_text: !self.options.missing.is_empty(),

@@ -30,7 +30,8 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 import evertally.spark  # noqa: E402
 import test_doors  # noqa: E402
 from conftest import Running, configuration  # noqa: E402
-from evertally.spark import _handover  # noqa: E402
+from evertally._cluster import handover  # noqa: E402
+from evertally.spark import _batch  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 
@@ -122,14 +123,19 @@ def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
         {"rho": 0.5, "person": "person", "max_events": 20, "workload": ["sum", "window(24h)"]},
     ],
 )  # fmt: skip
-def test_a_cluster_releases_what_one_process_does(spark: SparkSession, asked: dict[str, Any]) -> None:
+def test_a_cluster_releases_what_one_process_does(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
     table = events(5000, 60)
     if "max_total" in asked:
         asked = {**asked, **GROUPED}
     one = et.release(table, key=fresh(), **COMMON, **asked)
-    two = evertally.spark.release(shuffled(spark, table), key=fresh(), **COMMON, **asked)
-    same(one, two.toPandas())
-    evertally.spark.unpersist(two)
+    frame = shuffled(spark, table)
+    for of_the_driver in (_batch.SUMS_OF_THE_DRIVER, 0):  # the driver releases few sums, workers many
+        monkeypatch.setattr(_batch, "SUMS_OF_THE_DRIVER", of_the_driver)
+        two = evertally.spark.release(frame, key=fresh(), **COMMON, **asked)
+        same(one, two.toPandas())
+        evertally.spark.unpersist(two)
 
 
 def test_a_stream_object_releases_what_the_program_does(spark: SparkSession, program: str, tmp_path: Path) -> None:
@@ -372,8 +378,11 @@ def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(
     evertally.spark.release(shuffled(spark, events(10, 5)), key=key, rho=1.0, **COMMON)
 
 
-def test_sums_that_change_behind_a_release_are_not_released(spark: SparkSession, tmp_path: Path) -> None:
+def test_sums_that_change_behind_a_release_are_not_released(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Spark computes a DataFrame when it is used, when its files may have changed."""
+    monkeypatch.setattr(_batch, "SUMS_OF_THE_DRIVER", 0)
     table = events(800, 20)
     path = str(tmp_path / "events")
     spark.createDataFrame(table).write.parquet(path)
@@ -387,7 +396,10 @@ def test_sums_that_change_behind_a_release_are_not_released(spark: SparkSession,
         released.toPandas()
 
 
-def test_no_plan_and_no_log_has_the_key(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_plan_and_no_log_has_the_key(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_batch, "SUMS_OF_THE_DRIVER", 0)
     key = et.SecretKey.generate()
     secret = key.expose_bytes()
     released = evertally.spark.release(
@@ -404,7 +416,7 @@ def test_no_plan_and_no_log_has_the_key(spark: SparkSession, tmp_path: Path, cap
         assert not any(form in text for form in forms)
     # Nor do the pickled functions, which may stay on a disk, have the key: they have a pass, and its driver has the
     # key.
-    handed = _handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0)
+    handed = handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0)
     import pickle
 
     assert secret not in pickle.dumps(handed) and handed._seal.hex() not in repr(handed)
@@ -416,12 +428,12 @@ def test_no_plan_and_no_log_has_the_key(spark: SparkSession, tmp_path: Path, cap
 
 def test_a_pass_is_good_for_its_run_alone() -> None:
     key = et.SecretKey.generate()
-    one, other = (_handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0) for _ in range(2))
-    forged = _handover.Pass(one.host, one.port, one.run, other._seal)
+    one, other = (handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0) for _ in range(2))
+    forged = handover.Pass(one.host, one.port, one.run, other._seal, "")
     with pytest.raises(et.InvalidError, match="cannot open the key"):
         forged.fetch()
     with pytest.raises(et.InvalidError, match="cannot open the key"):
-        _handover.Pass(one.host, one.port, "00" * 16, one._seal).fetch()
+        handover.Pass(one.host, one.port, "00" * 16, one._seal, "").fetch()
     with socket.create_connection((one.host, one.port), 5) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
         assert connection.recv(100) == b""
@@ -429,7 +441,7 @@ def test_a_pass_is_good_for_its_run_alone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         nobody = server.getsockname()[1]
     with pytest.raises(et.EvertallyError, match="cannot reach the driver"):
-        _handover.Pass("127.0.0.1", nobody, one.run, one._seal).fetch()
+        handover.Pass("127.0.0.1", nobody, one.run, one._seal, "").fetch()
 
 
 def streamed(
@@ -496,6 +508,20 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
         with pytest.raises(Exception, match=why):
             streamed(spark, incoming, ledger_of, tmp_path / f"check {why}", tmp_path / "nothing", secret, **more)
         assert not list((tmp_path / "nothing").glob("*8.parquet"))
+
+
+def test_several_measures_are_released_window_by_window(spark: SparkSession, tmp_path: Path) -> None:
+    """Also measures that remember people from step to step, of a period and of the last steps."""
+    table, incoming, sink = events(1000, 60), tmp_path / "incoming", tmp_path / "released"
+    asked: dict[str, Any] = {"measures": ["count", "mean", "distinct", "distinct(2)"], "per": "3d"}
+    asked |= {"value": "value", "bounds": (-2, 5)}
+    one = et.release(table, key=fresh(), **{"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON, **asked})
+    days(spark, table, incoming, 5)
+    streamed(spark, incoming, tmp_path / "ledger", tmp_path / "check", sink, fresh(), **asked)
+    whole = pd.read_parquet(sink)
+    last = whole["step"].max()
+    assert last >= 14
+    same(one[one["step"] <= last], whole)
 
 
 class Objects:
@@ -638,14 +664,15 @@ class Timers:
 def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None:
     import json
 
-    from evertally.spark import _tasks, _windows
+    from evertally._cluster import tasks
+    from evertally.spark import _windows
 
     asked: dict[str, Any] = {"rho": 0.5, "person": "person", "max_events": 2, **GROUPED, **COMMON}
     given = {**{name: p.default for name, p in inspect.signature(et.release).parameters.items()}, **asked}
     for name in ("table", "key", "budget_file"):
         del given[name]
     work = et._evertally._ClusterWork.begin(et._keywords.to_json(given), fresh())
-    shipped = _tasks.Shipped(work.shipped(), _handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0))
+    shipped = tasks.Shipped(work.shipped(), handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0))
     assert json.loads(work.facts())["persons"]
     handle, waiting = Handle(), Blocks()
     shard = _windows.Shard(shipped, 2, 3_600_000 if clock else None)
@@ -682,8 +709,8 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
     with pytest.raises(et.InvalidError, match="this checkpoint has 2 shards"):
         list(other.handleExpiredTimer((1,), Timers("2024-01-01T18:00"), None))
     renamed = et._evertally._ClusterWork.begin(et._keywords.to_json({**given, "name": "another"}), fresh())
-    pass_ = _handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0)
-    other = _windows.Shard(_tasks.Shipped(renamed.shipped(), pass_), 2)
+    pass_ = handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0)
+    other = _windows.Shard(tasks.Shipped(renamed.shipped(), pass_), 2)
     other.init(handle)  # type: ignore[arg-type]
     with pytest.raises(et.InvalidError, match="this checkpoint is of stream 'main'"):
         list(other.handleInputRows((1,), iter([]), Timers("2024-01-01T12:00")))

@@ -37,6 +37,8 @@ class Pass:
     port: int
     run: str
     _seal: bytes = field(repr=False)
+    #: The settings of the engine that name this address.
+    settings: str
 
     def fetch(self) -> SecretKey:
         """The key, from the driver."""
@@ -50,8 +52,8 @@ class Pass:
         except OSError as problem:
             raise EvertallyError(
                 f"this worker cannot reach the driver at {self.host}:{self.port} to get the key ({problem}); allow "
-                "workers to connect to that port (spark.driver.host, spark.evertally.keyPort), or put the key file on "
-                "every worker and give its path as worker_key"
+                f"workers to connect to that port{self.settings}, or put the key file on every worker and give its "
+                "path as worker_key"
             ) from None
         return _open_key(self._seal, bytes(own), sealed)
 
@@ -115,7 +117,7 @@ _desks: dict[tuple[str, int], _Desk] = {}
 _lock = threading.Lock()
 
 
-def hand_over(key: SecretKey, host: str, bind: str, port: int) -> Pass:
+def hand_over(key: SecretKey, host: str, bind: str, port: int, settings: str = "") -> Pass:
     """Offers the key to the workers of a run."""
     with _lock:
         desk = _desks.get((bind, port))
@@ -124,4 +126,4 @@ def hand_over(key: SecretKey, host: str, bind: str, port: int) -> Pass:
             threading.Thread(target=desk.serve_forever, name="evertally keys", daemon=True).start()
         run, seal = secrets.token_hex(16), secrets.token_bytes(32)
         desk.keys[run] = (key, seal)
-        return Pass(host, int(desk.server_address[1]), run, seal)
+        return Pass(host, int(desk.server_address[1]), run, seal, settings)

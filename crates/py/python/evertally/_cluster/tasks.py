@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow
+import pyarrow.compute
 
 from .._evertally import _ClusterWork
-from ._handover import KeyFile, Pass
+from .handover import KeyFile, Pass
 
 #: Rows between processes; see `evertally_tables::cluster`.
 SUMS = "step long, label binary, sum long"

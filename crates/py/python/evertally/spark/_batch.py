@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import re
-import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -17,20 +18,20 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from .. import _errors, _functions, _keywords, _tables
+from .._cluster import publishing, tasks
+from .._cluster.handover import KeyFile, hand_over
 from .._errors import EvertallyError, InvalidError, TableError
 from .._evertally import SecretKey, _ClusterWork
-from . import _tasks
-from ._handover import KeyFile, hand_over
 
 if TYPE_CHECKING:
     import os
 
+#: Maximum number of sums that the driver releases itself.
+SUMS_OF_THE_DRIVER = 1_000_000
 #: Maximum number of released rows of a task, if there are enough groups.
 ROWS_OF_A_BUCKET = 1_000_000
 #: Shards per partition: enough to balance the partitions.
 SHARDS_OF_A_PARTITION = 16
-#: Kinds of digests.
-STEP, BUCKET, NO_SUM = range(3)
 #: Kinds of times, by the type of their column; all others are text.
 KINDS: dict[type[T.DataType], str] = {T.TimestampType: "instant", T.TimestampNTZType: "civil", T.DateType: "date"}
 
@@ -50,19 +51,22 @@ def release(
     or speculative task changes the release.
 
     This call reads the events once, and records the release in the key's ledger. The returned DataFrame has the same
-    columns, with rows in any order; it is computed when it is used. Until you :func:`unpersist` it, Spark keeps the
-    **exact** sums of steps and groups on the workers: protect them like the events. If they are lost, Spark computes
-    them again, and they are released only if they match the record.
+    columns, with rows in any order.
 
-    ``partitions``: Number of tasks among which persons are divided, and minimum number of tasks for groups. Defaults to
-        ``spark.sql.shuffle.partitions``. It does not change any value.
+    The driver computes at most a million sums of declared groups, steps and measures here, and keeps only released
+    values. More, or those of discovered groups, are computed by the workers when the DataFrame is used. Until you
+    :func:`unpersist` it, Spark then keeps the **exact** sums on the workers: protect them like the events. If they are
+    lost, Spark computes them again, and they are released only if they match the record.
+
+    ``partitions``: Number of tasks among which persons are divided, and minimum number of tasks for groups. By default,
+        Spark combines small ones of ``spark.sql.shuffle.partitions``. It does not change any value.
     ``worker_key``: Path of the key file on every worker, such as a secret that the cluster mounts. Without it, the
         driver hands the key over, sealed, to workers that connect to it (at ``spark.evertally.keyPort``, or any free
         port).
 
     Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for invalid parameters.
     """
-    given = _arguments(df, keywords)
+    given = publishing.arguments(df, keywords, "spark.release")
     return released(df, given, given["key"], given["budget_file"], partitions, worker_key)
 
 
@@ -83,22 +87,45 @@ def released(
     facts = json.loads(work.facts())
     session = df.sparkSession
     parts = partitions or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
-    shipped = _tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
+    shipped = tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
 
-    sums = _sums(_narrowed(df, facts), shipped, facts, parts).persist(StorageLevel.MEMORY_AND_DISK)
+    sums = _sums(_narrowed(df, facts), shipped, facts, parts, partitions is not None)
+    time = KINDS.get(type(df.schema[facts["time"]].dataType), "text")
+    columns = from_arrow_schema(pyarrow.table(work.released(time)).schema, prefer_timestamp_ntz=True)
+    if not facts["discovers"] and facts["last_step"] * facts["sums"] <= SUMS_OF_THE_DRIVER:
+        table = _of_few(sums, work, secret, facts, time, budget_file)
+        return _marked(session.createDataFrame(table, columns), None)
+
+    sums = sums.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         cells = facts["last_step"] * facts["groups"]
         buckets = max(parts, -(-cells // ROWS_OF_A_BUCKET))
         buckets = buckets if facts["discovers"] else min(buckets, facts["groups"])
         bucketed = sums.withColumn("bucket", _bucket(buckets))
-        digests = _digests(bucketed, shipped, facts)
-        work.record(secret, digests[STEP], budget_file)
-    except BaseException as problem:
+        with _plain_errors():
+            digests = publishing.digests(_digested(bucketed, shipped), facts)
+        work.record(secret, digests[publishing.STEP], budget_file)
+    except BaseException:
         sums.unpersist()
-        if isinstance(problem, PySparkException) and (said := _said(problem)) is not None:
-            raise said from None
         raise
-    return _released(session, work, bucketed, shipped, facts, df.schema, digests[BUCKET], buckets, sums)
+    rows = _whole_buckets(session, bucketed, buckets)
+    task = tasks.release(shipped, digests[publishing.BUCKET], buckets, time)
+    return _marked(rows.mapInArrow(task, columns), sums)
+
+
+def _of_few(
+    sums: DataFrame, work: _ClusterWork, secret: SecretKey, facts: dict[str, Any], time: str, budget_file: Any
+) -> pyarrow.Table:
+    """Releases sums that are few enough for the driver. No other process sees them, and they are not kept."""
+    with _plain_errors():
+        exact = sums.toArrow()
+    return publishing.publish(exact, work, secret, facts, time, budget_file)
+
+
+def _marked(released: DataFrame, sums: DataFrame | None) -> DataFrame:
+    """The released DataFrame, with its exact sums if Spark keeps them."""
+    released._evertally_sums = sums  # type: ignore[attr-defined]
+    return released
 
 
 def _check(df: DataFrame, partitions: int | None) -> None:
@@ -111,11 +138,25 @@ def _check(df: DataFrame, partitions: int | None) -> None:
 
 
 def unpersist(released: DataFrame) -> None:
-    """Makes Spark drop the exact sums of a released DataFrame. If it is used again, they are computed again."""
-    sums = getattr(released, "_evertally_sums", None)
-    if sums is None:
+    """Makes Spark drop the exact sums of a released DataFrame. If it is used again, they are computed again.
+
+    Does nothing if the driver has released them: then Spark keeps none.
+    """
+    if not hasattr(released, "_evertally_sums"):
         raise InvalidError("this DataFrame was not returned by evertally.spark.release")
-    sums.unpersist()
+    if released._evertally_sums is not None:
+        released._evertally_sums.unpersist()
+
+
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Raises the errors of our tasks without the trace that Spark wraps around them."""
+    try:
+        yield
+    except PySparkException as problem:
+        if (said := _said(problem)) is None:
+            raise
+        raise said from None
 
 
 def _said(problem: PySparkException) -> EvertallyError | None:
@@ -123,19 +164,6 @@ def _said(problem: PySparkException) -> EvertallyError | None:
     found = re.search(r"^evertally\.(?:_errors\.)?(\w+): (.+)$", str(problem), re.MULTILINE)
     kind = getattr(_errors, found[1], None) if found else None
     return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, EvertallyError) else None
-
-
-def _arguments(df: DataFrame, keywords: dict[str, Any], called: str = "release") -> dict[str, Any]:
-    """The arguments of a release, with its defaults."""
-    signature = inspect.signature(_functions.release)
-    try:
-        bound = signature.bind(df, **keywords)
-    except TypeError as problem:
-        raise TypeError(f"evertally.spark.{called}: {problem}") from None
-    bound.apply_defaults()
-    given = dict(bound.arguments)
-    del given["table"]
-    return given
 
 
 release.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -153,7 +181,8 @@ def _way_of_key(session: SparkSession, key: SecretKey, worker_key: Any) -> Any:
     conf = session.sparkContext.getConf()
     host = str(conf.get("spark.driver.host"))
     bind = str(conf.get("spark.driver.bindAddress", host))
-    return hand_over(key, host, bind, int(str(session.conf.get("spark.evertally.keyPort", "0"))))
+    port = int(str(session.conf.get("spark.evertally.keyPort", "0")))
+    return hand_over(key, host, bind, port, " (spark.driver.host, spark.evertally.keyPort)")
 
 
 def _column(name: str) -> Any:
@@ -162,8 +191,7 @@ def _column(name: str) -> Any:
 
 def _narrowed(df: DataFrame, facts: dict[str, Any]) -> DataFrame:
     """The columns that the release uses, each once."""
-    named = [facts["time"], facts["time_of_day"], *facts["labels"], facts["person"], facts["value"], *facts["filter"]]
-    wanted = list(dict.fromkeys(name for name in named if name is not None))
+    wanted = publishing.columns(facts)
     _tables._check_columns(wanted, df.columns)
     for name in wanted:
         if df.columns.count(name) > 1:
@@ -171,16 +199,20 @@ def _narrowed(df: DataFrame, facts: dict[str, Any]) -> DataFrame:
     return df.select(*[_column(name) for name in wanted])
 
 
-def _sums(events: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any], parts: int) -> DataFrame:
+def _sums(
+    events: DataFrame, shipped: tasks.Shipped, facts: dict[str, Any], parts: int, is_fixed: bool
+) -> DataFrame:
     """The sums that each step adds to each group, and rows of step 0 with the errors of refused rows."""
     if facts["persons"]:
         shards = parts * SHARDS_OF_A_PARTITION
-        blocks = events.mapInArrow(_tasks.read(shipped, shards, False), _tasks.BLOCKS)
-        read = blocks.repartition(parts, "shard").mapInArrow(_tasks.bound(shipped), _tasks.SUMS)
+        blocks = events.mapInArrow(tasks.read(shipped, shards, False), tasks.BLOCKS)
+        # Without a number, Spark combines small partitions: each task costs some milliseconds.
+        divided = blocks.repartition(parts, "shard") if is_fixed else blocks.repartition("shard")
+        read = divided.mapInArrow(tasks.bound(shipped), tasks.SUMS)
     elif (counted := _counted(events, facts)) is not None:
-        read = counted.mapInArrow(_tasks.read(shipped, 1, True), _tasks.SUMS)
+        read = counted.mapInArrow(tasks.read(shipped, 1, True), tasks.SUMS)
     else:
-        read = events.mapInArrow(_tasks.read(shipped, 1, False), _tasks.SUMS)
+        read = events.mapInArrow(tasks.read(shipped, 1, False), tasks.SUMS)
     # Sums that exceed 64 bits become missing, and are refused.
     return read.groupBy("step", "label").agg(F.try_sum("sum").alias("sum"))
 
@@ -227,50 +259,17 @@ def _bucket(buckets: int) -> Any:
     return F.pmod(F.when(declared, place).otherwise(F.xxhash64("label")), F.lit(buckets)).cast("int")
 
 
-def _digests(bucketed: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any]) -> dict[int, Any]:
-    """Digests of steps and of buckets; raises the errors of refused rows. Reads all events."""
-    rows = bucketed.mapInArrow(_tasks.digest(shipped), _tasks.DIGESTS)
-    lanes = [F.sum(lane).alias(lane) for lane in _tasks.LANES]
-    found: dict[int, Any] = {STEP: [], BUCKET: {}}
-    refused: list[str] = []
-    for row in rows.groupBy("kind", "index", "label").agg(F.sum("count").alias("count"), *lanes).collect():
-        if row["kind"] == NO_SUM:
-            label = bytes(row["label"])
-            if label[:1] == b"!":
-                refused.append(label[1:].decode())
-            elif row["count"] != 1:
-                raise EvertallyError(
-                    "Spark split a shard of persons, so per-person bounds would not hold; nothing was released"
-                )
-            continue
-        digest = struct.pack("<8Iq", *[row[lane] & 0xFFFFFFFF for lane in _tasks.LANES], row["count"])
-        if row["kind"] == STEP:
-            found[STEP].append((row["index"], digest))
-        else:
-            found[BUCKET][row["index"]] = digest
-    if refused:
-        raise TableError(min(refused).replace(f"column `{facts['counts']}`", f"column `{facts['value']}`"))
-    return found
+def _digested(bucketed: DataFrame, shipped: tasks.Shipped) -> list[Any]:
+    """Rows of digests. Reads all events."""
+    rows = bucketed.mapInArrow(tasks.digest(shipped), tasks.DIGESTS)
+    lanes = [F.sum(lane).alias(lane) for lane in tasks.LANES]
+    return rows.groupBy("kind", "index", "label").agg(F.sum("count").alias("count"), *lanes).collect()
 
 
-def _released(
-    session: SparkSession,
-    work: _ClusterWork,
-    bucketed: DataFrame,
-    shipped: _tasks.Shipped,
-    facts: dict[str, Any],
-    schema: T.StructType,
-    digests: dict[int, bytes],
-    buckets: int,
-    sums: DataFrame,
-) -> DataFrame:
-    time = KINDS.get(type(schema[facts["time"]].dataType), "text")
-    columns = from_arrow_schema(pyarrow.table(work.released(time)).schema, prefer_timestamp_ntz=True)
+def _whole_buckets(session: SparkSession, bucketed: DataFrame, buckets: int) -> DataFrame:
+    """The sums of whole buckets, to be released."""
     # One row for every bucket, so that groups without events are released, too.
     wanted = "CAST(id AS INT) AS bucket", "CAST(0 AS BIGINT) AS step", "X'' AS label", "CAST(0 AS BIGINT) AS sum"
     every = session.range(buckets).selectExpr(*wanted)
     rows = bucketed.where("step > 0").select("bucket", "step", "label", "sum").unionByName(every)
-    rows = rows.repartition(min(buckets, 4096), "bucket").sortWithinPartitions("bucket")
-    released = rows.mapInArrow(_tasks.release(shipped, digests, buckets, time), columns)
-    released._evertally_sums = sums  # type: ignore[attr-defined]
-    return released
+    return rows.repartition(min(buckets, 4096), "bucket").sortWithinPartitions("bucket")

@@ -18,12 +18,13 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from .. import _keywords
+from .._cluster import publishing, tasks
 from .._connect import connect
 from .._errors import InvalidError, TableError
 from .._evertally import SecretKey, _ClusterPublisher, _ClusterWork
 from .._paths import local
-from . import _tasks, _windows
-from ._batch import KINDS, _arguments, _narrowed, _way_of_key
+from . import _windows
+from ._batch import KINDS, _narrowed, _way_of_key
 from ._sinks import folder_of_steps
 
 #: The state store that shards need: the only one with timers and lists.
@@ -126,7 +127,7 @@ def stream(
         _to_service(str(sink), token, authority, keywords) if of_service else _to_ledger(df, ledger, sink, keywords)
     )
     facts = json.loads(work.facts())
-    shipped = _tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
+    shipped = tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
 
     shard = _windows.Shard(shipped, shards, wait if closing == "clock" else None)
     mode = "processingTime" if closing == "clock" else "eventTime"
@@ -134,7 +135,7 @@ def stream(
     sums = (
         blocks.withWatermark("latest", delay)
         .groupBy("shard")
-        .transformWithState(shard, _tasks.SUMS, "append", mode)
+        .transformWithState(shard, tasks.SUMS, "append", mode)
     )
 
     def publish(rows: DataFrame, batch: int) -> None:
@@ -166,7 +167,7 @@ class Closed:
 
 def _to_ledger(df: DataFrame, ledger: Any, sink: Any, keywords: dict[str, Any]) -> Target:
     """Records steps in a ledger of the cluster, and releases them here."""
-    given = _arguments(df, keywords, "stream")
+    given = publishing.arguments(df, keywords, "spark.stream")
     if given["through"] is not None:
         raise InvalidError("a stream releases each step when it has ended: omit through")
     key, budget_file = given.pop("key"), given.pop("budget_file")

@@ -11,8 +11,8 @@ import pyarrow
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from .._cluster.tasks import Batches, Shipped, Task, named
 from .._errors import InvalidError
-from ._tasks import Batches, Shipped, Task, named
 
 #: Blocks on their way to a shard; an empty one carries the latest time that their reader has seen.
 WAITING = "shard int, latest timestamp, step long, block binary"

@@ -1,0 +1,1 @@
+"""Releases that many processes compute together: the parts that `evertally.spark` and `evertally.beam` share."""
