@@ -514,8 +514,8 @@ def test_several_measures_are_released_window_by_window(spark: SparkSession, tmp
     """Also measures that remember people from step to step, of a period and of the last steps."""
     table, incoming, sink = events(1000, 60), tmp_path / "incoming", tmp_path / "released"
     asked: dict[str, Any] = {"measures": ["count", "mean", "distinct", "distinct(2)"], "per": "3d"}
-    asked |= {"value": "value", "bounds": (-2, 5)}
-    one = et.release(table, key=fresh(), **{"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON, **asked})
+    asked |= {"value": "value", "bounds": (-2, 5), "rho": 0.5, "person": "person", "max_events": 20}
+    one = et.release(table, key=fresh(), **{**GROUPED, **COMMON, **asked})
     days(spark, table, incoming, 5)
     streamed(spark, incoming, tmp_path / "ledger", tmp_path / "check", sink, fresh(), **asked)
     whole = pd.read_parquet(sink)

@@ -110,10 +110,10 @@ class Release(apache_beam.PTransform):  # type: ignore[misc, unused-ignore]
         return publishing.publish(exact, self._work, self._secret, self._facts, time, self._budget_file)
 
 
-Release.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+Release.__signature__ = inspect.Signature(
     [
         inspect.Parameter("sums", inspect.Parameter.POSITIONAL_OR_KEYWORD),
         *[one for one in inspect.signature(_functions.release).parameters.values() if one.name != "table"],
-        *[one for one in inspect.signature(Release.__init__).parameters.values() if one.name in ("shards", "worker_key")],
+        *[inspect.signature(Release.__init__).parameters[name] for name in ("shards", "worker_key")],
     ]
 )

@@ -142,10 +142,11 @@ def unpersist(released: DataFrame) -> None:
 
     Does nothing if the driver has released them: then Spark keeps none.
     """
-    if not hasattr(released, "_evertally_sums"):
+    if "_evertally_sums" not in vars(released):
         raise InvalidError("this DataFrame was not returned by evertally.spark.release")
-    if released._evertally_sums is not None:
-        released._evertally_sums.unpersist()
+    sums = vars(released)["_evertally_sums"]
+    if sums is not None:
+        sums.unpersist()
 
 
 @contextlib.contextmanager
@@ -154,9 +155,9 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as problem:
-        if (said := _said(problem)) is None:
+        if (plain := _said(problem)) is None:
             raise
-        raise said from None
+        raise plain from None
 
 
 def _said(problem: PySparkException) -> EvertallyError | None:
