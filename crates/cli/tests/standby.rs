@@ -4,7 +4,10 @@ mod common;
 
 use common::Bench;
 use evertally_testkit::service::{Child, Client};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -161,6 +164,108 @@ fn a_follower_takes_over_and_the_old_primary_becomes_one() {
     a.end(true);
 }
 
+/// An object store, which ends with the test: PyPI's moto.
+struct ObjectStore {
+    process: std::process::Child,
+    port: u16,
+}
+
+impl ObjectStore {
+    /// Starts it with the bucket `bucket`.
+    fn start() -> Self {
+        let python = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python/bin/python");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(python);
+        command.args(["-m", "moto.server", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("target/python has moto: run checks/setup, which installs it");
+        let store = Self { process, port };
+        let end = Instant::now() + Duration::from_secs(30);
+        let mut socket = loop {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(socket) => break socket,
+                Err(error) => assert!(Instant::now() < end, "moto does not listen: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let signature = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, \
+                         Signature=0";
+        let head = "PUT /bucket HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n";
+        socket.write_all(format!("{head}Authorization: {signature}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        store
+    }
+
+    /// The variables with which programs reach it.
+    fn variables(&self) -> [String; 5] {
+        [
+            format!("AWS_ENDPOINT=http://127.0.0.1:{}", self.port),
+            "AWS_ACCESS_KEY_ID=key".to_owned(),
+            "AWS_SECRET_ACCESS_KEY=secret".to_owned(),
+            "AWS_REGION=us-east-1".to_owned(),
+            "AWS_ALLOW_HTTP=true".to_owned(),
+        ]
+    }
+
+    /// Starts a service that reaches it.
+    fn serve(&self, folder: &Path, more: &[&str]) -> Child {
+        let variables = self.variables();
+        let program = [env!("CARGO_BIN_EXE_evertally"), "serve", "--config", "serve.toml", "--log", "error"];
+        let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+        Child::start("/usr/bin/env", folder, &[&variables, &program[..], more].concat())
+    }
+}
+
+impl Drop for ObjectStore {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn an_object_store_lies_between_two_machines() {
+    let (bench, store) = (machines(), ObjectStore::start());
+    for machine in ["a", "b"] {
+        bench.write(&format!("{machine}/serve.toml"), SERVE.replace("../between", "s3://bucket/be/tween"));
+    }
+    let a = store.serve(&bench.path("a"), &[]);
+    let tokens = tokens(&bench);
+    std::fs::create_dir(bench.path("b/keys")).unwrap();
+    std::fs::copy(bench.path("a/keys/serve.key"), bench.path("b/keys/serve.key")).unwrap();
+    let operator = Operator::new(&a, &tokens);
+    operator.send("b1", 0);
+    operator.close(1);
+    let restore = |to: &str, more: &[&str]| {
+        let mut command = Command::new("/usr/bin/env");
+        command.args(store.variables()).arg(env!("CARGO_BIN_EXE_evertally")).current_dir(bench.folder());
+        command.args(["restore", "--from", "s3://bucket/be/tween", "--to", to]).args(more).output().unwrap()
+    };
+    std::thread::scope(|scope| {
+        let b = scope.spawn(|| store.serve(&bench.path("b"), &["--follow"]));
+        wait_for_copy(&bench, "b");
+        operator.send("b2", 1);
+        operator.close(2);
+        let published = operator.rows();
+        a.end(false);
+        let b = b.join().unwrap();
+        let operator = Operator::new(&b, &tokens);
+        assert_eq!(operator.rows(), published);
+        assert_eq!(operator.send("b2", 1)["repeated"], true);
+        operator.send("b3", 2);
+        operator.close(3);
+        b.end(true);
+    });
+    let restored = restore("restored.redb", &[]);
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let primary = evertally_server::store::Store::open(&bench.path("restored.redb")).unwrap().primary().unwrap();
+    assert_eq!(primary.len(), 32, "{primary:?}");
+    let early = restore("early.redb", &["--at", "2020-01-01T00:00:00Z"]);
+    let why = String::from_utf8_lossy(&early.stderr);
+    assert!(why.contains("s3://bucket/be/tween has no whole database of that time"), "{why}");
+}
+
 #[test]
 fn the_database_is_restored_as_it_was_at_a_time() {
     let bench = machines();
@@ -211,6 +316,12 @@ fn the_database_is_restored_as_it_was_at_a_time() {
     let damaged = bench.run_as_is(&["restore", "--from", "between", "--to", "damaged.redb"], b"");
     assert!(damaged.code == 2 && damaged.stderr.contains("is damaged"), "{}", damaged.stderr);
     assert!(!bench.path("damaged.redb").exists());
+    // An earlier chain, which begins before that one, is whole.
+    let began = epoch.file_name().unwrap().to_str().unwrap()[..22].to_owned();
+    assert!(damaged.stderr.contains("choose a time before its chain began"), "{}", damaged.stderr);
+    assert!(damaged.stderr.contains(&began), "{}", damaged.stderr);
+    let ran = bench.run_as_is(&["restore", "--from", "between", "--at", &then, "--to", "damaged.redb"], b"");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
 /// Events per second with and without shipping, and shipped bytes per event: `cargo test --release -- --ignored`.

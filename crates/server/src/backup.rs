@@ -23,12 +23,17 @@ const IDENTITY_DIGITS: usize = 8;
 
 /// The copies of a service's folder.
 #[derive(Default)]
-pub struct Backups {
-    setting: Mutex<(Option<PathBuf>, Option<BackupSchedule>)>,
-    problem: Mutex<Option<String>>,
-    last: Mutex<Option<Timestamp>>,
+pub struct Backups(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    folder: Option<PathBuf>,
+    schedule: Option<BackupSchedule>,
+    problem: Option<String>,
+    /// When the newest copy was made.
+    newest: Option<Timestamp>,
     /// When to try again after a copy that failed.
-    retry: Mutex<Option<Instant>>,
+    retry: Option<Instant>,
 }
 
 /// A copy.
@@ -43,32 +48,22 @@ impl Backups {
     /// Sets the folder for copies, and the schedule.
     pub fn set(&self, folder: Option<&Path>, schedule: Option<&BackupSchedule>, folder_id: &str) {
         let newest = folder.and_then(|folder| copies(folder, folder_id).ok()).and_then(|copies| Some(copies.last()?.0));
-        *self.last() = newest;
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.retry() = None;
-        *self.setting() = (folder.map(Path::to_owned), schedule.cloned());
+        let (folder, schedule) = (folder.map(Path::to_owned), schedule.cloned());
+        *self.state() = State { folder, schedule, newest, ..State::default() };
     }
 
-    fn setting(&self) -> MutexGuard<'_, (Option<PathBuf>, Option<BackupSchedule>)> {
-        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Timestamp>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retry(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.retry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When the newest copy was made, as far as is known.
     pub fn newest(&self) -> Option<Timestamp> {
-        *self.last()
+        self.state().newest
     }
 
     /// Why the last scheduled copy failed, if it did.
     pub fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state().problem.clone()
     }
 
     /// Writes a copy, and removes the oldest ones if the schedule keeps a number of them. It takes as long as reading
@@ -77,15 +72,18 @@ impl Backups {
     /// # Errors
     /// If no folder is configured, or the copy cannot be written.
     pub fn make(&self, service: &Service) -> Result<BackupFile> {
-        let (folder, schedule) = self.setting().clone();
+        let (folder, keep) = {
+            let state = self.state();
+            (state.folder.clone(), state.schedule.as_ref().and_then(|schedule| schedule.keep))
+        };
         let folder = folder.ok_or_else(|| {
             usage("the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
         })?;
         let now = Timestamp::now();
         let path = folder.join(name_of(&service.folder_id, now));
         service.copy_to(&path)?;
-        *self.last() = Some(now);
-        if let Some(keep) = schedule.and_then(|schedule| schedule.keep) {
+        self.state().newest = Some(now);
+        if let Some(keep) = keep {
             let copies = copies(&folder, &service.folder_id)?;
             let excess = copies.len().saturating_sub(keep.get());
             // The new copy stays, whatever the clock says of the others.
@@ -101,29 +99,37 @@ impl Backups {
     pub fn run(&self, service: &Weak<Service>, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Relaxed) {
             std::thread::sleep(POLL_INTERVAL);
-            let every = self.setting().1.as_ref().map(|schedule| schedule.every);
-            let (Some(every), None) = (every, self.retry().filter(|retry| Instant::now() < *retry)) else { continue };
             let now = Timestamp::now();
-            // A copy from the future is the work of a wrong clock.
-            let last = self.newest().filter(|last| *last <= now);
-            if last.is_some_and(|last| now.as_microsecond() - last.as_microsecond() < every.0) {
+            if !self.is_due(now) {
                 continue;
             }
             let Some(service) = service.upgrade() else { return };
             let made = self.make(&service);
-            *self.retry() = made.as_ref().err().map(|_| Instant::now() + RETRY_INTERVAL);
-            let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
-            *problem = match made {
+            let mut state = self.state();
+            match made {
                 Ok(BackupFile { path, bytes }) => {
                     tracing::info!(file = %path.display(), bytes, "a scheduled backup was made");
-                    None
+                    (state.problem, state.retry) = (None, None);
                 }
                 Err(error) => {
                     tracing::error!(%error, "a scheduled backup failed");
-                    Some(format!("the scheduled backup failed: {error}"))
+                    state.problem = Some(format!("the scheduled backup failed: {error}"));
+                    state.retry = Some(Instant::now() + RETRY_INTERVAL);
                 }
-            };
+            }
         }
+    }
+
+    /// Whether the schedule needs a copy now.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let state = self.state();
+        let Some(every) = state.schedule.as_ref().map(|schedule| schedule.every) else { return false };
+        if state.retry.is_some_and(|retry| Instant::now() < retry) {
+            return false;
+        }
+        // A copy from the future is the work of a wrong clock.
+        let newest = state.newest.filter(|newest| *newest <= now);
+        newest.is_none_or(|newest| now.as_microsecond() - newest.as_microsecond() >= every.0)
     }
 }
 

@@ -4,6 +4,7 @@ mod feed;
 mod keeping;
 mod limits;
 mod listener;
+mod replica;
 mod sink;
 mod standby;
 mod stream;
@@ -14,6 +15,7 @@ pub use feed::FeedConfig;
 pub use keeping::{BackupSchedule, RetentionConfig};
 pub use limits::LimitsConfig;
 pub use listener::Listener;
+pub use replica::ReplicaConfig;
 pub use sink::SinkConfig;
 pub use standby::StandbyConfig;
 pub use stream::{Closer, StreamConfig};
@@ -24,6 +26,7 @@ use crate::cors::Cors;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_declare::url::{is_url, without_secrets};
 use evertally_ledger::protected::is_inside;
+use evertally_tables::input::is_object;
 use keeping::{MIN_BACKUP_INTERVAL, MIN_RETENTION};
 use serde::Deserialize;
 use standby::MIN_TAKEOVER;
@@ -151,7 +154,8 @@ impl Config {
         let feeds = self.feeds.iter_mut().flat_map(FeedConfig::paths);
         let feeds = feeds.chain(self.sinks.iter_mut().flat_map(SinkConfig::paths));
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
-        let own = own.chain(self.standby.iter_mut().map(|standby| &mut standby.folder));
+        let standby = self.standby.iter_mut().map(|standby| &mut standby.folder);
+        let own = own.chain(standby.filter(|folder| !is_object(folder)));
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(feeds).chain(self.sources.values_mut()) {
             if is_url(path) {
                 let shown = without_secrets(path);
@@ -226,12 +230,12 @@ impl Config {
                             publish: add [witness]"
                     .into());
             }
-            if is_inside(&standby.folder, &self.folder) {
+            if !is_object(&standby.folder) && is_inside(&standby.folder, &self.folder) {
                 return Err("the standby folder is inside the folder of the service: the other machine needs it when \
                             this one is lost"
                     .into());
             }
-            if standby.takeover.0 < MIN_TAKEOVER.0 {
+            if standby.takeover().0 < MIN_TAKEOVER.0 {
                 return Err("`takeover` of [standby] is at least `3s`".into());
             }
         }

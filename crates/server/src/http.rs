@@ -28,4 +28,5 @@ pub use app::{App, AppParts, AppSettings, Side};
 pub(crate) use feed_target::feed_targets;
 pub use listen::{BoundListener, Serving};
 pub use openapi::document;
+pub(crate) use readiness::ReplicaState;
 pub(crate) use tls::check as check_certificate;

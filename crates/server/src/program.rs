@@ -1,9 +1,9 @@
 //! The service as a program: the implementation of `evertally serve`.
 
-use crate::config::Config;
+use crate::config::{Config, ReplicaConfig};
 use crate::http::Side;
-use crate::serving::{Running, Waited, serve_until_shutdown, wait};
-use crate::standby::{self, FolderTarget};
+use crate::serving::{Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait};
+use crate::standby;
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
 use jiff::Timestamp;
@@ -64,7 +64,20 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
     })
 }
 
-/// Writes the database as it was at a time to a new file, from the segments in a standby folder.
+/// Runs a replica until the process receives a signal to end. `say` receives messages for people.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn replicate(config: &Path, say: impl Fn(&str)) -> Result<()> {
+    let config = ReplicaConfig::read(config)?;
+    run(replicate_until_shutdown(&config, |running| {
+        say(&format!("reading: {}", running.url));
+        say(&format!("copies of the public streams of {}", config.from));
+    }))
+}
+
+/// Writes the database as it was at a time to a new file, from the segments in a standby folder, or
+/// in a folder of an object store.
 ///
 /// # Errors
 /// If the time cannot be read, the file exists, or the folder has no whole database of that time.
@@ -74,7 +87,7 @@ pub fn restore(from: &Path, at: Option<&str>, to: &Path, say: impl Fn(&str)) -> 
             usage(format!("`{text}` is not a time with a time zone: write it like `2026-01-31T12:00:00Z`"))
         })
     };
-    let last = standby::restore(&FolderTarget::new(from), at.map(time).transpose()?, to)?;
+    let last = standby::restore(&*standby::target_from(from)?, at.map(time).transpose()?, to)?;
     say(&format!("{} is the database with all changes through {last}", to.display()));
     Ok(())
 }

@@ -4,6 +4,7 @@ mod checking;
 mod follower;
 mod opening;
 mod reload;
+mod replica;
 mod signals;
 mod streams;
 
@@ -11,6 +12,7 @@ pub use checking::check;
 pub(crate) use follower::wait;
 pub use follower::{Follower, Waited, follow};
 pub use opening::verify;
+pub use replica::{ReplicaRunning, replicate_until_shutdown};
 pub use signals::shutdown_signal;
 
 use crate::audit::AuditEntry;

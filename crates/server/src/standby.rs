@@ -1,4 +1,5 @@
-//! A second machine: the database is shipped to a folder that another machine reads, and that machine takes over.
+//! A second machine: the database is shipped to a folder, or a folder of an object store, that another machine reads,
+//! and that machine takes over.
 //!
 //! | module | what |
 //! |---|---|
@@ -43,4 +44,4 @@ pub use segment::Segment;
 pub(crate) use shipper::SIDE_FILES;
 pub use shipper::Shipper;
 pub(crate) use signs::{FOLLOWERS, FollowerSign, PrimarySign, get as get_sign, primary_file, put as put_sign};
-pub use target::{FolderTarget, Target};
+pub use target::{FolderTarget, Target, target_from};

@@ -64,9 +64,9 @@ pub use opened::spool;
 pub use options::{CsvOptions, ReadOptions};
 use pass::{CallbackError, Pass};
 use pieces::{InputPieces, Open, Piece};
-pub use remote::{ObjectStamp, is_object, list_objects, object_exists, open_stamped, url_identity};
 #[cfg(feature = "object-stores")]
-pub use remote::{list_stamped, put_object};
+pub use remote::{ObjectFolder, list_stamped, put_object};
+pub use remote::{ObjectStamp, is_object, list_objects, object_exists, open_stamped, url_identity};
 pub use source::{is_same_source, refuse_duplicates, total_bytes};
 
 pub use seen::{Fingerprints, NewFile, Sorted};

@@ -47,6 +47,10 @@ pub(super) struct ServeArgs {
     /// configuration.
     #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health", "adopt_key", "forget_witness"])]
     follow: bool,
+    /// Serve readers alone, with copies of the public streams of another service; `--config` names the configuration of
+    /// the replica.
+    #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health", "adopt_key", "forget_witness", "follow"])]
+    replica: bool,
     /// Log level. Logs never contain data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LogLevel,
@@ -88,6 +92,7 @@ impl ServeArgs {
             Some(config) if self.health => println!("{}", program::health(&config)?),
             Some(config) if self.check => program::check(&config, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
+            Some(config) if self.replica => program::replicate(&config, say)?,
             Some(config) => {
                 let once = program::StartPermissions {
                     adopts_key: self.adopt_key,

@@ -59,7 +59,7 @@ impl Directory {
         self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    fn put(&self, info: Arc<StreamInfo>) {
+    pub(super) fn put(&self, info: Arc<StreamInfo>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(info.name().to_owned(), info);
     }
 }

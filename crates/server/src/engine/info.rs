@@ -4,7 +4,7 @@ use super::identity;
 use super::reporting::{GuaranteeStatement, Reporting};
 use crate::store::{ClosedBy, StreamRecord};
 use evertally_declare::event::Columns;
-use evertally_declare::groups::GroupTable;
+use evertally_declare::groups::{GroupTable, Joined};
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
 use evertally_publish::report::Report;
@@ -26,6 +26,8 @@ pub struct StreamInfo {
     pub plan: String,
     record: RwLock<StreamRecord>,
     groups: RwLock<Arc<Option<GroupTable>>>,
+    /// The groups that had joined according to the ledger, when it was planned.
+    joined: RwLock<Arc<[Joined]>>,
     reporting: Reporting,
     names: RwLock<LineNames>,
     progress: Mutex<StreamProgress>,
@@ -136,15 +138,18 @@ pub(super) struct Parts {
     pub(super) plan: String,
     pub(super) record: StreamRecord,
     pub(super) groups: Option<GroupTable>,
+    pub(super) joined: Vec<Joined>,
     pub(super) reporting: Reporting,
-    pub(super) placer: Placer<GroupAssigner>,
+    /// The reader of events; `None` if none are accepted.
+    pub(super) placer: Option<Placer<GroupAssigner>>,
     pub(super) digest_key: [u8; 32],
     pub(super) progress: StreamProgress,
 }
 
 impl StreamInfo {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { number, stream, table, plan, record, groups, reporting, placer, digest_key, progress } = parts;
+        let Parts { number, stream, table, plan, record, groups, joined, reporting, placer, digest_key, progress } =
+            parts;
         let columns = identity::with_id(stream.columns.clone(), record.id.as_ref());
         Self {
             has_ids: record.id.is_some(),
@@ -155,10 +160,11 @@ impl StreamInfo {
             plan,
             record: RwLock::new(record),
             groups: RwLock::new(Arc::new(groups)),
+            joined: RwLock::new(joined.into()),
             reporting,
             names: RwLock::default(),
             progress: Mutex::new(progress),
-            placers: Mutex::new(vec![placer]),
+            placers: Mutex::new(placer.into_iter().collect()),
             digest_key,
             counts: Counts::default(),
         }
@@ -218,6 +224,15 @@ impl StreamInfo {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The groups that had joined according to the ledger, when it was planned.
+    pub(super) fn joined(&self) -> Arc<[Joined]> {
+        Arc::clone(&self.joined.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn reporting(&self) -> &Reporting {
+        &self.reporting
+    }
+
     /// The report on the publications so far. It may take some time.
     pub fn report(&self) -> Arc<Report> {
         self.reporting.report(self.progress().publications, self.groups())
@@ -240,7 +255,8 @@ impl StreamInfo {
     }
 
     /// Replaces the groups and the reader of events after groups have joined.
-    pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupAssigner>) {
+    pub(super) fn set_groups(&self, groups: Option<GroupTable>, joined: &[Joined], placer: Placer<GroupAssigner>) {
+        *self.joined.write().unwrap_or_else(PoisonError::into_inner) = joined.into();
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
         *self.placers() = vec![placer];
     }

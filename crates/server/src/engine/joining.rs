@@ -7,6 +7,7 @@ use super::resolved::{Resolved, lines_of};
 use super::settings::CHANGEABLE;
 use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
+use evertally_declare::records::Records;
 use serde_json::{Map, Value};
 
 impl Core {
@@ -52,7 +53,7 @@ impl Core {
         let live = self.live.get_mut(&info.number).expect("just seen");
         live.unsaved = 0;
         info.set_record(record);
-        info.set_groups(resolved.groups, live.session.placer());
+        info.set_groups(resolved.groups, self.ledger.joined(&info.stream.name), live.session.placer());
         info.add_names(lines);
         (self.notify)(super::Notice::Changed(info));
         Ok(())

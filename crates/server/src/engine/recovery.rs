@@ -12,6 +12,7 @@ use crate::store::{
 };
 use evertally::noise::{Purpose, mac_key};
 use evertally_declare::error::{Context, PipelineError, Result, failure};
+use evertally_declare::records::Records;
 use evertally_ledger::ledger::Follows;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::views::ViewValue;
@@ -118,8 +119,9 @@ impl Core {
             table: table_of(&stream)?,
             plan: stream.plan_text()?,
             groups: resolved.groups.clone(),
+            joined: self.ledger.joined(&stream.name).to_vec(),
             reporting,
-            placer: session.placer(),
+            placer: Some(session.placer()),
             digest_key,
             progress,
             stream,

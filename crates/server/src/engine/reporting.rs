@@ -47,8 +47,23 @@ impl Reporting {
     pub(super) fn new(stream: Arc<Stream>, key: &SecretKey, ledger: &Ledger) -> Self {
         let run = ledger.runs_of(&stream.name).first().map_or(0, |run| run.counter);
         let ledger = LedgerFacts { identity: ledger.identity().to_owned(), run };
+        Self::from_facts(stream, key.id().to_string(), ledger)
+    }
+
+    /// With the facts about key and ledger that reports have.
+    pub(super) fn from_facts(stream: Arc<Stream>, key_id: String, ledger: LedgerFacts) -> Self {
         let (promise, largest, last) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Self { stream, key_id: key.id().to_string(), ledger, promise, largest, last }
+        Self { stream, key_id, ledger, promise, largest, last }
+    }
+
+    /// The public name of the key.
+    pub(super) fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// Where releases are recorded.
+    pub(super) fn ledger(&self) -> &LedgerFacts {
+        &self.ledger
     }
 
     /// The report on the publications so far.

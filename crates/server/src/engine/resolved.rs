@@ -4,6 +4,7 @@ use crate::store::StreamRecord;
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::groups::GroupTable;
+use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::{Follows, Ledger};
 use evertally_tables::output::TableSpec;
@@ -16,13 +17,13 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Resolves a declaration, under the stream's original plan if the ledger has one.
-    pub(super) fn new(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
+    /// Resolves a declaration, under the stream's original plan if it is on record.
+    pub(super) fn new(declaration: &str, records: Option<&dyn Records>, follows: Option<Follows>) -> Result<Self> {
         let declared = Declaration::from_json(declaration)?;
         declared.check_service()?;
         let mut settings = declared.resolve()?;
-        if let Some(ledger) = ledger {
-            settings = settings.begun(ledger)?.0;
+        if let Some(records) = records {
+            settings = settings.begun(records)?.0;
         }
         let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
         stream.follows = follows;

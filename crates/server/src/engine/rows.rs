@@ -1,7 +1,7 @@
 //! Reading released rows as they were committed.
 
 use super::closing::{FIRST_OWN_BLOCK, ROWS_PER_BLOCK};
-use super::info::StreamInfo;
+use super::info::{StreamInfo, StreamProgress};
 use crate::store::{CLOSED, ClosedRecord, LATE, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
 use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{ReleaseRow, ReleasedValue, ViewRow};
@@ -93,16 +93,21 @@ pub(super) fn visit(
 
 /// The digest of all published rows through a shown publication.
 pub(super) fn head_of(store: &Store, info: &StreamInfo, publication: u64) -> Result<[u8; 32]> {
-    // The first closed step with this number of publications.
-    let (mut low, mut high) = (publication, info.progress().closed.max(publication));
+    let step = step_of(info, &info.progress(), publication);
+    let table = store.look()?.open_table(CLOSED).map_err(stored)?;
+    let bytes = table.get((info.number, step)).map_err(stored)?;
+    let bytes = bytes.ok_or_else(|| failure(format!("the record of publication {publication} is missing")))?;
+    Ok(from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?.head)
+}
+
+/// The first closed step with this number of publications.
+pub(super) fn step_of(info: &StreamInfo, progress: &StreamProgress, publication: u64) -> u64 {
+    let (mut low, mut high) = (publication, progress.closed.max(publication));
     while low < high {
         let middle = low + (high - low) / 2;
         if info.stream.rows_through(middle) >= publication { high = middle } else { low = middle + 1 }
     }
-    let table = store.look()?.open_table(CLOSED).map_err(stored)?;
-    let bytes = table.get((info.number, low)).map_err(stored)?;
-    let bytes = bytes.ok_or_else(|| failure(format!("the record of publication {publication} is missing")))?;
-    Ok(from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?.head)
+    low
 }
 
 struct RowReader<'i> {

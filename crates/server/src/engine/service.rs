@@ -37,8 +37,10 @@ type Watcher = Box<dyn Fn(Notice) + Send + Sync>;
 pub struct Service {
     requests: SyncSender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    directory: Directory,
+    pub(super) directory: Directory,
     pub(super) store: Store,
+    /// Whether it shows copies of another service's streams, and counts nothing.
+    is_replica: bool,
     clock: Arc<dyn Clock>,
     watchers: Arc<Mutex<Vec<Watcher>>>,
     intake: RwLock<Arc<Intake>>,
@@ -111,6 +113,7 @@ impl Service {
             thread: Mutex::new(Some(thread)),
             directory,
             store,
+            is_replica: false,
             clock,
             watchers,
             intake: RwLock::new(Arc::new(intake)),
@@ -119,6 +122,46 @@ impl Service {
             key_id,
             folder_id,
         })
+    }
+
+    /// A service that counts nothing.
+    pub(super) fn without_counting(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        intake: Intake,
+        directory: Directory,
+    ) -> Result<Self> {
+        let (requests, _) = sync_channel(1); // every request is refused
+        let folder_id = store.identity()?;
+        Ok(Self {
+            requests,
+            thread: Mutex::default(),
+            directory,
+            store,
+            is_replica: true,
+            clock,
+            watchers: Arc::default(),
+            intake: RwLock::new(Arc::new(intake)),
+            beats: Arc::default(),
+            shipping: OnceLock::new(),
+            key_id: String::new(),
+            folder_id,
+        })
+    }
+
+    /// Whether it shows copies of another service's streams, and counts nothing.
+    pub fn is_replica(&self) -> bool {
+        self.is_replica
+    }
+
+    /// Signals progress.
+    pub(crate) fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn notify(&self, notice: Notice) {
+        let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.iter().for_each(|watcher| watcher(notice.clone()));
     }
 
     /// The time of the clock that closes steps.
@@ -390,6 +433,9 @@ impl Service {
 
     /// Whether counting has ended: the service was stopped, or its disk has failed.
     pub fn has_ended(&self) -> bool {
+        if self.is_replica {
+            return false; // it only shows
+        }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -404,6 +450,9 @@ impl Service {
     /// # Errors
     /// If it is stopping or overloaded.
     pub fn health(&self) -> Result<Health, Refusal> {
+        if self.is_replica {
+            return Ok(Health::default());
+        }
         self.ask(|core| Ok(core.health()))
     }
 

@@ -4,7 +4,7 @@ use super::answers::PUBLICATION_WRITERS;
 use super::hub::Hub;
 use super::limits::AddressLimits;
 use super::problem::ProblemAnswer;
-use super::readiness::Readiness;
+use super::readiness::{Readiness, ReplicaState};
 use super::threads::{Threads, Work};
 use super::tls::CertificateReloader;
 use crate::audit::AuditLog;
@@ -153,6 +153,11 @@ impl App {
     /// The settings that may change while the service runs.
     pub fn settings(&self) -> Arc<AppSettings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Names the state of a replica, if this is one.
+    pub(crate) fn set_replica(&self, state: &Arc<ReplicaState>) {
+        self.readiness.set_replica(state);
     }
 
     /// Changes the settings, for later requests and connections.

@@ -1,8 +1,9 @@
 //! Whether the service is alive, and whether it is ready: for supervisors and load balancers.
 
 use crate::engine::{Health, Service};
+use jiff::Timestamp;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often the counting thread is asked for its health.
@@ -21,6 +22,42 @@ pub(super) struct Readiness {
     is_stopping: AtomicBool,
     /// Since when the clock has been in doubt, and since when the witness has lacked publications.
     troubles: Mutex<[Option<Instant>; 2]>,
+    /// How a replica follows its service, if this is one.
+    replica: OnceLock<Arc<ReplicaState>>,
+}
+
+/// How a replica follows its service.
+#[derive(Debug)]
+pub(crate) struct ReplicaState {
+    /// When everything was last known to be current.
+    current: Mutex<Option<Timestamp>>,
+    max_lag: Option<Duration>,
+}
+
+impl ReplicaState {
+    pub(crate) fn new(current: Option<Timestamp>, max_lag: Option<Duration>) -> Self {
+        Self { current: Mutex::new(current), max_lag }
+    }
+
+    pub(crate) fn is_current(&self, at: Timestamp) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    /// For how long the copies may lack news; `None` if there was never an answer.
+    pub(crate) fn lag(&self) -> Option<Duration> {
+        let current = *self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Timestamp::now().duration_since(current?).try_into().unwrap_or_default())
+    }
+
+    fn unreadiness(&self) -> Option<&'static str> {
+        match self.lag() {
+            None => Some("the service that this replica follows has never answered"),
+            Some(lag) if self.max_lag.is_some_and(|most| lag > most) => {
+                Some("the service that this replica follows has not answered for too long")
+            }
+            Some(_) => None,
+        }
+    }
 }
 
 impl Default for Readiness {
@@ -29,6 +66,7 @@ impl Default for Readiness {
             last: Mutex::new((Instant::now(), Arc::default())),
             is_stopping: AtomicBool::new(false),
             troubles: Mutex::default(),
+            replica: OnceLock::new(),
         }
     }
 }
@@ -46,6 +84,16 @@ impl Readiness {
             }
             Err(error) => tracing::debug!(%error, "the counting thread did not answer"),
         }
+    }
+
+    /// Follows a service with this state from now on.
+    pub(super) fn set_replica(&self, state: &Arc<ReplicaState>) {
+        let _ = self.replica.set(Arc::clone(state)); // the first one stays
+    }
+
+    /// How a replica follows its service, if this is one.
+    pub(super) fn replica(&self) -> Option<&ReplicaState> {
+        self.replica.get().map(Arc::as_ref)
     }
 
     pub(super) fn begin_shutdown(&self) {
@@ -97,6 +145,7 @@ impl Readiness {
         ]
         .into_iter()
         .filter_map(|(is_wrong, reason)| is_wrong.then_some(reason))
+        .chain(self.replica().and_then(ReplicaState::unreadiness))
         .collect()
     }
 }

@@ -1,6 +1,7 @@
 //! All routes, with the layers that apply to every request.
 
 pub(super) mod audit;
+pub(super) mod copies;
 pub(super) mod events;
 pub(super) mod health;
 pub(super) mod late;
@@ -43,6 +44,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, open
         .route("/v1/streams/{stream}/report", get(releases::report))
         .route("/v1/streams/{stream}/picture.svg", get(picture::svg))
         .route("/v1/streams/{stream}/picture.png", get(picture::png))
+        .route("/v1/streams/{stream}/copy", get(copies::copy))
         .route("/v1/sources", get(operator::sources))
         .route("/openapi.json", get(move |app: State<Arc<App>>| document(app, openapi)))
         .route("/healthz", get(health::healthz))

@@ -7,8 +7,8 @@ use super::signals::shutdown_signal;
 use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
 use crate::standby::{
-    Applied, ClaimOutcome, FOLLOWERS, FolderTarget, FollowerSign, PrimarySign, Replica, SIDE_FILES, claim, get_sign,
-    primary_file, put_sign,
+    Applied, ClaimOutcome, FOLLOWERS, FollowerSign, PrimarySign, Replica, SIDE_FILES, Target, claim, get_sign,
+    primary_file, put_sign, target_from,
 };
 use crate::store::{Store, random_name};
 use crate::supervisor::Supervisor;
@@ -24,10 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the signs of life of the primary are read, and segments applied.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How often the follower writes its own.
-const SIGN_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after a witness could not be read.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// About how long segments are applied before the signs of life are read again.
 const APPLY_TIME: Duration = Duration::from_secs(2);
 
@@ -49,6 +47,12 @@ struct Memory {
     name: String,
     /// The name under which it has claimed, or is about to claim, the right to publish.
     claim: Option<String>,
+    /// The name of the primary that it has followed before.
+    #[serde(default)]
+    followed: String,
+    /// Whether all changes were applied after a claim: from then on the copy has its own changes.
+    #[serde(default)]
+    is_complete: bool,
 }
 
 /// The last sign of life of a primary.
@@ -63,8 +67,10 @@ struct LastSign {
 /// A follower with its copies.
 pub struct Follower {
     folder: PathBuf,
-    target: FolderTarget,
+    target: Box<dyn Target>,
     takeover: Duration,
+    /// How often it gives a sign of life.
+    interval: Duration,
     memory: Memory,
     copies: Vec<Replica<FileBackend>>,
     last: Option<LastSign>,
@@ -94,8 +100,9 @@ impl Follower {
         }
         Ok(Self {
             folder: folder.to_owned(),
-            target: FolderTarget::new(&standby.folder),
-            takeover: standby.takeover.duration(),
+            target: target_from(&standby.folder)?,
+            takeover: standby.takeover().duration(),
+            interval: 2 * standby.sign_interval(),
             memory,
             copies,
             last: None,
@@ -125,7 +132,7 @@ impl Follower {
         if self.memory.claim.as_ref() == Some(&primary) {
             return Ok(true); // a claim of this follower has arrived, though it was interrupted
         }
-        let Some(sign) = get_sign::<PrimarySign>(&self.target, &primary_file(&primary))? else { return Ok(false) };
+        let Some(sign) = get_sign::<PrimarySign>(&*self.target, &primary_file(&primary))? else { return Ok(false) };
         let is_same = self.last.as_ref().is_some_and(|last| last.sign == sign && last.primary == primary);
         if !is_same {
             self.last = Some(LastSign { sign: sign.clone(), primary, since: Instant::now() });
@@ -149,7 +156,13 @@ impl Follower {
         let at = self.copies.iter().position(|copy| copy.applied.epoch == epoch).expect("just made");
         let mut has_changed = false;
         while began.elapsed() < limit {
-            let Some(files) = self.copies[at].apply_next(&self.target, i64::MAX)? else { break };
+            let applied = self.copies[at].apply_next(&*self.target, i64::MAX);
+            let Some(files) = applied.context(
+                "cannot apply changes (if this lasts, restart the primary: it ships the whole database again)",
+            )?
+            else {
+                break;
+            };
             has_changed = true;
             for (name, bytes) in files {
                 put_side_file(&self.folder, &name, &bytes)?;
@@ -187,12 +200,12 @@ impl Follower {
 
     fn give_sign(&mut self) {
         let Some(whole) = self.whole().cloned() else { return };
-        if self.signed.is_some_and(|signed| signed.elapsed() < SIGN_INTERVAL) {
+        if self.signed.is_some_and(|signed| signed.elapsed() < self.interval) {
             return;
         }
         self.counter += 1;
         let sign = FollowerSign { epoch: whole.epoch, number: whole.number, at: whole.at, counter: self.counter };
-        let put = put_sign(&self.target, &format!("{FOLLOWERS}/{}.json", self.memory.name), &sign);
+        let put = put_sign(&*self.target, &format!("{FOLLOWERS}/{}.json", self.memory.name), &sign);
         drop(put); // the primary then misses its follower
         self.signed = Some(Instant::now());
     }
@@ -203,19 +216,26 @@ impl Follower {
     /// If the witness is locked, which means that the primary runs, or cannot be reached; or the copy cannot be opened.
     pub fn take_over(&mut self, witness: &mut dyn Witness) -> Result<ClaimOutcome> {
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
-        let followed = self.last.as_ref().map(|last| last.primary.clone()).unwrap_or_default();
         if self.memory.claim.is_none() {
             self.memory.claim = Some(random_name()?);
         }
+        // Without a sign since the start, this is a claim that was interrupted.
+        if let Some(last) = &self.last {
+            self.memory.followed.clone_from(&last.primary);
+        }
+        let followed = self.memory.followed.clone();
         // Remembered first: if this process is interrupted after the claim, the next one knows the name.
         self.remember()?;
         let name = self.memory.claim.clone().expect("just set");
         let outcome = claim(witness, &whole.folder, &followed, &name)?;
         match outcome {
-            ClaimOutcome::Won => self.become_primary(&name)?,
+            ClaimOutcome::Won => self.become_primary(&name, &followed)?,
             ClaimOutcome::Lost => {
                 self.memory.claim = None;
                 self.last = None;
+                if std::mem::take(&mut self.memory.is_complete) {
+                    self.copies.clear(); // they have changes that the new primary does not
+                }
                 self.remember()?;
             }
         }
@@ -223,12 +243,9 @@ impl Follower {
     }
 
     /// Applies the rest, which nobody adds to any more that was published, and makes the copy the folder's database.
-    fn become_primary(&mut self, name: &str) -> Result<()> {
-        let epochs: Vec<String> = self.copies.iter().map(|copy| copy.applied.epoch.clone()).collect();
-        for epoch in epochs {
-            if self.copies.iter().any(|copy| copy.applied.epoch == epoch) {
-                self.apply(&epoch, Duration::MAX)?;
-            }
+    fn become_primary(&mut self, name: &str, followed: &str) -> Result<()> {
+        if !self.memory.is_complete {
+            self.complete(followed)?;
         }
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
         self.copies.clear();
@@ -246,6 +263,23 @@ impl Follower {
              their senders repeat them"
         );
         Ok(())
+    }
+
+    /// Applies everything that the primary has shipped.
+    fn complete(&mut self, followed: &str) -> Result<()> {
+        // It may have begun another chain since its last sign was read.
+        let sign = get_sign::<PrimarySign>(&*self.target, &primary_file(followed))?;
+        let known = self.copies.iter().map(|copy| copy.applied.epoch.clone());
+        let epochs: Vec<String> = known.chain(sign.and_then(|sign| sign.epoch)).collect();
+        for epoch in &epochs {
+            let is_new = epochs.last() == Some(epoch);
+            if is_new || self.copies.iter().any(|copy| copy.applied.epoch == *epoch) {
+                self.apply(epoch, Duration::MAX)?;
+            }
+        }
+        // Remembered before the copy is opened, which changes it: later segments would not fit any more.
+        self.memory.is_complete = true;
+        self.remember()
     }
 
     /// Logs a problem once.
@@ -297,7 +331,7 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
     let standby = config.standby.as_ref().ok_or_else(|| {
         usage("--follow needs [standby] in the configuration, with the folder that the primary ships to")
     })?;
-    let (mut reader, takeover) = (witness_from(config)?, standby.takeover.duration());
+    let (mut reader, takeover) = (witness_from(config)?, standby.takeover().duration());
     if !config.key.exists() {
         return Err(usage(format!(
             "the key {} is missing on this machine, which could not take over without it: copy it from the primary",
@@ -311,7 +345,7 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
             Err(error) if is_over.load(Ordering::Relaxed) => return Err(error),
             Err(error) => tracing::warn!(%error, "cannot tell which machine is the primary"),
         }
-        std::thread::sleep(POLL_INTERVAL);
+        std::thread::sleep(RETRY_INTERVAL);
     };
     if is_primary(config, record.as_ref())? {
         let _ = std::fs::remove_dir_all(config.folder.join("standby")); // the rest of an interrupted takeover
@@ -338,7 +372,7 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
             Ok(false) => follower.log(None),
             Err(error) => follower.log(Some(error.to_string())),
         }
-        std::thread::sleep(POLL_INTERVAL);
+        std::thread::sleep(standby.sign_interval());
     }
     Ok(Waited::Stopped)
 }

@@ -2,7 +2,7 @@
 
 use super::shipper::Shipper;
 use super::signs::{self, FOLLOWERS, FollowerSign, PrimarySign, primary_file};
-use super::target::{FolderTarget, Target};
+use super::target::{Target, target_from};
 use crate::config::StandbyConfig;
 use crate::store::{Journal, Recorder, random_name};
 use crate::witness::Witness;
@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often signs of life are written, and the witness is read.
-const SIGN_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the witness is read.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+/// The signs of life that are given until those of followers are read again: stores charge more for a list.
+const SIGNS_PER_LIST: u64 = 4;
 /// How often old segments are removed.
 const TIDY_INTERVAL: Duration = Duration::from_secs(600);
 /// The pause after a target could not be written.
@@ -90,26 +92,26 @@ impl Shipping {
     /// Begins to ship.
     ///
     /// # Errors
-    /// If the folder of the target holds segments of another service, or a thread cannot be started.
+    /// If the target is invalid, or holds segments of another service, or a thread cannot be started.
     pub(crate) fn start(config: &StandbyConfig, folder: &Path, shipped: Shipped, halt: Halt) -> Result<Arc<Self>> {
         let Shipped { recorder, journal, folder_id, primary, mut witness } = shipped;
-        let target = || FolderTarget::new(&config.folder);
-        check_target(&target(), &folder_id)?;
-        let shared = Arc::new(Mutex::new(Shared {
-            safe_until: Some(Instant::now() + config.takeover.duration()),
-            ..Shared::default()
-        }));
+        let target = || target_from(&config.folder);
+        check_target(&*target()?, &folder_id)?;
+        let takeover = config.takeover().duration();
+        let shared = Arc::new(Mutex::new(Shared { safe_until: Some(Instant::now() + takeover), ..Shared::default() }));
         let (bytes, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let mut shipper =
-            Shipper::new(&recorder, &journal, Box::new(target()), &folder_id, Some(folder)).with_primary(&primary);
+        let mut shipper = Shipper::new(&recorder, &journal, target()?, &folder_id, Some(folder)).with_primary(&primary);
         let mut signs = Signs {
-            target: Box::new(target()),
+            target: target()?,
             file: primary_file(&primary),
             sign: PrimarySign { folder: folder_id, start: random_name()?, counter: 0, epoch: None, is_stopped: false },
             primary,
-            takeover: config.takeover.duration(),
+            takeover,
+            interval: config.sign_interval(),
             followers: BTreeMap::new(),
         };
+        let (own, ends, tidied, kept) = (Arc::clone(&shared), Arc::clone(&is_over), target()?, config.keep.0);
+        let tidying = move || tidy_until(&*tidied, kept, &own, &ends);
         let (own, counted, config) = (Arc::clone(&shared), Arc::clone(&bytes), config.clone());
         let shipping = move || ship(&mut shipper, &config, &own, &counted);
         let (own, ends) = (Arc::clone(&shared), Arc::clone(&is_over));
@@ -126,6 +128,8 @@ impl Shipping {
         let threads =
             vec![spawn("shipping").spawn(shipping)?, spawn("signs").spawn(signing)?, spawn("witness").spawn(watching)?];
         let threads = Mutex::new(threads);
+        // Nobody waits for its end: a store may take minutes to remove a chain.
+        drop(spawn("tidying").spawn(tidying)?);
         Ok(Arc::new(Self { journal, shared, bytes, is_over, threads }))
     }
 
@@ -209,7 +213,6 @@ fn micros() -> i64 {
 /// Ships until the journal ends.
 fn ship(shipper: &mut Shipper, config: &StandbyConfig, shared: &Mutex<Shared>, bytes: &AtomicU64) {
     let (interval, journal) = (config.every.duration(), shipper.journal());
-    let mut tidied: Option<Instant> = None;
     let mut ends: Option<Instant> = None;
     loop {
         journal.wait(interval);
@@ -245,25 +248,36 @@ fn ship(shipper: &mut Shipper, config: &StandbyConfig, shared: &Mutex<Shared>, b
         }
         if is_failing {
             std::thread::sleep(RETRY_INTERVAL);
-        } else if tidied.is_none_or(|tidied| tidied.elapsed() > TIDY_INTERVAL) {
-            tidied = Some(Instant::now());
-            if let Err(error) = tidy(shipper, config) {
-                tracing::warn!(%error, "cannot remove old segments");
-            }
+        }
+    }
+}
+
+/// Removes old segments until the service ends.
+fn tidy_until(target: &dyn Target, kept: i64, shared: &Mutex<Shared>, is_over: &AtomicBool) {
+    let mut tidied: Option<Instant> = None;
+    while !is_over.load(Ordering::Relaxed) {
+        std::thread::sleep(RETRY_INTERVAL);
+        let own = {
+            let shared = locked(shared);
+            shared.epoch.clone().filter(|_| shared.is_whole)
+        };
+        let Some(own) = own.filter(|_| tidied.is_none_or(|tidied| tidied.elapsed() > TIDY_INTERVAL)) else { continue };
+        tidied = Some(Instant::now());
+        if let Err(error) = tidy(target, kept, &own) {
+            tracing::warn!(%error, "cannot remove old segments");
         }
     }
 }
 
 /// Removes chains that end before the retention begins: the newest chain that is older than it is still needed for
 /// times at its beginning.
-fn tidy(shipper: &Shipper, config: &StandbyConfig) -> Result<()> {
-    let Some((own, _)) = shipper.position().filter(|_| shipper.is_whole()) else { return Ok(()) };
-    let oldest = Timestamp::from_microsecond(micros() - config.keep.0).map_err(failure)?;
+fn tidy(target: &dyn Target, kept: i64, own: &str) -> Result<()> {
+    let oldest = Timestamp::from_microsecond(micros() - kept).map_err(failure)?;
     let oldest = super::shipper::time_of(oldest);
-    let epochs = super::restore::epochs(shipper.target())?;
+    let epochs = super::restore::epochs(target)?;
     let before = epochs.iter().filter(|epoch| epoch.as_str() < oldest.as_str()).count();
     let old = epochs.iter().take(before.saturating_sub(1)).filter(|epoch| *epoch != own);
-    old.into_iter().try_for_each(|epoch| shipper.target().remove(epoch))
+    old.into_iter().try_for_each(|epoch| target.remove(epoch))
 }
 
 /// Reads the witness until it names another machine: then the service halts.
@@ -272,7 +286,7 @@ fn watch(shared: &Mutex<Shared>, primary: &str, witness: &mut dyn Witness, halt:
         let began = Instant::now();
         match witness.peek() {
             Ok(record) if record.as_ref().is_none_or(|record| record.primary == primary) => {
-                extend(shared, began + 4 * SIGN_INTERVAL);
+                extend(shared, began + 4 * WATCH_INTERVAL);
             }
             Ok(_) => {
                 if halt(taken_over(&witness.place())) {
@@ -281,7 +295,7 @@ fn watch(shared: &Mutex<Shared>, primary: &str, witness: &mut dyn Witness, halt:
             }
             Err(_) => {} // the service itself reports that
         }
-        std::thread::sleep(SIGN_INTERVAL);
+        std::thread::sleep(WATCH_INTERVAL);
     }
 }
 
@@ -292,6 +306,7 @@ struct Signs {
     sign: PrimarySign,
     primary: String,
     takeover: Duration,
+    interval: Duration,
     /// The last counters of followers, and when they changed.
     followers: BTreeMap<String, (u64, Instant)>,
 }
@@ -300,8 +315,10 @@ impl Signs {
     fn run(&mut self, shared: &Mutex<Shared>, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Relaxed) {
             self.give(shared, false);
-            self.look_at_followers(shared);
-            std::thread::sleep(SIGN_INTERVAL);
+            if self.sign.counter % SIGNS_PER_LIST == 1 {
+                self.look_at_followers(shared);
+            }
+            std::thread::sleep(self.interval);
         }
         self.give(shared, true);
     }

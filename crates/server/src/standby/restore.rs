@@ -3,9 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "writes a copy of the database")]
 
 use super::replica::{Applied, Replica};
+use super::segment::Segment;
 use super::target::Target;
 use crate::store::Store;
-use evertally_declare::error::{Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use jiff::Timestamp;
 use redb::backends::FileBackend;
@@ -46,9 +47,9 @@ pub fn restore(target: &dyn Target, at: Option<Timestamp>, to: &Path) -> Result<
 /// The name at the witness of the primary that has shipped last.
 fn primary(target: &dyn Target) -> Result<String> {
     for epoch in epochs(target)?.iter().rev() {
-        let name = super::Segment::name_of(epoch, 1);
+        let name = Segment::name_of(epoch, 1);
         if let Some(bytes) = target.get(&name)? {
-            return Ok(super::Segment::unseal(&bytes, &name)?.0.primary);
+            return Ok(Segment::unseal(&bytes, &name)?.0.primary);
         }
     }
     Ok(String::new())
@@ -66,8 +67,9 @@ fn newest(target: &dyn Target, until: i64, to: &Path) -> Result<i64> {
         let storage = FileBackend::new(options.open(to)?).map_err(failure)?;
         let mut replica = Replica::new(storage, Applied::new(epoch));
         while replica.applied.number < through {
-            if replica.apply_next(target, until)?.is_none() {
-                return Err(usage(format!("a segment of {epoch} is missing in {}", target.place())));
+            match replica.apply_next(target, until).map_err(|error| advised(error, &replica.applied))? {
+                Some(_) => {}
+                None => return Err(usage(format!("a segment of {epoch} is missing in {}", target.place()))),
             }
         }
         return Ok(replica.applied.at);
@@ -78,15 +80,34 @@ fn newest(target: &dyn Target, until: i64, to: &Path) -> Result<i64> {
     )))
 }
 
+/// An error of a segment, with the time that can be restored in spite of it.
+fn advised(error: PipelineError, applied: &Applied) -> PipelineError {
+    if error.io().is_some() {
+        return error; // another attempt may succeed
+    }
+    let time = Timestamp::from_microsecond(applied.at).ok().filter(|_| applied.is_whole);
+    let remedy = match time {
+        Some(time) => format!("restore the changes before it with `--at {time}`"),
+        None => format!(
+            "choose a time before its chain began with `--at`: the name {} begins with that time, or restore a backup",
+            applied.epoch
+        ),
+    };
+    usage(format!("{error}; {remedy}"))
+}
+
 /// The number of the last segment of a chain that was shipped by a time, and after which the database is whole.
+///
+/// # Errors
+/// If it is not known, since a segment is damaged, or the target cannot be read.
 fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64>> {
     let mut names = target.list(epoch)?;
     names.retain(|name| name.ends_with(".segment"));
     // Times grow with numbers; whole segments come after the others.
-    let head = |name: &String| -> Result<Option<super::Segment>> {
-        let name = format!("{epoch}/{name}");
-        let Some(bytes) = target.get(&name)? else { return Ok(None) };
-        Ok(Some(super::Segment::unseal(&bytes, &name)?.0))
+    let bytes = |name: &str| target.get(&format!("{epoch}/{name}"));
+    let head = |name: &str| -> Result<Option<Segment>> {
+        let Some(bytes) = bytes(name)? else { return Ok(None) };
+        Ok(Segment::unseal(&bytes, &format!("{epoch}/{name}")).ok().map(|(head, ..)| head))
     };
     let (mut low, mut high) = (0, names.len());
     while low < high {
@@ -100,5 +121,17 @@ fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64
         Some(last) => head(&names[last])?,
         None => None,
     };
+    // A damaged segment may be one of that time.
+    if let Some(name) = names.get(low)
+        && let Some(bytes) = bytes(name)?
+        && let Err(error) = Segment::unseal(&bytes, &format!("{epoch}/{name}"))
+        && last.as_ref().is_none_or(|last| last.at < until)
+    {
+        let mut applied = Applied::new(epoch);
+        if let Some(last) = &last {
+            (applied.at, applied.is_whole) = (last.at, last.is_whole);
+        }
+        return Err(advised(error, &applied));
+    }
     Ok(last.filter(|head| head.is_whole).map(|head| head.number))
 }

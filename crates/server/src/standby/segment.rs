@@ -95,7 +95,7 @@ impl Segment {
 
     /// Reads a file: the head, the changed bytes, and the digest.
     pub(super) fn unseal(bytes: &[u8], name: &str) -> Result<(Self, Vec<u8>, [u8; 32])> {
-        let damaged = || usage(format!("the segment {name} is damaged; ship the whole database again"));
+        let damaged = || usage(format!("the segment {name} is damaged"));
         let (rest, digest) = bytes.split_last_chunk::<DIGEST_BYTES>().ok_or_else(damaged)?;
         if blake3::hash(rest).as_bytes() != digest {
             return Err(damaged());

@@ -3,7 +3,7 @@
 use super::segment::{Sealed, Segment};
 use super::target::Target;
 use crate::store::{Batch, Changes, Journal, Recorder, random_name};
-use evertally_declare::error::Result;
+use evertally_declare::error::{Result, failure};
 use jiff::Timestamp;
 use redb::StorageBackend;
 use std::path::{Path, PathBuf};
@@ -121,10 +121,6 @@ impl Shipper {
         Arc::clone(&self.journal)
     }
 
-    pub(super) fn target(&self) -> &dyn Target {
-        &*self.target
-    }
-
     /// Ships one segment, if there is anything to ship; returns whether there was.
     ///
     /// # Errors
@@ -216,7 +212,16 @@ impl Shipper {
 
     fn send(&mut self) -> Result<()> {
         let Some(unsent) = &self.unsent else { return Ok(()) };
-        self.target.put(&unsent.name, &unsent.sealed.bytes)?;
+        // An attempt without an answer may have arrived: then the same bytes are there.
+        if !self.target.create(&unsent.name, &unsent.sealed.bytes)? {
+            let problem = format!(
+                "the segment {} in {} was written by another process; the whole database is shipped again",
+                unsent.name,
+                self.target.place()
+            );
+            self.journal.overflow();
+            return Err(failure(problem));
+        }
         self.bytes += unsent.sealed.bytes.len() as u64;
         let (digest, is_whole, syncs) = (unsent.sealed.digest, unsent.is_whole, unsent.syncs);
         self.unsent = None;

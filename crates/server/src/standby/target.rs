@@ -5,6 +5,7 @@
 use crate::folder::make_folder;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_ledger::disk::{Access, RealDisk, folder_of, replace};
+use evertally_tables::input::{ObjectFolder, is_object};
 use std::io::{Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,18 @@ pub trait Target: Send {
     /// # Errors
     /// If it cannot be written.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Writes a file that never changes, durably and atomically. Returns whether it has these bytes now: an earlier
+    /// attempt may have written them, but no file with other bytes is replaced.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        match self.get(name)? {
+            Some(existing) => Ok(existing == bytes),
+            None => self.put(name, bytes).map(|()| true),
+        }
+    }
 
     /// Reads a file; `None` if it does not exist.
     ///
@@ -36,6 +49,19 @@ pub trait Target: Send {
 
     /// How messages name it.
     fn place(&self) -> String;
+}
+
+/// The target with this path or URL. A store is not asked before it is used.
+///
+/// # Errors
+/// If the URL is invalid, or the variables of the environment for its store are.
+pub fn target_from(place: &Path) -> Result<Box<dyn Target>> {
+    if !is_object(place) {
+        return Ok(Box::new(FolderTarget::new(place)));
+    }
+    let shown = place.display().to_string();
+    let folder = ObjectFolder::new(place).map_err(|error| usage(format!("{shown}: {error}")))?;
+    Ok(Box::new(ObjectTarget { folder, shown }))
 }
 
 /// A folder, on a disk that both machines have mounted.
@@ -104,5 +130,48 @@ impl Target for FolderTarget {
 
     fn place(&self) -> String {
         self.0.display().to_string()
+    }
+}
+
+/// A folder of an object store, which both machines reach. A read that follows a write sees it: all stores promise that
+/// today.
+struct ObjectTarget {
+    folder: ObjectFolder,
+    shown: String,
+}
+
+impl ObjectTarget {
+    fn done<T>(&self, result: std::io::Result<T>, what: &str, name: &str) -> Result<T> {
+        result.context(format_args!("cannot {what} {}/{name}", self.shown.trim_end_matches('/')))
+    }
+}
+
+impl Target for ObjectTarget {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.done(self.folder.put(name, bytes.to_vec()), "write", name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        // In one request, so that nothing can come between a check and the write.
+        if self.done(self.folder.create(name, bytes.to_vec()), "write", name)? {
+            return Ok(true);
+        }
+        Ok(self.get(name)?.is_some_and(|existing| existing == bytes))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.done(self.folder.get(name), "read", name)?.map(Vec::from))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.done(self.folder.list(folder), "list", folder)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.done(self.folder.remove_all(name), "remove", name)
+    }
+
+    fn place(&self) -> String {
+        self.shown.clone()
     }
 }

@@ -9,6 +9,8 @@
 mod address;
 #[cfg(feature = "object-stores")]
 mod client;
+#[cfg(feature = "object-stores")]
+mod folder;
 #[cfg(not(feature = "object-stores"))]
 mod left_out;
 #[cfg(feature = "object-stores")]
@@ -26,6 +28,8 @@ mod tests;
 use evertally_declare::url::split_scheme;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "object-stores")]
+pub use folder::ObjectFolder;
 #[cfg(not(feature = "object-stores"))]
 use left_out as opening;
 pub use opening::{ObjectStamp, list_objects, object_exists, open_stamped};

@@ -15,6 +15,7 @@ mod positions;
 mod reader_clients;
 mod reading;
 mod records;
+mod replicas;
 mod roles;
 mod row_ids;
 mod server;

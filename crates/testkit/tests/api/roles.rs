@@ -39,6 +39,7 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("get", "/v1/streams/{stream}/picture.svg", 'p'),
     ("get", "/v1/streams/{stream}/picture.png", 'p'),
     ("get", "/v1/streams/{stream}/watch", 'p'),
+    ("get", "/v1/streams/{stream}/copy", 'p'),
     ("post", "/v1/streams/{stream}/events", 'w'),
     ("get", "/v1/streams/{stream}/positions", 'w'),
     ("post", "/v1/streams/{stream}/otlp/v1/logs", 'w'),

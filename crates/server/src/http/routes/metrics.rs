@@ -5,6 +5,7 @@ mod text;
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, ProblemAnswer};
+use super::super::readiness::ReplicaState;
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
@@ -39,6 +40,10 @@ async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool
     waiting(app, work, move |app| {
         let mut text = MetricsText::default();
         streams.iter().try_for_each(|info| released(&mut text, app, info))?;
+        if let Some(lag) = app.readiness.replica().and_then(ReplicaState::lag) {
+            let help = "How long the service that this replica follows has not answered.";
+            text.add("evertally_replica_lag_seconds", help, &[], lag.as_secs_f64());
+        }
         if with_counts {
             operating::add(&mut text, app, &streams)?;
         }

@@ -11,7 +11,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as ObjectName;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutOptions};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode, PutOptions};
 use std::io::{self, Read};
 use tokio::runtime::Runtime;
 
@@ -107,6 +107,63 @@ impl Container {
     pub(super) fn put(&self, name: &str, bytes: Bytes) -> Result<(), ReadProblem> {
         let put = self.runtime.block_on(self.store.put_opts(&parsed(name)?, bytes.into(), PutOptions::default()));
         put.map(drop).map_err(|error| self.problem(&error))
+    }
+
+    /// Writes an object unless one of the same name exists; returns whether it was written.
+    pub(super) fn create(&self, name: &str, bytes: Bytes) -> Result<bool, ReadProblem> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.runtime.block_on(self.store.put_opts(&parsed(name)?, bytes.into(), options)) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+            Err(error) => Err(self.problem(&error)),
+        }
+    }
+
+    /// The bytes of an object, which fit into memory; `None` if it does not exist.
+    pub(super) fn bytes(&self, name: &str) -> Result<Option<Bytes>, ReadProblem> {
+        let name = parsed(name)?;
+        let found = self.runtime.block_on(async {
+            let found = self.store.get_opts(&name, GetOptions::default()).await?;
+            found.bytes().await
+        });
+        match found {
+            Ok(bytes) => Ok(Some(bytes)),
+            // Not that of a bucket that does not exist.
+            Err(error @ object_store::Error::NotFound { .. }) if !is_of_container(&error) => Ok(None),
+            Err(error) => Err(self.problem(&error)),
+        }
+    }
+
+    /// The names of the objects directly in a folder, and of the folders in it, sorted.
+    pub(super) fn names(&self, folder: &str) -> Result<Vec<String>, ReadProblem> {
+        let prefix = if folder.is_empty() { ObjectName::ROOT } else { parsed(folder)? };
+        let found = self.runtime.block_on(self.store.list_with_delimiter(Some(&prefix)));
+        let found = found.map_err(|error| self.problem(&error))?;
+        let objects = found.objects.iter().map(|object| &object.location);
+        let name = |path: &ObjectName| Some(path.filename()?.to_owned());
+        let mut names: Vec<String> = objects.chain(&found.common_prefixes).filter_map(name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes the objects in a folder and in folders in it.
+    pub(super) fn remove_all(&self, folder: &str) -> Result<(), ReadProblem> {
+        let prefix = parsed(folder)?;
+        let removed: object_store::Result<()> = self.runtime.block_on(async {
+            let (mut listed, mut found) = (self.store.list(Some(&prefix)), Vec::new());
+            while let Some(object) = listed.next().await {
+                found.push(Ok(object?.location));
+            }
+            let mut removed = self.store.delete_stream(futures_util::stream::iter(found).boxed());
+            while let Some(one) = removed.next().await {
+                match one {
+                    Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        });
+        removed.map_err(|error| self.problem(&error))
     }
 
     fn get(&self, name: &ObjectName, options: GetOptions) -> Result<GetResult, ReadProblem> {
@@ -295,6 +352,11 @@ fn code_of(error: &object_store::Error) -> Option<String> {
         source = error.source();
     }
     None
+}
+
+/// Whether it is the bucket or container that was not found.
+fn is_of_container(error: &object_store::Error) -> bool {
+    code_of(error).is_some_and(|code| ["NoSuchBucket", "ContainerNotFound"].contains(&&*code))
 }
 
 /// Where credentials are read from.

@@ -96,7 +96,7 @@ pub(super) fn put_with(path: &Path, bytes: Bytes, settings: &ConnectionSettings)
     Ok(object::Container::new(&address, settings)?.put(address.name, bytes)?)
 }
 
-fn object_address(path: &Path) -> Result<Address<'_>, ReadProblem> {
+pub(super) fn object_address(path: &Path) -> Result<Address<'_>, ReadProblem> {
     let address = Address::new(path)?;
     match address.protocol {
         Protocol::Web => Err(ReadProblem("the files of a web server cannot be listed or recognised".into())),

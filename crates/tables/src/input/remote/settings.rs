@@ -38,6 +38,17 @@ impl ConnectionSettings {
         }
     }
 
+    /// For a caller that tries again soon: failures are reported within seconds.
+    pub(super) fn impatient(self) -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(3),
+            idle_timeout: Duration::from_secs(10),
+            max_retries: 1,
+            retry_timeout: Duration::from_secs(10),
+            ..self
+        }
+    }
+
     /// The value of a variable that is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.variables.iter().find(|(other, _)| other == name);
