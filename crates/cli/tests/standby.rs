@@ -280,6 +280,11 @@ fn the_database_is_restored_as_it_was_at_a_time() {
     operator.close(2);
     let after = operator.rows();
     a.end(true);
+    // What the witness has seen since is named.
+    let compared =
+        bench.run_as_is(&["restore", "--config", "a/serve.toml", "--at", &then, "--to", "compared.redb"], b"");
+    let found = "stream `visits` is restored through step 1, and was published through step 2";
+    assert!(compared.code == 0 && compared.stderr.contains(found), "{}", compared.stderr);
     std::fs::remove_file(bench.path("elsewhere/witness.json")).unwrap();
     let restored = |at: &[&str]| {
         let to = bench.path("a/data/store.redb");

@@ -122,7 +122,7 @@ class Machines:
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
         """An answer of whichever machine is the primary; until there is one, the request is sent again."""
         found: list[Any] = []
-        token = self.write if "/events" in path else self.read if "/positions" in path else self.operate
+        token = self.read if "/positions" in path else self.write if "/events" in path else self.operate
         own = {"Authorization": f"Bearer {token}", **{name.replace("_", "-"): text for name, text in headers.items()}}
 
         def is_answered() -> bool:

@@ -23,10 +23,10 @@ const IDENTITY_DIGITS: usize = 8;
 
 /// The copies of a service's folder.
 #[derive(Default)]
-pub struct Backups(Mutex<State>);
+pub struct Backups(Mutex<BackupState>);
 
 #[derive(Default)]
-struct State {
+struct BackupState {
     folder: Option<PathBuf>,
     schedule: Option<BackupSchedule>,
     problem: Option<String>,
@@ -49,10 +49,10 @@ impl Backups {
     pub fn set(&self, folder: Option<&Path>, schedule: Option<&BackupSchedule>, folder_id: &str) {
         let newest = folder.and_then(|folder| copies(folder, folder_id).ok()).and_then(|copies| Some(copies.last()?.0));
         let (folder, schedule) = (folder.map(Path::to_owned), schedule.cloned());
-        *self.state() = State { folder, schedule, newest, ..State::default() };
+        *self.state() = BackupState { folder, schedule, newest, ..BackupState::default() };
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BackupState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

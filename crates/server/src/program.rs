@@ -2,8 +2,8 @@
 
 use crate::config::{Config, ReplicaConfig};
 use crate::http::Side;
-use crate::serving::{Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait};
-use crate::standby;
+use crate::serving::{Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait, witness_from};
+use crate::standby::{self, MissingSteps, compare};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
 use jiff::Timestamp;
@@ -76,12 +76,25 @@ pub fn replicate(config: &Path, say: impl Fn(&str)) -> Result<()> {
     }))
 }
 
-/// Writes the database as it was at a time to a new file, from the segments in a standby folder, or
-/// in a folder of an object store.
+/// Writes the database as it was at a time to a new file, from the segments in a standby folder, or in a folder of an
+/// object store. With a configuration, that is its folder unless `from` names another, and the database is compared
+/// with the witness.
 ///
 /// # Errors
-/// If the time cannot be read, the file exists, or the folder has no whole database of that time.
-pub fn restore(from: &Path, at: Option<&str>, to: &Path, say: impl Fn(&str)) -> Result<()> {
+/// If the time or the configuration cannot be read, the file exists, the folder has no whole database of that time, or
+/// the witness cannot be read.
+pub fn restore(
+    from: Option<&Path>,
+    config: Option<&Path>,
+    at: Option<&str>,
+    to: &Path,
+    say: impl Fn(&str),
+) -> Result<()> {
+    let config = config.map(Config::read).transpose()?;
+    let configured = config.as_ref().and_then(|config| config.standby.as_ref()).map(|standby| standby.folder.as_path());
+    let from = from.or(configured).ok_or_else(|| {
+        usage("there is no standby folder: name it with --from, or a configuration with [standby] with --config")
+    })?;
     let time = |text: &str| {
         text.parse::<Timestamp>().map_err(|_| {
             usage(format!("`{text}` is not a time with a time zone: write it like `2026-01-31T12:00:00Z`"))
@@ -89,6 +102,14 @@ pub fn restore(from: &Path, at: Option<&str>, to: &Path, say: impl Fn(&str)) -> 
     };
     let last = standby::restore(&*standby::target_from(from)?, at.map(time).transpose()?, to)?;
     say(&format!("{} is the database with all changes through {last}", to.display()));
+    let Some(config) = &config else { return Ok(()) };
+    let record = witness_from(config)?.peek()?;
+    for MissingSteps { stream, closed, seen } in record.map_or(Ok(Vec::new()), |record| compare(to, &record))? {
+        say(&format!(
+            "stream `{stream}` is restored through step {closed}, and was published through step {seen}: it will be \
+             recovering until the same events are sent again"
+        ));
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ pub use checking::check;
 pub(crate) use follower::wait;
 pub use follower::{Follower, Waited, follow};
 pub use opening::verify;
+pub(crate) use opening::witness_from;
 pub use replica::{ReplicaRunning, replicate_until_shutdown};
 pub use signals::shutdown_signal;
 

@@ -25,6 +25,11 @@
 //! # Why every state that is shipped can be opened
 //! A database survives a crash at any moment: any prefix of its writes is a state that it opens. Segments end where the
 //! database has synced its file, and while the whole file is copied, all writes are recorded before they reach it.
+//!
+//! # Why a follower has everything that was published
+//! A chain has all steps that were shipped when it was begun, and while it is not whole, the ones since are in no other
+//! chain that a follower could use. So a chain counts as shipped only once it is whole and named as the last whole one
+//! of its primary, and a follower that takes over uses the chain with that name, even if a later one was begun.
 
 mod claim;
 mod primary;
@@ -39,9 +44,10 @@ pub use claim::{ClaimOutcome, claim};
 pub(crate) use primary::{MAX_WAITING_BYTES, Shipped, taken_over};
 pub use primary::{Shipping, ShippingState};
 pub use replica::{Applied, Replica};
-pub use restore::restore;
+pub use restore::{MissingSteps, compare, restore};
 pub use segment::Segment;
 pub(crate) use shipper::SIDE_FILES;
 pub use shipper::Shipper;
 pub(crate) use signs::{FOLLOWERS, FollowerSign, PrimarySign, get as get_sign, primary_file, put as put_sign};
+pub use signs::{last_whole, whole_file};
 pub use target::{FolderTarget, Target, target_from};

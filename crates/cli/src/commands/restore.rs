@@ -13,9 +13,12 @@ use std::path::PathBuf;
     "The guide: docs/guide/run/standby.md"
 ))]
 pub(super) struct RestoreArgs {
-    /// The standby folder that the service ships to.
-    #[arg(long, value_name = "FOLDER")]
-    from: PathBuf,
+    /// The standby folder that the service ships to, or its URL in an object store.
+    #[arg(long, value_name = "FOLDER", required_unless_present = "config")]
+    from: Option<PathBuf>,
+    /// The configuration of the service: names the standby folder, and the witness to compare with.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Time with a time zone: later changes are omitted. By default none are.
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
@@ -27,7 +30,8 @@ pub(super) struct RestoreArgs {
 impl RestoreArgs {
     /// Runs `evertally restore`.
     pub(super) fn run(self) -> Result<()> {
-        program::restore(&self.from, self.at.as_deref(), &self.to, |line| eprintln!("{line}"))?;
+        let (from, config) = (self.from.as_deref(), self.config.as_deref());
+        program::restore(from, config, self.at.as_deref(), &self.to, |line| eprintln!("{line}"))?;
         Ok(())
     }
 }

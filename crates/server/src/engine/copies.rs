@@ -195,7 +195,7 @@ impl StreamCopy {
             if own.publication != last + 1 || own.head != expected {
                 return Err(usage(format!(
                     "publication {} of stream `{}` does not continue those that were shown here: the other end is not \
-                     the same service, or its folder was restored and published anew; what was shown stays shown",
+                     the same service, or an old copy of its folder was used. The shown publications stay",
                     own.publication,
                     self.name()
                 )));

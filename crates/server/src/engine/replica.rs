@@ -21,7 +21,7 @@ const ORIGIN: &str = "replica of";
 /// The key of the note of the budgets of sources, as an answer.
 const SOURCES: &str = "replica sources";
 
-/// What is stored of a stream next to its publications.
+/// The record of a copied stream, next to its publications.
 #[derive(Serialize, Deserialize)]
 struct CopyRecord {
     facts: StreamFacts,
@@ -96,7 +96,7 @@ impl Service {
         if known.as_ref().is_some_and(|info| info.number != copy.number) || copy.progress.publications < last {
             return Err(usage(
                 "the other end has published fewer steps than were shown here: it is not the same service, or an old \
-                 copy of it. What was shown stays shown",
+                 copy of it. The shown publications stay",
             ));
         }
         copy.check(last, head)?;
@@ -160,7 +160,7 @@ impl Service {
         })
     }
 
-    /// Makes a stored copy known, and reports what has changed.
+    /// Makes a stored copy known, and reports the changes.
     fn show(&self, info: &Arc<StreamInfo>, record: &CopyRecord) {
         let progress = record.progress.progress(record.step);
         let before = self.stream(info.name()).map(|before| before.progress());

@@ -8,7 +8,7 @@ use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
 use crate::standby::{
     Applied, ClaimOutcome, FOLLOWERS, FollowerSign, PrimarySign, Replica, SIDE_FILES, Target, claim, get_sign,
-    primary_file, put_sign, target_from,
+    last_whole, primary_file, put_sign, target_from, whole_file,
 };
 use crate::store::{Store, random_name};
 use crate::supervisor::Supervisor;
@@ -135,9 +135,17 @@ impl Follower {
         let Some(sign) = get_sign::<PrimarySign>(&*self.target, &primary_file(&primary))? else { return Ok(false) };
         let is_same = self.last.as_ref().is_some_and(|last| last.sign == sign && last.primary == primary);
         if !is_same {
-            self.last = Some(LastSign { sign: sign.clone(), primary, since: Instant::now() });
+            self.last = Some(LastSign { sign: sign.clone(), primary: primary.clone(), since: Instant::now() });
         }
         if let Some(epoch) = &sign.epoch {
+            // While a chain is not whole, the one before is what a takeover needs.
+            if self.whole().is_none_or(|whole| whole.epoch != *epoch) {
+                let last = last_whole(&*self.target, &primary)?;
+                let is_known = |last: &String| self.whole().is_some_and(|whole| whole.epoch == *last);
+                if let Some(last) = last.filter(|last| last != epoch && !is_known(last)) {
+                    self.apply(&last, APPLY_TIME)?;
+                }
+            }
             self.apply(epoch, APPLY_TIME)?;
         }
         self.give_sign();
@@ -248,6 +256,8 @@ impl Follower {
             self.complete(followed)?;
         }
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
+        // Until this machine has shipped a chain, a follower needs the one that it continues.
+        self.target.put(&whole_file(name), whole.epoch.as_bytes())?;
         self.copies.clear();
         let (copy, path) = (self.own().join(file_name(&whole.epoch)), store_path(&self.folder));
         let store = Store::open(&copy)?;
@@ -265,18 +275,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Applies everything that the primary has shipped.
+    /// Applies everything that the primary has published, and removes the other copies.
     fn complete(&mut self, followed: &str) -> Result<()> {
-        // It may have begun another chain since its last sign was read.
-        let sign = get_sign::<PrimarySign>(&*self.target, &primary_file(followed))?;
-        let known = self.copies.iter().map(|copy| copy.applied.epoch.clone());
-        let epochs: Vec<String> = known.chain(sign.and_then(|sign| sign.epoch)).collect();
-        for epoch in &epochs {
-            let is_new = epochs.last() == Some(epoch);
-            if is_new || self.copies.iter().any(|copy| copy.applied.epoch == *epoch) {
-                self.apply(epoch, Duration::MAX)?;
-            }
-        }
+        let own = self.whole().map(|whole| whole.epoch.clone());
+        let last = last_whole(&*self.target, followed)?.or(own);
+        let last = last.ok_or_else(|| failure("there is no whole copy"))?;
+        self.apply(&last, Duration::MAX)?;
+        self.copies.retain(|copy| copy.applied.epoch == last);
         // Remembered before the copy is opened, which changes it: later segments would not fit any more.
         self.memory.is_complete = true;
         self.remember()

@@ -129,7 +129,7 @@ fn open_store(config: &Config, path: &Path) -> Result<(Store, Option<(Recorder, 
 ///
 /// # Errors
 /// If there is none.
-pub(super) fn witness_from(config: &Config) -> Result<Box<dyn Witness>> {
+pub(crate) fn witness_from(config: &Config) -> Result<Box<dyn Witness>> {
     config.witness.as_ref().map_or_else(|| Err(usage("[standby] needs [witness]")), witness_of)
 }
 

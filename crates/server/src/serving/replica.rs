@@ -20,6 +20,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long an answer may take.
@@ -30,6 +31,8 @@ const MAX_ANSWER_BYTES: u64 = 256 << 20;
 const CURRENT: &str = "replica current";
 /// How often that time is noted while nothing else changes.
 const NOTE_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a stop waits for an answer of the service.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two looks at whether the replica stops.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -38,6 +41,7 @@ pub struct ReplicaRunning {
     service: Arc<Service>,
     serving: Serving,
     is_over: Arc<AtomicBool>,
+    following: JoinHandle<()>,
     /// The URL for readers.
     pub url: String,
 }
@@ -82,15 +86,21 @@ impl ReplicaRunning {
         let mut following = Following::new(&service, store, &config.from);
         let (every, ends) = (config.every.duration(), Arc::clone(&is_over));
         let follow = move || following.run(every, &state, &ends);
-        drop(std::thread::Builder::new().name("replica".to_owned()).spawn(follow)?);
-        Ok(Self { service, serving, is_over, url })
+        let following = std::thread::Builder::new().name("replica".to_owned()).spawn(follow)?;
+        Ok(Self { service, serving, is_over, following, url })
     }
 
     /// Stops: requests under way are answered.
     pub async fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.serving.stop().await;
-        drop(self.service);
+        let (following, service) = (self.following, self.service);
+        // It may wait for an answer.
+        let ended = tokio::task::spawn_blocking(move || {
+            drop(following.join());
+            drop(service);
+        });
+        drop(tokio::time::timeout(STOP_TIMEOUT, ended).await);
     }
 }
 
@@ -110,9 +120,9 @@ pub async fn replicate_until_shutdown(config: &ReplicaConfig, started: impl FnOn
     ended
 }
 
-/// The list of streams.
+/// The list of public streams, as the service answers.
 #[derive(Deserialize)]
-struct StreamList {
+struct PublicStreams {
     streams: Vec<Value>,
 }
 
@@ -167,7 +177,7 @@ impl Following {
     fn log(&mut self, problem: Option<PipelineError>) {
         let problem = problem.map(|problem| problem.to_string());
         if let Some(problem) = problem.as_ref().filter(|problem| self.logged.as_ref() != Some(problem)) {
-            tracing::warn!(%problem, "cannot follow the service; what was shown stays shown");
+            tracing::warn!(%problem, "cannot follow the service; the shown publications stay");
         }
         self.logged = problem;
     }
@@ -183,7 +193,7 @@ impl Following {
     /// # Errors
     /// The first problem. Streams without a problem are current all the same.
     fn ask(&mut self) -> Result<bool> {
-        let list: StreamList = serde_json::from_slice(&self.get("/v1/streams")?)
+        let list: PublicStreams = serde_json::from_slice(&self.get("/v1/streams")?)
             .map_err(|_| usage(format!("{} is not the public listener of a service", self.from)))?;
         let (mut public, mut has_changed, mut problem) = (BTreeSet::new(), false, None);
         for described in list.streams {
@@ -213,7 +223,7 @@ impl Following {
         problem.map_or(Ok(has_changed), Err)
     }
 
-    /// Copies what is new of a stream.
+    /// Copies the new publications of a stream.
     fn copy(&self, name: &str) -> Result<()> {
         loop {
             let (after, names) = self.service.known_of(name);

@@ -5,11 +5,14 @@
 use super::replica::{Applied, Replica};
 use super::segment::Segment;
 use super::target::Target;
-use crate::store::Store;
+use crate::store::{CLOSED, STREAMS, Store, StreamRecord, from_bytes, stored};
+use crate::witness::WitnessRecord;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use jiff::Timestamp;
+use redb::ReadableTable;
 use redb::backends::FileBackend;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The chains in a target, the oldest first.
@@ -42,6 +45,44 @@ pub fn restore(target: &dyn Target, at: Option<Timestamp>, to: &Path) -> Result<
     std::fs::rename(&unfinished, to)?;
     RealDisk.sync_folder(folder_of(to))?;
     Timestamp::from_microsecond(restored).map_err(failure)
+}
+
+/// A stream of which a witness has seen later steps than a database has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSteps {
+    /// The stream.
+    pub stream: String,
+    /// The last closed step of the database; 0 if it has none, or not the stream.
+    pub closed: u64,
+    /// The last step that the witness has seen.
+    pub seen: u64,
+}
+
+/// Compares a database with the record of its witness.
+///
+/// # Errors
+/// If the database cannot be read, or the witness belongs to another folder.
+pub fn compare(database: &Path, record: &WitnessRecord) -> Result<Vec<MissingSteps>> {
+    let store = Store::open(database)?;
+    let folder = store.identity()?;
+    if record.folder != folder {
+        return Err(usage(format!("the witness belongs to another folder ({}, and this is {folder})", record.folder)));
+    }
+    let looking = store.look()?;
+    let (streams, steps) = (looking.open_table(STREAMS).map_err(stored)?, looking.open_table(CLOSED).map_err(stored)?);
+    let mut closed = BTreeMap::new();
+    for entry in streams.iter().map_err(stored)? {
+        let (number, bytes) = entry.map_err(stored)?;
+        let (number, stream): (u32, StreamRecord) = (number.value(), from_bytes(bytes.value(), "a stream record")?);
+        let mut last = steps.range((number, 0)..=(number, u64::MAX)).map_err(stored)?;
+        let last = last.next_back().transpose().map_err(stored)?;
+        closed.insert(stream.name, last.map_or(0, |(key, _)| key.value().1));
+    }
+    let missing = record.streams.iter().map(|(stream, seen)| {
+        let closed = closed.get(stream).copied().unwrap_or(0);
+        MissingSteps { stream: stream.clone(), closed, seen: seen.closed }
+    });
+    Ok(missing.filter(|missing| missing.closed < missing.seen).collect())
 }
 
 /// The name at the witness of the primary that has shipped last.

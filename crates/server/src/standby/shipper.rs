@@ -1,6 +1,7 @@
 //! Ships a database: first the whole file, piece by piece, then the changes.
 
 use super::segment::{Sealed, Segment};
+use super::signs::whole_file;
 use super::target::Target;
 use crate::store::{Batch, Changes, Journal, Recorder, random_name};
 use evertally_declare::error::{Result, failure};
@@ -34,6 +35,8 @@ struct Epoch {
     len: u64,
     /// Up to where the file is copied; `None` once it is whole.
     copied: Option<u64>,
+    /// Whether it is named as the last whole chain.
+    is_named: bool,
     began: i64,
 }
 
@@ -133,7 +136,8 @@ impl Shipper {
             let time = time_of(Timestamp::from_microsecond(now).unwrap_or(Timestamp::UNIX_EPOCH));
             let name = format!("{time}-{}", &random_name()?[..8]);
             self.journal.begin();
-            self.epoch = Some(Epoch { name, number: 0, digest: [0; 32], len: 0, copied: Some(0), began: now });
+            self.epoch =
+                Some(Epoch { name, number: 0, digest: [0; 32], len: 0, copied: Some(0), is_named: false, began: now });
         }
         if self.unsent.is_none() {
             // Changes that were taken and not prepared are lost: begin again.
@@ -222,10 +226,14 @@ impl Shipper {
             self.journal.overflow();
             return Err(failure(problem));
         }
+        let epoch = self.epoch.as_mut().expect("it has begun");
+        if unsent.is_whole && !epoch.is_named {
+            self.target.put(&whole_file(&self.primary), epoch.name.as_bytes())?;
+            epoch.is_named = true;
+        }
         self.bytes += unsent.sealed.bytes.len() as u64;
         let (digest, is_whole, syncs) = (unsent.sealed.digest, unsent.is_whole, unsent.syncs);
         self.unsent = None;
-        let epoch = self.epoch.as_mut().expect("it has begun");
         epoch.number += 1;
         epoch.digest = digest;
         if is_whole {

@@ -39,6 +39,22 @@ pub(crate) fn primary_file(primary: &str) -> String {
     format!("primaries/{}.json", if primary.is_empty() { "first" } else { primary })
 }
 
+/// The name of the file with the name of the last whole chain of a primary, which has everything that it published. It
+/// is written before anything is published that only this chain has.
+pub fn whole_file(primary: &str) -> String {
+    format!("wholes/{}", if primary.is_empty() { "first" } else { primary })
+}
+
+/// The last whole chain of a primary; `None` if there is none yet.
+///
+/// # Errors
+/// If the target cannot be read.
+pub fn last_whole(target: &dyn Target, primary: &str) -> Result<Option<String>> {
+    let Some(bytes) = target.get(&whole_file(primary))? else { return Ok(None) };
+    let name = String::from_utf8(bytes).ok().filter(|name| !name.is_empty() && !name.contains(['/', '\\']));
+    name.map(Some).ok_or_else(|| usage(format!("{} in {} is damaged", whole_file(primary), target.place())))
+}
+
 pub(crate) fn put(target: &dyn Target, name: &str, sign: &impl Serialize) -> Result<()> {
     target.put(name, &serde_json::to_vec(sign).map_err(failure)?)
 }

@@ -78,7 +78,7 @@ measure = ["count", "distinct"]
 epsilon = 1
 "#;
 
-/// Queries beside the documented paths.
+/// Queries in addition to the documented paths.
 const QUERIES: [&str; 12] = [
     "/releases?from=1&to=100&format=csv",
     "/releases?from=1&to=2&format=jsonl",

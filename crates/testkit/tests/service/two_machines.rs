@@ -1,10 +1,11 @@
-//! Two machines under fire: both crash, lose the way to the witness or to the standby folder, or both believe to be the
-//! primary; writes to the witness arrive late, or their answers are lost; a follower takes over at any moment, whether
-//! the primary is gone or not. Whatever happens, no publication is shown with two values, on whichever machine, and the
-//! releases are those of one run over the batches that the last primary has accepted.
+//! Two or three machines under fire: they crash, also in the middle of a write, lose the way to the witness or to the
+//! standby folder, or several believe to be the primary; their clocks differ; writes to the witness arrive late, twice,
+//! or between a read and a write of another machine, or their answers are lost; a follower takes over at any moment,
+//! whether the primary is gone or not. Whatever happens, no publication is shown with two values, on whichever machine,
+//! and the releases are those of one run over the batches that the last primary has accepted.
 
 use super::*;
-use evertally_server::standby::{Applied, ClaimOutcome, Replica, Shipper, Target, claim};
+use evertally_server::standby::{Applied, ClaimOutcome, Replica, Shipper, Target, claim, last_whole, whole_file};
 use evertally_server::store::{Journal, Recorder};
 use std::time::Duration;
 
@@ -50,6 +51,10 @@ struct Way {
     loses_answer: bool,
     /// The next write arrives later, and has no answer.
     is_late: bool,
+    /// The next write arrives twice.
+    is_repeated: bool,
+    /// Writes that are late arrive just before the next one, after the read that it depends on.
+    is_overtaken: bool,
 }
 
 #[derive(Clone, Default)]
@@ -78,7 +83,15 @@ impl Witness for SharedWitness {
             shared.late.push(Late { version: self.read, record: record.clone() });
             return Err(away());
         }
+        if std::mem::take(&mut way.is_overtaken) {
+            for late in std::mem::take(&mut shared.late) {
+                shared.write(late.version, late.record);
+            }
+        }
         let is_written = shared.write(self.read, record.clone());
+        if std::mem::take(&mut way.is_repeated) {
+            shared.late.push(Late { version: self.read, record: record.clone() });
+        }
         if !is_written || std::mem::take(&mut way.loses_answer) {
             return Err(away());
         }
@@ -141,6 +154,8 @@ struct Following {
     copies: Vec<Copy>,
     claim: Option<String>,
     followed: String,
+    /// Whether everything was applied after a claim: from then on the copy has its own changes.
+    is_complete: bool,
 }
 
 /// A running service that ships.
@@ -160,12 +175,16 @@ struct Machine {
     folder: SharedFolder,
     /// Its name at the witness while it is the primary.
     name: String,
+    clock: Arc<ManualClock>,
+    /// By how much its clock differs, in microseconds.
+    skew: i64,
 }
 
 struct World {
     dice: Dice,
-    clock: Arc<ManualClock>,
-    machines: [Machine; 2],
+    /// The time, in microseconds.
+    now: i64,
+    machines: Vec<Machine>,
     /// Whether publications wait for shipping.
     holds: bool,
     names: u64,
@@ -180,10 +199,12 @@ struct World {
     takeovers: u64,
     recoveries: u64,
     lost: u64,
+    /// The machine whose disk is about to fail, in the middle of a write.
+    is_failing: Option<usize>,
 }
 
 fn following(followed: &str) -> Role {
-    Role::Follower(Following { copies: Vec::new(), claim: None, followed: followed.to_owned() })
+    Role::Follower(Following { copies: Vec::new(), claim: None, followed: followed.to_owned(), is_complete: false })
 }
 
 impl World {
@@ -194,14 +215,20 @@ impl World {
             witness: SharedWitness { way: Arc::default(), ..witness.clone() },
             folder: SharedFolder { way: Arc::default(), ..folder.clone() },
             name: String::new(),
+            clock: Arc::new(ManualClock::at(Instant::from_micros(START))),
+            skew: 0,
         };
         let primary = machine(Role::Primary { disk: TornDisk::default(), running: None });
+        let mut machines = vec![primary, machine(following(""))];
         let mut dice = Dice(seed);
+        if dice.one_in(3) {
+            machines.push(machine(following("")));
+        }
         Self {
             holds: dice.one_in(2),
             dice,
-            clock: Arc::new(ManualClock::at(Instant::from_micros(START))),
-            machines: [primary, machine(following(""))],
+            now: START,
+            machines,
             names: 0,
             accepted: BTreeMap::new(),
             others: Vec::new(),
@@ -211,6 +238,7 @@ impl World {
             takeovers: 0,
             recoveries: 0,
             lost: 0,
+            is_failing: None,
         }
     }
 
@@ -222,13 +250,32 @@ impl World {
     /// The machine that the witness names, if it runs as the primary.
     fn head(&self) -> Option<usize> {
         let named = self.named();
-        (0..2).find(|at| self.machines[*at].name == named && matches!(self.machines[*at].role, Role::Primary { .. }))
+        self.all()
+            .find(|at| self.machines[*at].name == named && matches!(self.machines[*at].role, Role::Primary { .. }))
+    }
+
+    fn all(&self) -> std::ops::Range<usize> {
+        0..self.machines.len()
+    }
+
+    /// Any machine.
+    fn any(&mut self) -> usize {
+        self.dice.roll(self.machines.len() as u64) as usize
+    }
+
+    /// Time passes.
+    fn pass(&mut self, micros: i64) {
+        self.now += micros;
+        for machine in &self.machines {
+            machine.clock.set(Instant::from_micros(self.now + machine.skew));
+        }
     }
 
     /// Starts a primary that is down; one that was replaced becomes a follower.
     fn start(&mut self, at: usize) {
-        let (clock, holds) = (Arc::clone(&self.clock), self.holds);
+        let holds = self.holds;
         let machine = &mut self.machines[at];
+        let clock = Arc::clone(&machine.clock);
         let Role::Primary { disk, running } = &mut machine.role else { return };
         if running.is_some() {
             return;
@@ -236,8 +283,12 @@ impl World {
         let journal = Arc::new(Journal::new(4 << 20));
         let recorder = Recorder::new(Arc::new(disk.clone()), Arc::clone(&journal));
         let limit = if holds { Duration::MAX } else { Duration::ZERO };
-        let store = Store::on(recorder.clone()).unwrap().holding(&journal, limit);
-        let folder_id = store.identity().unwrap();
+        let store = match Store::on(recorder.clone()).and_then(|store| Ok((store.identity()?, store))) {
+            Ok((folder_id, store)) => (folder_id, store.holding(&journal, limit)),
+            Err(error) if is_of_the_disk(&error.to_string()) => return self.crash(at),
+            Err(error) => panic!("{error}"),
+        };
+        let (folder_id, store) = store;
         let setting = Setting {
             store,
             key: key(),
@@ -252,19 +303,24 @@ impl World {
         match Core::open(setting, Arc::new(|_| ())) {
             Ok(core) => {
                 let shipper = Shipper::new(&recorder, &journal, Box::new(machine.folder.clone()), &folder_id, None)
-                    .with_piece_bytes(PIECE_BYTES);
+                    .with_piece_bytes(PIECE_BYTES)
+                    .with_primary(&machine.name);
                 *running = Some(Box::new(Running { core, shipper }));
             }
             Err(error) if error.to_string().contains("another machine has taken over") => {
                 let named = self.named();
                 self.machines[at].role = following(&named);
             }
+            Err(error) if is_of_the_disk(&error.to_string()) => self.crash(at),
             Err(error) => assert_eq!(error.to_string(), "away"),
         }
     }
 
-    /// A machine loses its power.
+    /// A machine loses its power. Its clock may be wrong when it is back.
     fn crash(&mut self, at: usize) {
+        let skew = if self.dice.one_in(3) { self.dice.roll(9) as i64 - 4 } else { 0 };
+        self.machines[at].skew = skew * HOUR / 3;
+        self.machines[at].clock = Arc::new(ManualClock::at(Instant::from_micros(self.now + skew * HOUR / 3)));
         let mut dice = Dice(self.dice.roll(u64::MAX));
         let keeps = self.dice.roll(4);
         match &mut self.machines[at].role {
@@ -294,7 +350,7 @@ impl World {
 
     fn write(&mut self) -> Sent {
         let stream = STREAMS[self.dice.roll(STREAMS.len() as u64) as usize];
-        let now = (evertally_server::clock::Clock::now(&*self.clock).micros() - START) / HOUR;
+        let now = (self.now - START) / HOUR;
         let mut text = String::new();
         for row in 0..1 + self.dice.roll(3) {
             // No two rows are equal: `expected` would take them for one.
@@ -326,7 +382,7 @@ impl World {
 
     fn send(&mut self) {
         // Some clients have not noticed that another machine is the primary.
-        let at = self.dice.roll(2) as usize;
+        let at = self.any();
         self.repeat(at);
         let sent = self.write();
         let Some(repeated) = self.post(at, &sent) else { return };
@@ -340,12 +396,16 @@ impl World {
 
     fn tick(&mut self, at: usize) {
         if let Role::Primary { running: Some(running), .. } = &mut self.machines[at].role {
-            running.core.tick().unwrap();
+            if let Err(error) = running.core.tick() {
+                assert!(is_of_the_disk(&error.to_string()), "{error}");
+            }
             if self.dice.one_in(10) {
                 running.core.checkpoint_all();
             }
         }
-        self.look(at);
+        if self.is_failing != Some(at) {
+            self.look(at);
+        }
     }
 
     /// Readers read what a machine shows.
@@ -372,7 +432,7 @@ impl World {
     fn ship(&mut self, at: usize, most: u64) {
         let machine = &mut self.machines[at];
         let Role::Primary { running: Some(running), .. } = &mut machine.role else { return };
-        let now = evertally_server::clock::Clock::now(&*self.clock).micros();
+        let now = self.now;
         for _ in 0..most {
             if running.shipper.is_whole() && self.dice.one_in(40) {
                 running.shipper.restart();
@@ -396,20 +456,34 @@ impl World {
     fn apply(&mut self, at: usize, most: u64) -> Result<String, PipelineError> {
         let (dice, machine) = (&mut self.dice, &mut self.machines[at]);
         let Role::Follower(own) = &mut machine.role else { return Ok(String::new()) };
+        assert!(!own.is_complete || most < u64::MAX, "the copy has its own changes");
+        if own.is_complete {
+            return Ok(String::new());
+        }
         let named = machine.witness.ask()?.map(|record| record.primary).unwrap_or_default();
         if own.claim.as_ref() != Some(&named) {
             own.followed.clone_from(&named);
         }
-        let sign = machine.folder.get(&format!("primaries/{}", own.followed))?;
-        let Some(sign) = sign.map(|bytes| String::from_utf8(bytes).unwrap()) else { return Ok(named) };
+        let own_followed = own.followed.clone();
+        let sign = machine.folder.get(&format!("primaries/{own_followed}"))?;
+        let sign = sign.map(|bytes| String::from_utf8(bytes).unwrap());
+        // For a takeover, the last whole chain has everything that was published.
+        let sign = match most {
+            u64::MAX => {
+                let own = own.copies.iter().rfind(|copy| copy.replica.applied.is_whole);
+                let own = own.map(|copy| copy.replica.applied.epoch.clone());
+                last_whole(&machine.folder, &own_followed)?.or(own)
+            }
+            _ => sign,
+        };
+        let Some(sign) = sign else { return Ok(named) };
         if own.copies.iter().all(|copy| copy.replica.applied.epoch != sign) {
             let (disk, remembered) = (TornDisk::default(), Applied::new(&sign));
             let replica = Replica::new(disk.clone(), remembered.clone());
             own.copies.push(Copy { disk, replica, remembered });
         }
         for copy in &mut own.copies {
-            // All of them only for a takeover.
-            if most < u64::MAX && copy.replica.applied.epoch != sign {
+            if copy.replica.applied.epoch != sign {
                 continue;
             }
             for _ in 0..most {
@@ -433,7 +507,8 @@ impl World {
 
     /// A follower tries to take over, whatever the primary does.
     fn take_over(&mut self, at: usize) {
-        if self.apply(at, self.dice.0 % 8).is_err() {
+        let is_complete = matches!(&self.machines[at].role, Role::Follower(own) if own.is_complete);
+        if !is_complete && self.apply(at, self.dice.0 % 8).is_err() {
             return;
         }
         self.names += 1;
@@ -446,17 +521,33 @@ impl World {
         own.copies.iter_mut().for_each(|copy| copy.remembered = copy.replica.applied.clone());
         match claim(&mut machine.witness, &applied.folder, &own.followed, &name) {
             Ok(ClaimOutcome::Won) => {}
-            Ok(ClaimOutcome::Lost) => return own.claim = None,
+            Ok(ClaimOutcome::Lost) => {
+                // Another machine is the primary: its chain is followed from the beginning.
+                if std::mem::take(&mut own.is_complete) {
+                    own.copies.clear();
+                }
+                return own.claim = None;
+            }
             Err(_) => return, // perhaps it has arrived
         }
-        let Ok(_) = self.apply(at, u64::MAX) else { return };
-        let Role::Follower(own) = &self.machines[at].role else { unreachable!() };
+        let is_complete = matches!(&self.machines[at].role, Role::Follower(own) if own.is_complete);
+        if !is_complete && self.apply(at, u64::MAX).is_err() {
+            return;
+        }
+        let Role::Follower(own) = &mut self.machines[at].role else { unreachable!() };
+        own.is_complete = true;
         let followed = own.followed.clone();
         let whole = own.copies.iter().rfind(|copy| copy.replica.applied.is_whole);
         let disk = whole.expect("whole copies are kept until another one is whole").disk.clone();
-        let store = Store::on(disk.clone()).unwrap();
-        store.set_primary(&name).unwrap();
-        drop(store);
+        let epoch = whole.expect("whole copies are kept until another one is whole").replica.applied.epoch.clone();
+        if self.machines[at].folder.put(&whole_file(&name), epoch.as_bytes()).is_err() {
+            return;
+        }
+        match Store::on(disk.clone()).and_then(|store| store.set_primary(&name)) {
+            Ok(()) => {}
+            Err(error) if is_of_the_disk(&error.to_string()) => return, // it is interrupted, and begins again
+            Err(error) => panic!("{error}"),
+        }
         let machine = &mut self.machines[at];
         (machine.name, machine.role) = (name, Role::Primary { disk, running: None });
         self.takeovers += 1;
@@ -466,7 +557,9 @@ impl World {
             self.tick(at);
         }
         self.unrepeated = Some((at, followed));
-        self.repeat(at);
+        if self.is_failing != Some(at) {
+            self.repeat(at);
+        }
     }
 
     /// Clients send everything again after a takeover, in the order in which it was acknowledged: first the batches of
@@ -516,18 +609,37 @@ impl World {
         }
     }
 
+    /// The disks of a machine stop to work after some operations: it loses its power in the middle of a write.
+    fn fail_soon(&mut self, at: usize) {
+        let good = self.dice.roll(80);
+        match &self.machines[at].role {
+            Role::Primary { disk, .. } => disk.fail_after(good),
+            Role::Follower(own) => own.copies.iter().for_each(|copy| copy.disk.fail_after(good)),
+        }
+        self.is_failing = Some(at);
+    }
+
     /// One thing happens.
     fn turn(&mut self) {
-        let at = self.dice.roll(2) as usize;
+        let at = self.any();
         match self.dice.roll(16) {
             0..=4 => self.send(),
             5 | 6 => {
                 let micros = self.dice.roll(40) as i64 * 60_000_000;
-                let now = evertally_server::clock::Clock::now(&*self.clock).micros();
-                self.clock.set(Instant::from_micros(now + micros));
+                self.pass(micros);
                 self.tick(at);
             }
-            7 => self.tick(at),
+            7 => {
+                if self.dice.one_in(2) {
+                    self.fail_soon(at);
+                }
+                match self.dice.roll(4) {
+                    0 => self.ship(at, 5),
+                    1 => drop(self.apply(at, 5)),
+                    2 => self.take_over(at),
+                    _ => self.tick(at),
+                }
+            }
             8..=10 => {
                 let most = self.dice.roll(20);
                 self.ship(at, most);
@@ -545,6 +657,8 @@ impl World {
                     way.is_away = dice.one_in(4);
                     way.loses_answer = dice.one_in(5);
                     way.is_late = dice.one_in(5);
+                    way.is_repeated = dice.one_in(5);
+                    way.is_overtaken = dice.one_in(5);
                 }
             }
             15 => {
@@ -557,8 +671,10 @@ impl World {
             }
             _ => {}
         }
-        self.start(0);
-        self.start(1);
+        if let Some(at) = self.is_failing.take() {
+            self.crash(at);
+        }
+        self.all().for_each(|at| self.start(at));
     }
 
     /// Everything works again: the machine that the witness names continues, or its claimant becomes the primary.
@@ -570,10 +686,10 @@ impl World {
             }
         }
         // Operators restart a service that has halted because a write of its previous start arrived late.
-        self.crash(0);
-        self.crash(1);
-        self.start(0);
-        self.start(1);
+        for at in self.all() {
+            self.crash(at);
+            self.start(at);
+        }
     }
 
     fn play(&mut self) -> [u64; 3] {
@@ -583,11 +699,11 @@ impl World {
         }
         self.mend();
         for _ in 0..4 {
-            for at in 0..2 {
+            for at in self.all() {
                 self.ship(at, u64::MAX);
             }
             let named = self.named();
-            let claimant = (0..2).find(|at| match &self.machines[*at].role {
+            let claimant = self.all().find(|at| match &self.machines[*at].role {
                 Role::Follower(own) => own.claim.as_ref() == Some(&named),
                 Role::Primary { .. } => false,
             });
@@ -599,9 +715,8 @@ impl World {
         self.unrepeated = Some((head, self.unrepeated.take().map(|(_, name)| name).unwrap_or_default()));
         self.repeat(head);
         for _ in 0..20 {
-            let now = evertally_server::clock::Clock::now(&*self.clock).micros();
-            self.clock.set(Instant::from_micros(now + HOUR));
-            for at in [head, 1 - head] {
+            self.pass(HOUR);
+            for at in self.all() {
                 self.tick(at);
                 self.ship(at, u64::MAX);
                 self.tick(at);
