@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 import time
+from collections.abc import Callable
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -19,6 +21,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 
 DAYS, GROUPS = 30, 100
+ROUNDS = 5
 
 
 def session(cores: int) -> SparkSession:
@@ -52,12 +55,18 @@ def make(events: int, folder: str) -> None:
     spark.range(0, events, 1, 16).select(*columns).write.mode("overwrite").parquet(folder)
 
 
-def timed(what: str, cores: int, work: object) -> float:
-    start = time.perf_counter()
-    rows = work()  # type: ignore[operator]
-    seconds = time.perf_counter() - start
-    print(json.dumps({"what": what, "cores": cores, "seconds": round(seconds, 2), "rows": rows}), flush=True)
-    return seconds
+def timed(works: dict[str, Callable[[], int]], cores: int) -> dict[str, float]:
+    """Median seconds of each job. Jobs take turns, so that the load of a shared machine affects all of them."""
+    seconds: dict[str, list[float]] = {what: [] for what in works}
+    for number in range(ROUNDS + 1):
+        for what, work in works.items():
+            start = time.perf_counter()
+            rows = work()
+            if number > 0:  # the first round warms up
+                seconds[what].append(round(time.perf_counter() - start, 2))
+                line = {"what": what, "cores": cores, "seconds": seconds[what][-1], "rows": rows}
+                print(json.dumps(line), flush=True)
+    return {what: statistics.median(of) for what, of in seconds.items()}
 
 
 def run(folder: str, cores: int) -> None:
@@ -80,11 +89,10 @@ def run(folder: str, cores: int) -> None:
         evertally.spark.unpersist(released)
         return rows
 
-    plain(), release()  # to warm up
-    without = min(timed("group and count", cores, plain) for _ in range(2))
-    alone = min(timed("release, single events", cores, release) for _ in range(2))
-    bounded = min(timed("release, persons", cores, lambda: release(**persons)) for _ in range(2))
-    ratios = {"single events": round(alone / without, 2), "persons": round(bounded / without, 2)}
+    works = {"group and count": plain, "single events": release, "persons": lambda: release(**persons)}
+    medians = timed(works, cores)
+    without = medians.pop("group and count")
+    ratios = {what: round(median / without, 2) for what, median in medians.items()}
     print(json.dumps({"cores": cores, "over the job without privacy": ratios}))
 
 
