@@ -4,6 +4,7 @@
 
 use super::replica::{Applied, Replica};
 use super::segment::Segment;
+use super::shipper::time_of;
 use super::target::Target;
 use crate::store::{CLOSED, STREAMS, Store, StreamRecord, from_bytes, stored};
 use crate::witness::WitnessRecord;
@@ -99,7 +100,10 @@ fn primary(target: &dyn Target) -> Result<String> {
 /// Restores from the newest chain that has a whole database of a time.
 fn newest(target: &dyn Target, until: i64, to: &Path) -> Result<i64> {
     let epochs = epochs(target)?;
-    for epoch in epochs.iter().rev() {
+    // Names begin with the time at which a chain began.
+    let last = Timestamp::from_microsecond(until).ok().map(time_of);
+    let has_begun = |epoch: &&String| last.as_ref().is_none_or(|last| *epoch <= last);
+    for epoch in epochs.iter().rev().filter(has_begun) {
         let Some(through) = last_whole(target, epoch, until)? else { continue };
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);

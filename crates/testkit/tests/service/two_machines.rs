@@ -184,6 +184,8 @@ struct World {
     dice: Dice,
     /// The time, in microseconds.
     now: i64,
+    /// The latest time that a clock has shown.
+    latest: i64,
     machines: Vec<Machine>,
     /// Whether publications wait for shipping.
     holds: bool,
@@ -221,13 +223,14 @@ impl World {
         let primary = machine(Role::Primary { disk: TornDisk::default(), running: None });
         let mut machines = vec![primary, machine(following(""))];
         let mut dice = Dice(seed);
-        if dice.one_in(3) {
+        if dice.one_in(3) && number("EVERTALLY_MACHINES", 3) > 2 {
             machines.push(machine(following("")));
         }
         Self {
             holds: dice.one_in(2),
             dice,
             now: START,
+            latest: START,
             machines,
             names: 0,
             accepted: BTreeMap::new(),
@@ -261,6 +264,14 @@ impl World {
     /// Any machine.
     fn any(&mut self) -> usize {
         self.dice.roll(self.machines.len() as u64) as usize
+    }
+
+    /// The clock of a machine is corrected, if it is slow: otherwise it takes batches for those of the future that
+    /// another machine has accepted.
+    fn correct(&mut self, at: usize) {
+        let now = |machine: &Machine| evertally_server::clock::Clock::now(&*machine.clock).micros();
+        self.latest = self.machines.iter().map(now).fold(self.latest, i64::max);
+        self.machines[at].clock.set(Instant::from_micros(self.latest));
     }
 
     /// Time passes.
@@ -318,6 +329,7 @@ impl World {
 
     /// A machine loses its power. Its clock may be wrong when it is back.
     fn crash(&mut self, at: usize) {
+        self.correct(at); // remembers the time that it has shown
         let skew = if self.dice.one_in(3) { self.dice.roll(9) as i64 - 4 } else { 0 };
         self.machines[at].skew = skew * HOUR / 3;
         self.machines[at].clock = Arc::new(ManualClock::at(Instant::from_micros(self.now + skew * HOUR / 3)));
@@ -566,6 +578,7 @@ impl World {
     /// the machine before.
     fn repeat(&mut self, at: usize) {
         let Some((_, followed)) = self.unrepeated.clone().filter(|(by, _)| *by == at) else { return };
+        self.correct(at);
         match &self.machines[at].role {
             Role::Primary { running: Some(running), .. } if running.core.health().read_only.is_none() => {}
             _ => return, // clients try again later
