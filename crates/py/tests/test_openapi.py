@@ -140,6 +140,8 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("GET", "/v1/streams/{stream}/picture.svg", 200)
     held.ask("GET", "/v1/streams/{stream}/picture.png", 200)
     held.ask("GET", "/v1/streams/{stream}/watch", 200)
+    held.ask("GET", "/v1/streams/{stream}/copy", 200, query="?after=1&names=2", who="nobody")
+    held.ask("GET", "/v1/streams/{stream}/copy", 400, query="?after=x")
     held.ask("GET", "/v1/sources", 200)
     held.ask("GET", "/metrics", 200)
     held.ask("GET", "/v1/operator", 200)
