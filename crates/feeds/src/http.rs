@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use ureq::Body;
 use ureq::http::{Response, Uri};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use ureq::{Body, RequestBuilder};
 
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,7 +31,17 @@ struct RemoteStream {
     agent: ureq::Agent,
     /// The URL of the stream, to which the name of a resource is added.
     address: String,
-    token: Token,
+    /// The token; without one, the certificate of the client.
+    token: Option<Token>,
+}
+
+/// The files of a connection to a service.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RemoteTls<'p> {
+    /// The certificate of the issuer, if that is not a well-known one.
+    pub authority: Option<&'p Path>,
+    /// The certificate of the client with its chain, and its private key.
+    pub client: Option<(&'p Path, &'p Path)>,
 }
 
 /// The token that allows writing.
@@ -82,12 +92,12 @@ impl Token {
 }
 
 impl Remote {
-    /// A stream of the service at a URL such as `https://HOST:PORT`. `authority` is a file with the certificate of the
-    /// issuer, if that is not a well-known one.
+    /// A stream of the service at a URL such as `https://HOST:PORT`.
     ///
     /// # Errors
-    /// If the URL is invalid, or the token would be sent unencrypted, or cannot be read.
-    pub fn new(url: &str, stream: &str, token: Token, authority: Option<&Path>) -> Result<Self> {
+    /// If the URL is invalid, there is neither a token nor a certificate, the token would be sent unencrypted, or a
+    /// file cannot be read.
+    pub fn new(url: &str, stream: &str, token: Option<Token>, tls: RemoteTls<'_>) -> Result<Self> {
         let uri: Uri = url.parse().map_err(|e| usage(format!("`{url}` is not a valid URL: {e}")))?;
         let host = uri.host().ok_or_else(|| usage(format!("`{url}` is not a valid URL; write https://HOST:PORT")))?;
         match uri.scheme_str() {
@@ -103,26 +113,43 @@ impl Remote {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(usage(format!("`{url}` has a path; give only the address of the service")));
         }
-        token.read()?;
+        match (&token, tls.client) {
+            (Some(token), _) => drop(token.read()?),
+            (None, Some(_)) if uri.scheme_str() == Some("https") => {}
+            (None, Some(_)) => return Err(usage("a certificate needs an encrypted connection: use https")),
+            (None, None) => return Err(usage("give a token, or the certificate of a client")),
+        }
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
             .max_redirects(0) // the token is sent to no other host
             .max_redirects_will_error(false);
-        if let Some(authority) = authority {
-            let shown = authority.display();
-            let pem = std::fs::read(authority).context(format_args!("cannot read {shown}"))?;
-            let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-                .filter_map(|item| if let Ok(PemItem::Certificate(one)) = item { Some(one) } else { None })
-                .collect();
-            if certificates.is_empty() {
-                return Err(usage(format!("{shown} contains no certificate")));
-            }
-            let roots = RootCerts::new_with_certs(&certificates);
-            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        let mut encryption = TlsConfig::builder();
+        if let Some(authority) = tls.authority {
+            encryption = encryption.root_certs(RootCerts::new_with_certs(&certificates(authority)?));
         }
+        if let Some((chain, key)) = tls.client {
+            let pem = std::fs::read(key).context(format_args!("cannot read {}", key.display()))?;
+            let secret = PrivateKey::from_pem(&pem);
+            let secret = secret.map_err(|_| usage(format!("{} contains no private key", key.display())))?;
+            encryption = encryption.client_cert(Some(ClientCert::new_with_certs(&certificates(chain)?, secret)));
+        }
+        config = config.tls_config(encryption.build());
         let address = format!("{}/v1/streams/{}", url.trim_end_matches('/'), escaped(stream));
         Ok(Self(Arc::new(RemoteStream { agent: config.build().into(), address, token })))
+    }
+}
+
+/// The certificates in a file.
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let shown = path.display();
+    let pem = std::fs::read(path).context(format_args!("cannot read {shown}"))?;
+    let found: Vec<Certificate<'static>> = parse_pem(&pem)
+        .filter_map(|item| if let Ok(PemItem::Certificate(one)) = item { Some(one) } else { None })
+        .collect();
+    match found.is_empty() {
+        true => Err(usage(format!("{shown} contains no certificate"))),
+        false => Ok(found),
     }
 }
 
@@ -131,9 +158,17 @@ fn escaped(text: &str) -> impl std::fmt::Display {
 }
 
 impl RemoteStream {
+    /// A request with the token, if there is one.
+    fn authorized<B>(&self, request: RequestBuilder<B>) -> Result<RequestBuilder<B>> {
+        Ok(match &self.token {
+            Some(token) => request.header("authorization", token.read()?),
+            None => request,
+        })
+    }
+
     fn positions(&self, source: &str) -> Result<BTreeMap<String, SourcePosition>, SendError> {
         let url = format!("{}/positions?source={}", self.address, escaped(source));
-        let request = self.agent.get(&url).header("authorization", self.token.read()?);
+        let request = self.authorized(self.agent.get(&url))?;
         let (status, text) = self.answer(request.call())?;
         match status {
             200 => Ok(self.parsed::<StoredPositions>(status, &text)?.positions),
@@ -143,7 +178,7 @@ impl RemoteStream {
 
     fn send(&self, query: &str, kind: &str, coding: Option<&str>, body: &[u8]) -> Result<BatchAnswer, SendError> {
         let url = format!("{}/events?{query}", self.address);
-        let mut request = self.agent.post(&url).header("authorization", self.token.read()?);
+        let mut request = self.authorized(self.agent.post(&url))?;
         request = request.header("content-type", kind);
         if let Some(coding) = coding {
             request = request.header("content-encoding", coding);

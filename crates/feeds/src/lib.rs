@@ -34,7 +34,7 @@ mod warning;
 pub use address::{Address, Query};
 pub use files::{FileOptions, open_files};
 pub use following::{FollowOptions, Observer, Sent, blocking, follow};
-pub use http::{Remote, Token};
+pub use http::{Remote, RemoteTls, Token};
 pub use opening::{SCHEMES, SINK_SCHEMES, open, open_sink};
 pub use rows::{Origins, RowWriter, Rows};
 pub use run::run;

@@ -24,9 +24,9 @@ pub struct AuditEntry {
     pub subject: String,
     /// `done`, or why it was refused in one word.
     pub outcome: String,
-    /// The id of the token that asked for it; `null` for the service itself and the command line.
+    /// The id of the token that asked for it; `null` for a certificate, the service itself and the command line.
     pub token: Option<String>,
-    /// The owner of the token, or `command line`, or `service`.
+    /// The owner of the token, `certificate` and its name, `command line`, or `service`.
     pub by: String,
     /// The address of the request.
     pub address: Option<String>,

@@ -8,17 +8,19 @@ mod replica;
 mod sink;
 mod standby;
 mod stream;
+mod syslog;
 mod time_span;
 mod webhook;
 
 pub use feed::FeedConfig;
 pub use keeping::{BackupSchedule, RetentionConfig};
 pub use limits::LimitsConfig;
-pub use listener::Listener;
+pub use listener::{ClientConfig, ListenAddress, Listener};
 pub use replica::ReplicaConfig;
 pub use sink::SinkConfig;
 pub use standby::StandbyConfig;
 pub use stream::{Closer, StreamConfig};
+pub use syslog::SyslogConfig;
 pub use time_span::TimeSpan;
 pub use webhook::WebhookConfig;
 
@@ -56,6 +58,9 @@ pub struct Config {
     /// The listener for writers and operators.
     #[serde(default)]
     pub private: Option<Listener>,
+    /// The machines that are known by their certificates.
+    #[serde(default, rename = "client")]
+    pub clients: Vec<ClientConfig>,
     /// A record of every publication, outside the folder.
     #[serde(default)]
     pub witness: Option<WitnessConfig>,
@@ -71,6 +76,9 @@ pub struct Config {
     /// Sources that the service follows itself.
     #[serde(default, rename = "feed")]
     pub feeds: Vec<FeedConfig>,
+    /// Listeners for messages of syslog.
+    #[serde(default)]
+    pub syslog: Vec<SyslogConfig>,
     /// Places to which the service writes publications itself.
     #[serde(default, rename = "sink")]
     pub sinks: Vec<SinkConfig>,
@@ -148,11 +156,12 @@ impl Config {
     fn from(&mut self, base: &Path) -> Result<(), String> {
         let witness = self.witness.iter_mut().flat_map(|w| w.file.iter_mut().chain(&mut w.authorization_file));
         let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
-        let certificates = listeners.flat_map(|l| l.certificate.iter_mut().chain(&mut l.certificate_key));
+        let certificates = listeners.flat_map(Listener::paths);
         let hooks = self.webhooks.iter_mut();
         let hooks = hooks.flat_map(|hook| hook.authorization_file.iter_mut().chain(&mut hook.secret_file));
         let feeds = self.feeds.iter_mut().flat_map(FeedConfig::paths);
         let feeds = feeds.chain(self.sinks.iter_mut().flat_map(SinkConfig::paths));
+        let feeds = feeds.chain(self.syslog.iter_mut().flat_map(SyslogConfig::paths));
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
         let standby = self.standby.iter_mut().map(|standby| &mut standby.folder);
         let own = own.chain(standby.filter(|folder| !is_object(folder)));
@@ -173,10 +182,9 @@ impl Config {
             );
         }
         for listener in [&self.public, &self.private].into_iter().flatten() {
-            if listener.certificate.is_some() != listener.certificate_key.is_some() {
-                return Err("certificate and certificate-key go together".into());
-            }
+            listener.check()?;
         }
+        self.check_clients()?;
         if self.private.as_ref().is_some_and(|private| private.cors != Cors::SameOrigin) {
             return Err("cors is for readers: move it from [private] to [public]".into());
         }
@@ -248,6 +256,12 @@ impl Config {
                 return Err(format!("a [[feed]] of stream `{}` is configured twice", feed.stream));
             }
         }
+        for (index, syslog) in self.syslog.iter().enumerate() {
+            syslog.check()?;
+            if self.syslog[..index].iter().any(|other| other.listen == syslog.listen && syslog.listen.port() != 0) {
+                return Err(format!("two [[syslog]] listen at {}; give one of them another port", syslog.listen));
+            }
+        }
         for (index, sink) in self.sinks.iter().enumerate() {
             if self.sinks[..index].iter().any(|other| other.is_same(sink)) {
                 return Err(format!("a [[sink]] of stream `{}` is configured twice", sink.stream));
@@ -261,6 +275,21 @@ impl Config {
             }
             if !names.insert(hook.name()) {
                 return Err(format!("there are two webhooks called {}: give one of them another `name`", hook.name()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_clients(&self) -> Result<(), String> {
+        let mut listeners = [&self.public, &self.private].into_iter().flatten();
+        if !self.clients.is_empty() && !listeners.any(|listener| listener.client_authority.is_some()) {
+            return Err("a [[client]] is known by its certificate: give [private] a client-authority".into());
+        }
+        let mut names = BTreeSet::new();
+        for client in &self.clients {
+            client.check()?;
+            if !names.insert(client.name.as_str()) {
+                return Err(format!("[[client]] `{}` is configured twice: give one all roles", client.name));
             }
         }
         Ok(())

@@ -16,11 +16,12 @@ mod pace;
 mod page;
 mod pieces;
 mod problem;
+mod proxy_header;
 mod readiness;
 mod records;
 mod routes;
+mod sockets;
 mod threads;
-mod tls;
 mod work;
 
 pub use answers::publication_message;
@@ -29,4 +30,5 @@ pub(crate) use feed_target::feed_targets;
 pub use listen::{BoundListener, Serving};
 pub use openapi::document;
 pub(crate) use readiness::ReplicaState;
-pub(crate) use tls::check as check_certificate;
+#[cfg(unix)]
+pub(crate) use sockets::check as check_socket;

@@ -10,6 +10,7 @@
 //! | [`store`] | the folder: one database with atomic changes |
 //! | [`engine`] | running streams: batches in, closed steps out, every promise kept after any crash |
 //! | [`proxies`] | reverse proxies that are believed about their clients |
+//! | [`role`] | permissions of tokens and certificates |
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
 //! | [`audit`] | who did what |
@@ -17,6 +18,8 @@
 //! | [`descriptors`] | the limit on connections, so that the store can always open its files |
 //! | [`standby`] | a second machine that takes over |
 //! | [`supervisor`] | signs of life for the service manager |
+//! | [`syslog`] | listeners for messages of syslog |
+//! | `tls` | certificates, also those of clients |
 //! | [`webhook`] | publications, sent to subscribers |
 //! | [`witness`] | a record outside the folder that reveals old copies of it |
 //!
@@ -40,12 +43,15 @@ pub mod http;
 mod meters;
 pub mod program;
 pub mod proxies;
+pub mod role;
 pub mod sealed;
 pub mod serving;
 mod sinks;
 pub mod standby;
 pub mod store;
 pub mod supervisor;
+pub mod syslog;
+mod tls;
 pub mod tokens;
 pub mod webhook;
 pub mod witness;

@@ -1,5 +1,9 @@
 //! The service as a program: the implementation of `evertally serve`.
 
+mod health;
+
+pub use health::health;
+
 use crate::config::{Config, ReplicaConfig};
 use crate::http::Side;
 use crate::serving::{Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait, witness_from};
@@ -7,7 +11,7 @@ use crate::standby::{self, MissingSteps, compare};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
 use jiff::Timestamp;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,14 +38,15 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
         if tokens::Tokens::from_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("there are no tokens yet; create one with `evertally token make --config FILE --role operate`");
         }
-        if let Some(listener) =
-            config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback())
-        {
+        if let Some(listener) = config.private.as_ref().filter(|own| own.certificate.is_none() && !own.is_local()) {
             say(&format!(
                 "{} is reachable from other machines without a certificate: tokens and events are sent unencrypted, \
                  unless a proxy in front of it speaks TLS",
                 listener.listen
             ));
+        }
+        for own in config.syslog.iter().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback()) {
+            say(&format!("syslog at {} has no certificate: its events are sent unencrypted", own.listen));
         }
         if config.witness.is_none() {
             say("no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to \
@@ -147,43 +152,6 @@ pub fn check(config: &Path, say: impl Fn(&str)) -> Result<()> {
     }
     Ok(())
 }
-
-/// Asks the service of a configuration on this machine whether it is ready, and returns its answer.
-///
-/// # Errors
-/// If it does not answer within five seconds, or is not ready; the answer says why.
-pub fn health(config: &Path) -> Result<String> {
-    let config = Config::read(config)?;
-    let listener = config.private.as_ref().or(config.public.as_ref());
-    let listener = listener.ok_or_else(|| usage("the configuration has no listener"))?;
-    let mut address = listener.listen;
-    if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
-    }
-    let scheme = if listener.certificate.is_some() { "https" } else { "http" };
-    let agent = ureq::Agent::config_builder()
-        .timeout_global(Some(HEALTH_TIMEOUT))
-        .http_status_as_error(false)
-        // The name in the certificate is that of the service for others. Nothing secret is sent.
-        .tls_config(ureq::tls::TlsConfig::builder().disable_verification(true).build())
-        .build();
-    let mut answer = ureq::Agent::from(agent)
-        .get(format!("{scheme}://{address}/readyz"))
-        .call()
-        .map_err(|error| failure(format!("the service at {address} does not answer: {error}")))?;
-    let text = answer.body_mut().read_to_string().unwrap_or_default().trim().to_owned();
-    match answer.status().is_success() {
-        true => Ok(text),
-        false => {
-            let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-            let why = problem["detail"].as_str().unwrap_or(&text);
-            Err(failure(format!("the service at {address} is not ready: {why}")))
-        }
-    }
-}
-
-/// How long a check of the health may take.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn addresses(running: &Running) -> Vec<String> {
     let line = |(side, url): &(Side, String)| match side {

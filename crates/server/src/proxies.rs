@@ -1,14 +1,14 @@
-//! Reverse proxies in front of a listener: which ones are believed about the addresses of their clients.
+//! Networks of addresses, and the reverse proxies in them that are believed about the addresses of their clients.
 
 use axum::http::HeaderMap;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// The networks of proxies that are believed.
+/// Networks, such as those of proxies that are believed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct TrustedProxies(Vec<Network>);
+pub struct Networks(Vec<Network>);
 
 /// A network: an address, and how many of its first bits are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,21 @@ struct Network {
     bits: u8,
 }
 
-impl TrustedProxies {
-    fn trusts(&self, peer: IpAddr) -> bool {
+impl Networks {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an address is in one of them.
+    pub(crate) fn contain(&self, peer: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(peer))
     }
 
     /// The client of a request: the peer of its connection, or if that is a trusted proxy, the last address in
     /// `X-Forwarded-For` that is not one. Addresses before it are claims of the client itself.
     pub(crate) fn client_of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        if !self.trusts(peer) {
+        if !self.contain(peer) {
             return peer;
         }
         let values: Vec<&str> =
@@ -34,7 +40,7 @@ impl TrustedProxies {
         for text in values.iter().rev().flat_map(|value| value.rsplit(',')) {
             let Some(address) = address_in(text) else { break };
             client = address;
-            if !self.trusts(address) {
+            if !self.contain(address) {
                 break;
             }
         }
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
 
     fn client(trusted: &[&str], peer: &str, forwarded: &[&str]) -> String {
-        let trusted = TrustedProxies(trusted.iter().map(|text| text.parse().unwrap()).collect());
+        let trusted = Networks(trusted.iter().map(|text| text.parse().unwrap()).collect());
         let mut headers = HeaderMap::new();
         for value in forwarded {
             headers.append("x-forwarded-for", value.parse().unwrap());

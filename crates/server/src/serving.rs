@@ -24,14 +24,17 @@ use crate::descriptors;
 use crate::engine::{Service, StreamInfo};
 use crate::http::{App, AppParts, AppSettings, BoundListener, Serving, Side, feed_targets, publication_message};
 use crate::supervisor::Supervisor;
+use crate::syslog::SyslogContext;
 use crate::tokens::Tokens;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, failure};
+use jiff::Timestamp;
 use signals::ReloadSignal;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 /// A running service.
@@ -43,6 +46,7 @@ pub struct Running {
     serving: Serving,
     config: Mutex<Config>,
     is_over: Arc<AtomicBool>,
+    syslog: SyslogContext,
     /// The URLs for reading, and for writing and operating.
     pub urls: Vec<(Side, String)>,
 }
@@ -82,18 +86,23 @@ impl Running {
             }
         }
         let urls = listeners.iter().map(|(side, bound)| (*side, bound.url())).collect();
-        let descriptors = descriptors::for_clients(limit);
+        let mut descriptors = descriptors::for_clients(limit);
+        let syslog = syslog_context(&app, descriptors / 4);
+        if !config.syslog.is_empty() {
+            descriptors -= syslog.descriptors;
+        }
         let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect(), descriptors);
         compute_promises(service.streams());
         app.webhooks.set(&config.webhooks, &service)?;
         app.feeds.set(&config.feeds, &feed_targets(&app))?;
+        app.syslog.set(&config.syslog, &syslog)?;
         app.sinks.set(&config.sinks, &service)?;
         app.backups.set(config.backups.as_deref(), config.backup_schedule.as_ref(), &service.folder_id);
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));
         drop(std::thread::Builder::new().name("backups".to_owned()).spawn(move || backups.run(&copied, &ends))?);
         let config = Mutex::new(config.clone());
-        Ok(Self { service, app, serving, config, is_over, urls })
+        Ok(Self { service, app, serving, config, is_over, syslog, urls })
     }
 
     /// The URL of one side.
@@ -118,7 +127,7 @@ impl Running {
             app.sinks.stop(BATCH_TIMEOUT);
         });
         drop(stopped.await);
-        self.serving.stop().await;
+        tokio::join!(self.serving.stop(), self.app.syslog.stop());
         let (service, app) = (self.service, self.app);
         let stopped = tokio::task::spawn_blocking(move || {
             service.stop();
@@ -143,7 +152,17 @@ const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings for HTTP that may change while the service runs.
 fn app_settings(config: &Config) -> AppSettings {
-    AppSettings { limits: config.limits.clone(), steps: config.steps.clone() }
+    AppSettings { limits: config.limits.clone(), steps: config.steps.clone(), clients: config.clients.clone() }
+}
+
+/// What listeners for syslog need of a service.
+fn syslog_context(app: &Arc<App>, descriptors: usize) -> SyslogContext {
+    let service = Arc::downgrade(&app.service);
+    let now = move || {
+        let micros = service.upgrade().map(|service| service.now().micros());
+        micros.and_then(|micros| Timestamp::from_microsecond(micros).ok()).unwrap_or_else(Timestamp::now)
+    };
+    SyslogContext { target_of: feed_targets(app), now: Arc::new(now), handle: Handle::current(), descriptors }
 }
 
 /// Computes in the background what readers request first of every stream.

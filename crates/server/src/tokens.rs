@@ -6,11 +6,10 @@
 //! another process revoked it.
 
 mod expiry;
-mod role;
 mod uses;
 
+pub use crate::role::Role;
 pub use expiry::expiry_from;
-pub use role::Role;
 
 use crate::folder::chown_to_folder_owner;
 use base64::Engine;

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use evertally_declare::words::count_of_rows;
 use evertally_feeds::{
-    CancellationToken, FileOptions, FollowOptions, Observer, Remote, Sent, Source, SourceOptions, Token, open_files,
-    open_stdin, run,
+    CancellationToken, FileOptions, FollowOptions, Observer, Remote, RemoteTls, Sent, Source, SourceOptions, Token,
+    open_files, open_stdin, run,
 };
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -42,6 +42,12 @@ pub(super) struct FeedArgs {
     /// File with the CA certificate of the service, if its authority is not a public one.
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
+    /// File with the certificate of this machine and its chain, for a service that knows it in place of a token.
+    #[arg(long, value_name = "FILE", requires = "certificate_key")]
+    certificate: Option<PathBuf>,
+    /// File with the private key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    certificate_key: Option<PathBuf>,
     /// Follow a source: kafka://HOST/TOPIC, nats://HOST/STREAM, redis://HOST/0?stream=KEY, mqtt://HOST/TOPIC,
     /// postgresql://HOST/DATABASE, or objects: s3://BUCKET/PREFIX/, gs://, az://.
     #[arg(long, value_name = "URL")]
@@ -94,11 +100,14 @@ impl FeedArgs {
     /// Runs `evertally feed`.
     pub(super) fn run(self) -> Result<()> {
         let token = match (&self.token_file, std::env::var("EVERTALLY_TOKEN")) {
-            (Some(file), _) => Token::File(file.clone()),
-            (None, Ok(token)) => Token::Text(token),
+            (Some(file), _) => Some(Token::File(file.clone())),
+            (None, Ok(token)) => Some(Token::Text(token)),
+            (None, Err(_)) if self.certificate.is_some() => None,
             (None, Err(_)) => bail!("no token: give --token-file FILE, or set EVERTALLY_TOKEN"),
         };
-        let remote = Remote::new(&self.url, &self.stream, token, self.authority.as_deref())?;
+        let client = self.certificate.as_deref().zip(self.certificate_key.as_deref());
+        let tls = RemoteTls { authority: self.authority.as_deref(), client };
+        let remote = Remote::new(&self.url, &self.stream, token, tls)?;
         let mut source = self.source()?;
         let (rows, hides_values) = (self.rows as usize, false);
         let options = FollowOptions { name: self.name, rows, is_once: self.once, aside: self.aside, hides_values };

@@ -6,20 +6,21 @@ use super::limits::AddressLimits;
 use super::problem::ProblemAnswer;
 use super::readiness::{Readiness, ReplicaState};
 use super::threads::{Threads, Work};
-use super::tls::CertificateReloader;
 use crate::audit::AuditLog;
 use crate::backup::Backups;
-use crate::config::{LimitsConfig, StepsConfig};
+use crate::config::{ClientConfig, LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
 use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
 use crate::sinks::Sinks;
 use crate::standby::Shipping;
+use crate::syslog::SyslogListeners;
+use crate::tls::{ClientCertificate, ReloadingTls};
 use crate::tokens::{KnownToken, Role, Tokens};
 use crate::webhook::Webhooks;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -47,13 +48,15 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// The sources that it follows.
     pub feeds: Feeds,
+    /// The listeners for syslog.
+    pub syslog: SyslogListeners,
     /// The sinks.
     pub sinks: Sinks,
     /// The copies of the folder.
     pub backups: Arc<Backups>,
     pub(super) requests: RequestMeters,
     /// The certificates of listeners, by their names.
-    certificates: OnceLock<Vec<(&'static str, Arc<CertificateReloader>)>>,
+    certificates: OnceLock<Vec<(&'static str, Arc<ReloadingTls>)>>,
     /// Whether the disk had free space, and when that was checked.
     room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: AddressLimits,
@@ -86,6 +89,8 @@ pub struct AppSettings {
     pub limits: LimitsConfig,
     /// When steps are closed, unless a stream overrides it.
     pub steps: StepsConfig,
+    /// The machines that are known by their certificates.
+    pub clients: Vec<ClientConfig>,
 }
 
 /// How long a check of the disk is valid.
@@ -116,8 +121,15 @@ pub(super) struct Peer(pub(super) IpAddr);
 
 /// The caller of a request.
 pub(super) struct Caller {
-    pub(super) token: Option<KnownToken>,
+    /// The caller's proof of identity.
+    identity: Option<Identity>,
     pub(super) peer: IpAddr,
+}
+
+/// How a caller is known.
+enum Identity {
+    Token(KnownToken),
+    Certificate(ClientConfig),
 }
 
 impl App {
@@ -137,6 +149,7 @@ impl App {
             is_sealed,
             webhooks,
             feeds: Feeds::default(),
+            syslog: SyslogListeners::default(),
             sinks: Sinks::new(PUBLICATION_WRITERS),
             backups,
             requests: RequestMeters::default(),
@@ -177,11 +190,12 @@ impl App {
         });
         let shipping = self.service.shipping().map(Shipping::problems).unwrap_or_default();
         let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems()).chain(self.sinks.problems());
+        let hooks = hooks.chain(self.syslog.problems());
         hooks.chain(self.backups.problem()).chain(shipping).chain(room).collect()
     }
 
     /// Names the certificates of the listeners, once.
-    pub(super) fn set_certificates(&self, certificates: Vec<(&'static str, Arc<CertificateReloader>)>) {
+    pub(super) fn set_certificates(&self, certificates: Vec<(&'static str, Arc<ReloadingTls>)>) {
         let _ = self.certificates.set(certificates); // the first ones stay
     }
 
@@ -233,21 +247,42 @@ impl App {
 impl Caller {
     /// A caller without a token.
     pub(super) fn nobody() -> Self {
-        Self { token: None, peer: IpAddr::from([0, 0, 0, 0]) }
+        Self { identity: None, peer: IpAddr::from([0, 0, 0, 0]) }
     }
 
-    pub(super) fn role(&self) -> Option<&Role> {
-        self.token.as_ref().map(|token| &token.role)
+    /// A token has one role, a certificate may have several.
+    fn roles(&self) -> &[Role] {
+        match &self.identity {
+            None => &[],
+            Some(Identity::Token(token)) => std::slice::from_ref(&token.role),
+            Some(Identity::Certificate(client)) => &client.roles,
+        }
+    }
+
+    /// Whether one of the caller's roles allows something.
+    pub(super) fn may(&self, allows: impl Fn(&Role) -> bool) -> bool {
+        self.roles().iter().any(allows)
+    }
+
+    /// For the audit log: the id of the token, if it is one, and the owner. `None` for unknown callers.
+    pub(super) fn for_audit(&self) -> Option<(Option<String>, String)> {
+        Some(match self.identity.as_ref()? {
+            Identity::Token(token) if token.label.is_empty() => {
+                (Some(token.id.clone()), "a token without a label".to_owned())
+            }
+            Identity::Token(token) => (Some(token.id.clone()), token.label.clone()),
+            Identity::Certificate(client) => (None, format!("certificate {}", client.name)),
+        })
     }
 
     pub(super) fn reads(&self, info: &StreamInfo) -> bool {
-        info.is_public() || self.role().is_some_and(|role| role.reads(info.name()))
+        info.is_public() || self.may(|role| role.reads(info.name()))
     }
 
     /// Refuses callers whose role does not allow something.
     fn require(&self, allows: impl Fn(&Role) -> bool) -> Result<(), ProblemAnswer> {
-        match self.role() {
-            Some(role) if allows(role) => Ok(()),
+        match self.identity {
+            Some(_) if self.may(allows) => Ok(()),
             Some(_) => Err(ProblemAnswer::forbidden()),
             None => Err(ProblemAnswer::unauthorized()),
         }
@@ -274,6 +309,17 @@ impl Caller {
     }
 }
 
+/// The machine that a certificate belongs to. Browsers present certificates by themselves, also in requests that other
+/// sites have started, so a request of a browser has none; all browsers mark requests over TLS.
+fn certified(parts: &Parts, app: &App) -> Option<Identity> {
+    let certificate = parts.extensions.get::<ClientCertificate>().filter(|certificate| certificate.is_valid())?;
+    if parts.headers.contains_key("sec-fetch-site") || parts.headers.contains_key(ORIGIN) {
+        return None;
+    }
+    let settings = app.settings();
+    ClientConfig::find(&settings.clients, certificate).cloned().map(Identity::Certificate)
+}
+
 /// The token of an `Authorization` header, and whether it is the password of a user with any name. Schemes may be in
 /// upper or lower case (RFC 9110, section 11.1).
 fn token_of(header: &str) -> Option<(Zeroizing<String>, bool)> {
@@ -295,7 +341,9 @@ impl FromRequestParts<Arc<App>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ProblemAnswer> {
         let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-        let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { token: None, peer }) };
+        let Some(header) = parts.headers.get(AUTHORIZATION) else {
+            return Ok(Self { identity: certified(parts, &app), peer });
+        };
         let (token, is_basic) = header.to_str().ok().and_then(token_of).unwrap_or_default();
         // In a thread, because it reads the token file.
         let shared = Arc::clone(&app);
@@ -304,7 +352,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             Some(token) if is_basic && matches!(token.role, Role::Operate | Role::OperateStream(_) | Role::Monitor) => {
                 Err(ProblemAnswer::unauthorized().because("send an operator's token as `Authorization: Bearer TOKEN`"))
             }
-            Some(token) => Ok(Self { token: Some(token), peer }),
+            Some(token) => Ok(Self { identity: Some(Identity::Token(token)), peer }),
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {
                 let problem =

@@ -2,28 +2,29 @@
 
 use super::activity::{CloseReason, ConnectionActivity, TrackedBody, TrackedSocket};
 use super::app::{App, Peer, Side};
-use super::connections::{ConnectionLimits, Connections};
+use super::connections::{ConnectionGuard, ConnectionLimits, Connections};
 use super::pace::Paced;
-use super::{openapi, readiness, routes, tls};
+use super::sockets::{ClientSocket, ListeningSocket};
+use super::{openapi, proxy_header, readiness, routes};
 use crate::config::{LimitsConfig, Listener};
 use crate::cors::Cors;
-use crate::proxies::TrustedProxies;
+use crate::proxies::Networks;
+use crate::tls::{self, ClientCertificate, ReloadingTls};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use evertally_declare::error::{Context, Result};
+use evertally_declare::error::Result;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-/// The timeout of a TLS handshake.
+/// The timeout of a TLS handshake, and of the header of a proxy.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The shortest idle timeout that a configuration can set.
 const MIN_IDLE: Duration = Duration::from_millis(100);
@@ -37,13 +38,18 @@ const HEADERS: usize = 64;
 
 /// A listener that is bound to its address, but accepts no connections yet.
 pub struct BoundListener {
-    listener: TcpListener,
-    tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::CertificateReloader>)>,
+    socket: ListeningSocket,
+    tls: Option<Arc<ReloadingTls>>,
     side: Side,
     cors: Cors,
-    proxies: Arc<TrustedProxies>,
-    /// The address it listens at.
-    pub address: SocketAddr,
+    proxies: Arc<Proxies>,
+}
+
+/// The proxies in front of a listener.
+struct Proxies {
+    trusted: Networks,
+    /// Whether they send a header of the PROXY protocol.
+    send_header: bool,
 }
 
 /// Listeners that accept connections until they are stopped.
@@ -59,20 +65,15 @@ impl BoundListener {
     /// # Errors
     /// If its address is in use, or its certificate cannot be used.
     pub async fn new(side: Side, config: &Listener) -> Result<Self> {
-        let listener =
-            TcpListener::bind(config.listen).await.context(format_args!("cannot listen at {}", config.listen))?;
-        let tls = match (&config.certificate, &config.certificate_key) {
-            (Some(chain), Some(key)) => Some(tls::acceptor(chain, key)?),
-            _ => None,
-        };
-        let address = listener.local_addr()?;
-        let (cors, proxies) = (config.cors.clone(), Arc::new(config.trusted_proxies.clone()));
-        Ok(Self { listener, tls, side, cors, proxies, address })
+        let socket = ListeningSocket::bind(config).await?;
+        let tls = config.tls().map(ReloadingTls::new).transpose()?;
+        let proxies = Proxies { trusted: config.trusted_proxies.clone(), send_header: config.proxy_protocol };
+        Ok(Self { socket, tls, side, cors: config.cors.clone(), proxies: Arc::new(proxies) })
     }
 
     /// The URL of the listener.
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
+        self.socket.url(self.tls.is_some())
     }
 }
 
@@ -84,10 +85,10 @@ impl Serving {
         let room = descriptors / listeners.len().max(1);
         let mut tasks = Vec::new();
         let certificates =
-            listeners.iter().filter_map(|bound| Some((bound.side.word(), Arc::clone(&bound.tls.as_ref()?.1))));
+            listeners.iter().filter_map(|bound| Some((bound.side.word(), Arc::clone(bound.tls.as_ref()?))));
         app.set_certificates(certificates.collect());
         for bound in listeners {
-            if let Some((_, renewed)) = &bound.tls {
+            if let Some(renewed) = &bound.tls {
                 let renewed = Arc::clone(renewed);
                 tasks.push(tokio::spawn(repeat(tls::RELOAD_INTERVAL, stopping.clone(), move || renewed.look())));
             }
@@ -151,10 +152,9 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
     let router = routes::router(&app, bound.side, bound.tls.is_some(), &bound.cors, openapi::text);
     let mut settings = app.settings();
     let connections = Connections::new(most(&settings.limits, bound.side, room));
-    let tls = bound.tls.map(|(tls, _)| tls);
     loop {
         let accepted = tokio::select! {
-            accepted = bound.listener.accept() => accepted,
+            accepted = bound.socket.accept() => accepted,
             _ = stopping.changed() => break,
         };
         let Ok((socket, peer)) = accepted else {
@@ -162,24 +162,33 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let peer = peer.ip().to_canonical();
         if !Arc::ptr_eq(&settings, &app.settings()) {
             settings = app.settings();
             connections.set_limits(allowed(&settings.limits, room));
         }
         let idle = settings.limits.idle.duration().max(MIN_IDLE);
         let activity = ConnectionActivity::new(idle);
-        let Some((entered, closes)) = connections.enter(peer, &activity) else { continue };
-        let (router, tls, stopping) = (router.clone(), tls.clone(), stopping.clone());
-        let peer = Peering { address: peer, proxies: Arc::clone(&bound.proxies) };
-        tokio::spawn(async move {
-            handle_connection(socket, peer, &activity, router, tls, stopping).await;
-            drop(entered);
-        });
+        let has_header = bound.proxies.send_header && bound.proxies.trusted.contain(peer);
+        if bound.proxies.send_header && !has_header && !peer.is_loopback() {
+            continue; // only proxies may connect, and programs on this machine
+        }
+        // The limits per address are those of the client, whose address a proxy is about to send.
+        let limited = if has_header { Ipv4Addr::LOCALHOST.into() } else { peer };
+        let Some((guard, closes)) = connections.enter(limited, &activity) else { continue };
+        let arriving = Arriving {
+            peer,
+            has_header,
+            proxies: Arc::clone(&bound.proxies),
+            connections: Arc::clone(&connections),
+            router: router.clone(),
+            tls: bound.tls.clone(),
+        };
+        tokio::spawn(arriving.handle(socket, guard, activity, stopping.clone()));
         if closes {
             tokio::task::yield_now().await; // to the one that makes room
         }
     }
+    drop(bound.socket);
     let all_gone = async {
         while connections.count() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -188,34 +197,66 @@ async fn accept(app: Arc<App>, bound: BoundListener, room: usize, mut stopping: 
     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all_gone).await;
 }
 
+/// An accepted connection with everything for its requests.
+struct Arriving {
+    peer: IpAddr,
+    /// Whether a proxy sends the address of the client first.
+    has_header: bool,
+    proxies: Arc<Proxies>,
+    connections: Arc<Connections>,
+    router: Router,
+    tls: Option<Arc<ReloadingTls>>,
+}
+
 /// The other end of a connection, and the proxies that are believed.
 struct Peering {
     address: IpAddr,
-    proxies: Arc<TrustedProxies>,
+    proxies: Arc<Proxies>,
+    certificate: Option<ClientCertificate>,
 }
 
-async fn handle_connection(
-    socket: TcpStream,
-    peer: Peering,
-    activity: &Arc<ConnectionActivity>,
-    router: Router,
-    tls: Option<tokio_rustls::TlsAcceptor>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let _ = socket.set_nodelay(true);
-    let socket = TrackedSocket { socket, activity: Arc::clone(activity) };
-    match tls {
-        None => answer(socket, peer, activity, router, stopping).await,
-        Some(tls) => {
-            let agreed = tokio::select! {
-                agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(socket)) => agreed,
+impl Arriving {
+    /// Answers the requests of the connection. It counts until `guard` is dropped.
+    async fn handle(
+        self,
+        mut socket: ClientSocket,
+        mut guard: ConnectionGuard,
+        activity: Arc<ConnectionActivity>,
+        mut stopping: watch::Receiver<bool>,
+    ) {
+        let mut address = self.peer;
+        if self.has_header {
+            let header = tokio::time::timeout(HANDSHAKE_TIMEOUT, proxy_header::read(&mut socket));
+            let header = tokio::select! {
+                header = header => header,
                 _ = activity.is_over() => return,
                 _ = stopping.changed() => return,
             };
-            if let Ok(Ok(socket)) = agreed {
-                answer(socket, peer, activity, router, stopping).await;
+            let Ok(Ok(client)) = header else { return };
+            if let Some(client) = client {
+                drop(guard);
+                let Some((own, _)) = self.connections.enter(client, &activity) else { return };
+                (address, guard) = (client, own);
             }
         }
+        let socket = TrackedSocket { socket, activity: Arc::clone(&activity) };
+        let mut peer = Peering { address, proxies: self.proxies, certificate: None };
+        match self.tls {
+            None => answer(socket, peer, &activity, self.router, stopping).await,
+            Some(tls) => {
+                let authority = ClientCertificate::authority(&tls);
+                let agreed = tokio::select! {
+                    agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket)) => agreed,
+                    _ = activity.is_over() => return,
+                    _ = stopping.changed() => return,
+                };
+                if let Ok(Ok(socket)) = agreed {
+                    peer.certificate = ClientCertificate::of(socket.get_ref().1, authority);
+                    answer(socket, peer, &activity, self.router, stopping).await;
+                }
+            }
+        }
+        drop(guard);
     }
 }
 
@@ -230,8 +271,11 @@ async fn answer(
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let under_way = begun.begin();
         let mut request = Paced::wrap(request, &begun).map(Body::new);
-        let client = peer.proxies.client_of(peer.address, request.headers());
+        let client = peer.proxies.trusted.client_of(peer.address, request.headers());
         request.extensions_mut().insert(Peer(client));
+        if let Some(certificate) = &peer.certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         let answered = router.clone().oneshot(request);
         async move { answered.await.map(|answer| answer.map(|body| TrackedBody { body, _under_way: under_way })) }
     });

@@ -1,11 +1,11 @@
 //! Checks a configuration without its folder, its key or a network.
 
 use super::{reload, streams};
-use crate::config::{Config, Listener, secret_of};
+use crate::config::{Config, secret_of};
 use crate::engine::Core;
 use crate::feeds::Feeds;
-use crate::http::check_certificate;
 use crate::sinks::Sinks;
+use crate::syslog::SyslogListeners;
 use crate::webhook::Webhooks;
 use evertally_declare::error::Result;
 use evertally_ledger::source::SourceBudget;
@@ -17,11 +17,16 @@ use evertally_ledger::source::SourceBudget;
 /// The first setting that a service could not start with.
 pub fn check(config: &Config) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    for Listener { certificate, certificate_key, .. } in [&config.public, &config.private].into_iter().flatten() {
-        if let (Some(chain), Some(key)) = (certificate, certificate_key) {
-            check_certificate(chain, key)?;
+    for listener in [&config.public, &config.private].into_iter().flatten() {
+        if let Some(files) = listener.tls() {
+            files.check()?;
+        }
+        #[cfg(unix)]
+        if let crate::config::ListenAddress::Unix(path) = &listener.listen {
+            crate::http::check_socket(path)?;
         }
     }
+    SyslogListeners::check(&config.syslog)?;
     Webhooks::check(&config.webhooks)?;
     let feeds = Feeds::check(&config.feeds)?;
     let sinks = Sinks::check(&config.sinks)?;
@@ -66,6 +71,15 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         if !config.streams.iter().any(|own| own.name == *stream) {
             found.push(format!(
                 "this file does not name stream `{stream}`: the service starts only if it was opened before"
+            ));
+        }
+    }
+    for syslog in &config.syslog {
+        found.push(format!("stream `{}` is fed by syslog at {}", syslog.stream, syslog.listen));
+        if !config.streams.iter().any(|own| own.name == syslog.stream) {
+            found.push(format!(
+                "this file does not name stream `{}`: the service starts only if it was opened before",
+                syslog.stream
             ));
         }
     }

@@ -7,6 +7,7 @@ use crate::engine::{Intake, Service};
 use crate::feeds::Feeds;
 use crate::http::feed_targets;
 use crate::sinks::Sinks;
+use crate::syslog::SyslogListeners;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
 use std::sync::{Arc, PoisonError};
@@ -58,6 +59,7 @@ impl Running {
         }
         self.app.webhooks.set(&new.webhooks, service)?;
         self.app.feeds.set(&new.feeds, &feed_targets(&self.app))?;
+        self.app.syslog.set(&new.syslog, &self.syslog)?;
         self.app.sinks.set(&new.sinks, service)?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
         *config = new.clone();
@@ -70,6 +72,7 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     Webhooks::check(&new.webhooks)?;
     Feeds::check(&new.feeds)?;
     Sinks::check(&new.sinks)?;
+    SyslogListeners::check(&new.syslog)?;
     check_backups(new)?;
     streams::check_sources(service, new)?;
     for stream in &new.streams {
@@ -90,6 +93,10 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     let feeds = new.feeds.iter().map(|feed| &feed.stream);
     if let Some(unknown) = feeds.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
         return Err(streams::unknown_fed(unknown));
+    }
+    let syslog = new.syslog.iter().map(|own| &own.stream);
+    if let Some(unknown) = syslog.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
+        return Err(streams::unknown_receiver(unknown));
     }
     let sinks = new.sinks.iter().map(|sink| &sink.stream);
     if let Some(unknown) = sinks.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {

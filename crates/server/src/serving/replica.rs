@@ -71,7 +71,7 @@ impl ReplicaRunning {
         let parts = AppParts {
             tokens: Tokens::from_folder(&config.folder)?,
             folder: config.folder.clone(),
-            settings: AppSettings { limits: config.limits.clone(), steps: StepsConfig::default() },
+            settings: AppSettings { limits: config.limits.clone(), steps: StepsConfig::default(), clients: Vec::new() },
             is_sealed: false,
             webhooks: Arc::new(Webhooks::new(publication_message)),
             backups: Arc::new(Backups::default()),

@@ -161,6 +161,9 @@ pub(super) fn check_named(service: &Service, config: &Config) -> Result<()> {
     if let Some(feed) = config.feeds.iter().find(|feed| service.stream(&feed.stream).is_none()) {
         return Err(unknown_fed(&feed.stream));
     }
+    if let Some(syslog) = config.syslog.iter().find(|own| service.stream(&own.stream).is_none()) {
+        return Err(unknown_receiver(&syslog.stream));
+    }
     if let Some(sink) = config.sinks.iter().find(|sink| service.stream(&sink.stream).is_none()) {
         return Err(usage(format!(
             "a [[sink]] names the stream `{}`, which does not exist: correct the name, or open the stream first",
@@ -177,6 +180,13 @@ pub(super) fn check_named(service: &Service, config: &Config) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The error for a listener of syslog whose stream does not exist.
+pub(super) fn unknown_receiver(stream: &str) -> PipelineError {
+    usage(format!(
+        "a [[syslog]] names the stream `{stream}`, which does not exist: correct the name, or open the stream first"
+    ))
 }
 
 /// The names of open streams that no configuration names: they continue all the same.

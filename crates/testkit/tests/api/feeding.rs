@@ -1,7 +1,9 @@
 //! `evertally feed`: every row of a file arrives exactly once, whatever happens in between.
 
 use crate::server::Server;
-use evertally_feeds::{CancellationToken, FileOptions, FollowOptions, Observer, Remote, Sent, Token, open_files, run};
+use evertally_feeds::{
+    CancellationToken, FileOptions, FollowOptions, Observer, Remote, RemoteTls, Sent, Token, open_files, run,
+};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +42,7 @@ impl Feeding {
 
     fn remote(&self) -> Remote {
         let url = format!("http://{}", self.server.private.address());
-        Remote::new(&url, "open", Token::Text(self.token.clone()), None).unwrap()
+        Remote::new(&url, "open", Some(Token::Text(self.token.clone())), RemoteTls::default()).unwrap()
     }
 
     fn follow(&self, cancelled: &CancellationToken, heard: &Heard) -> Result<Sent, String> {
@@ -379,20 +381,20 @@ fn a_line_without_an_end_is_not_sent_unless_it_is_the_last() {
 
 #[test]
 fn a_token_does_not_travel_for_all_to_read() {
-    let token = |text: &str| Token::Text(text.to_owned());
+    let token = |text: &str| Some(Token::Text(text.to_owned()));
     for (url, message) in [
         ("http://counts.example:8801", "use https"),
         ("ftp://127.0.0.1", "is not a valid URL"),
         ("https://counts.example/v1", "has a path"),
         ("counts.example", "is not a valid URL"),
     ] {
-        let refused = Remote::new(url, "open", token("evt_x"), None).err().unwrap().to_string();
+        let refused = Remote::new(url, "open", token("evt_x"), RemoteTls::default()).err().unwrap().to_string();
         assert!(refused.contains(message), "{url}: {refused}");
     }
     for url in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://counts.example"] {
-        assert!(Remote::new(url, "open", token("evt_x"), None).is_ok(), "{url}");
+        assert!(Remote::new(url, "open", token("evt_x"), RemoteTls::default()).is_ok(), "{url}");
     }
-    assert!(Remote::new("http://127.0.0.1:1", "open", token("two words"), None).is_err());
+    assert!(Remote::new("http://127.0.0.1:1", "open", token("two words"), RemoteTls::default()).is_err());
     let feeding = Feeding::new("visits.csv");
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..1)));
     feeding.server.revoke(&feeding.token);

@@ -6,6 +6,7 @@ use evertally_server::config::Config;
 use evertally_server::engine::Service;
 use evertally_server::http::Side;
 use evertally_server::serving::Running;
+use evertally_server::syslog::SyslogProgress;
 use evertally_testkit::service::{Answer, Client};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -197,6 +198,16 @@ impl Server {
         self.change(from, to);
         let reloaded = self.running.as_ref().unwrap().reload(&self.config());
         reloaded.map_err(|error| error.to_string())
+    }
+
+    /// The URL of a side, also of a path.
+    pub(crate) fn url(&self, side: Side) -> &str {
+        self.running.as_ref().unwrap().url(side).unwrap()
+    }
+
+    /// The first listener for syslog.
+    pub(crate) fn syslog(&self) -> Arc<SyslogProgress> {
+        self.running.as_ref().unwrap().app.syslog.progress().remove(0)
     }
 
     /// The streams, without HTTP.

@@ -24,12 +24,11 @@ pub(super) async fn audited(
     work: impl Future<Output = Result<Response, ProblemAnswer>>,
 ) -> Result<Response, ProblemAnswer> {
     let done = work.await;
-    let Some(token) = &caller.token else { return done };
+    let Some((token, by)) = caller.for_audit() else { return done };
     let outcome = done.as_ref().map_or_else(|problem| problem.word().to_owned(), |_| "done".to_owned());
-    let by = if token.label.is_empty() { "a token without a label".to_owned() } else { token.label.clone() };
     let entry = AuditEntry {
         outcome,
-        token: Some(token.id.clone()),
+        token,
         address: Some(caller.peer.to_string()),
         ..AuditEntry::done(&by, action, &subject)
     };

@@ -263,7 +263,7 @@ pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Calle
             return Ok(([(CONTENT_TYPE, "application/json")], body).into_response());
         }
         let readable = app.all_readable(&caller);
-        let is_operator = caller.role().is_some_and(Role::monitors);
+        let is_operator = caller.may(Role::monitors);
         let mut sources = Vec::new();
         for (name, path) in &app.service.intake().sources {
             let own = readable.iter().filter(|info| info.record().source.as_ref() == Some(name));

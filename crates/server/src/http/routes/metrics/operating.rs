@@ -7,6 +7,7 @@ use crate::descriptors;
 use crate::engine::{Health, StreamInfo, StreamState};
 use crate::folder::{free_bytes, store_bytes};
 use crate::store::ClosedBy;
+use crate::syslog::SyslogRefusal;
 use crate::webhook::WebhookState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]
     text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
     witness(text, app, &health);
     feeds(text, app);
+    syslog(text, app);
     standby(text, app);
     sinks(text, app);
     app.webhooks.states(&app.service)?.iter().for_each(|hook| webhook(text, hook));
@@ -92,6 +94,7 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
         ("sink", app.sinks.problems().len()),
         ("read-only", has(health.read_only.is_some())),
         ("stream", streams.iter().filter(is_failing).count()),
+        ("syslog", app.syslog.problems().len()),
         ("webhook", app.webhooks.problems().len()),
         ("witness", has(health.witness_problem.is_some())),
     ]);
@@ -147,6 +150,32 @@ fn feeds(text: &mut MetricsText, app: &App) {
         text.count("evertally_feed_aside_total", "Rows of a source that were set aside.", &labels, aside);
         let help = "1 if nothing is accepted from a source now.";
         text.add("evertally_feed_failing", help, &labels, f64::from(u8::from(feed.problem().is_some())));
+    }
+}
+
+fn syslog(text: &mut MetricsText, app: &App) {
+    for own in app.syslog.progress() {
+        let address = own.address.to_string();
+        let labels = [("stream", own.stream.as_str()), ("listener", address.as_str())];
+        let (open, closed) = own.connections();
+        text.add("evertally_syslog_connections", "Open connections of a listener for syslog.", &labels, open as f64);
+        let help = "Connections that a listener for syslog did not admit.";
+        text.count("evertally_syslog_connections_refused_total", help, &labels, closed);
+        text.count(
+            "evertally_syslog_rows_total",
+            "Messages committed from a listener for syslog.",
+            &labels,
+            own.rows(),
+        );
+        let help = "Messages of a listener for syslog that were read and wait to be committed.";
+        text.add("evertally_syslog_waiting", help, &labels, own.waiting() as f64);
+        for reason in SyslogRefusal::ALL {
+            let labels = [labels[0], labels[1], ("reason", reason.word())];
+            let help = "Messages that a listener for syslog refused.";
+            text.count("evertally_syslog_refused_total", help, &labels, own.refused(reason));
+        }
+        let help = "1 if nothing is committed from a listener for syslog now.";
+        text.add("evertally_syslog_failing", help, &labels, f64::from(u8::from(own.problem().is_some())));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Roles: what a token allows.
+//! Roles: the permissions of tokens and certificates.
 
 use std::fmt;
 use std::str::FromStr;
