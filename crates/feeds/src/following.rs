@@ -1,11 +1,12 @@
 //! Follows a source: takes its batches and sends them until they are accepted.
 
+use super::aside;
 use super::target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
 use super::{BatchLimits, Source, SourceBatch, SourceError, SourcePosition};
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
 use evertally_ledger::protected::check_output;
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -35,6 +36,8 @@ pub struct FollowOptions {
     pub is_once: bool,
     /// A file for rows that the service refuses; without it, the first refused row is an error.
     pub aside: Option<PathBuf>,
+    /// Whether that file has the day in its name, in UTC, so that old ones can be removed.
+    pub aside_by_day: bool,
     /// Whether errors name only the place of a refused row, since its problem may quote it.
     pub hides_values: bool,
 }
@@ -398,14 +401,13 @@ impl Sending<'_> {
     }
 
     /// Appends refused rows, with their problems, to a file that nobody else may read: one JSON object per row.
-    #[expect(clippy::disallowed_methods, reason = "appends rows that nobody reads back")]
     fn put_aside(&self, path: &Path, rows: &[RefusedRow], left_out: &BTreeSet<usize>) -> Result<()> {
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let path = match self.options.aside_by_day {
+            true => aside::of_day(path, Timestamp::now()),
+            false => path.to_owned(),
+        };
         let cannot = || format!("cannot write {}", path.display());
-        let mut file = options.open(path).context(cannot())?;
+        let mut file = aside::open(&path).context(cannot())?;
         let (mut text, content) = (String::new(), &self.batch.rows);
         for row in rows {
             let index = row.row.and_then(|row| content.row_of(row, left_out));

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod address;
+mod aside;
 mod dial;
 mod encoding;
 mod files;
@@ -32,6 +33,7 @@ mod tls;
 mod warning;
 
 pub use address::{Address, Query};
+pub use aside::remove_old_asides;
 pub use files::{FileOptions, open_files};
 pub use following::{FollowOptions, Observer, Sent, blocking, follow};
 pub use http::{Remote, RemoteTls, Token};

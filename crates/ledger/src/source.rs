@@ -19,7 +19,7 @@ use crate::lock::{LockWait, NameLock, check_one_name, resolve};
 use crate::protected::check_output;
 use contents::SourceContents;
 use evertally::privacy::composition::Amount;
-use evertally_declare::error::{Context, Result, usage};
+use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::parameter::Parameter;
 use evertally_declare::problem::sentence;
 use jiff::Timestamp;
@@ -92,6 +92,20 @@ impl SourceBudget {
         let mut contents = self.read()?;
         self.admit(&mut contents, claim, &Approval::default())?;
         Ok(contents.filter()?.left())
+    }
+
+    /// How many of these claims fit together, in this order; changes nothing.
+    ///
+    /// # Errors
+    /// With their number, the error of the first that does not fit, as for [`check`](Self::check).
+    pub fn check_all<'c>(&self, claims: impl IntoIterator<Item = &'c Claim>) -> Result<usize, (usize, PipelineError)> {
+        let mut contents = self.read().map_err(|error| (0, error))?;
+        let mut fitting = 0;
+        for claim in claims {
+            self.admit(&mut contents, claim, &Approval::default()).map_err(|error| (fitting, error))?;
+            fitting += 1;
+        }
+        Ok(fitting)
     }
 
     /// Reserves the cost of a publication durably, unless it is already counted.

@@ -1,5 +1,6 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
+mod clock;
 mod feed;
 mod keeping;
 mod limits;
@@ -12,6 +13,7 @@ mod syslog;
 mod time_span;
 mod webhook;
 
+pub use clock::ClockConfig;
 pub use feed::FeedConfig;
 pub use keeping::{BackupSchedule, RetentionConfig};
 pub use limits::LimitsConfig;
@@ -19,7 +21,7 @@ pub use listener::{ClientConfig, ListenAddress, Listener};
 pub use replica::ReplicaConfig;
 pub use sink::SinkConfig;
 pub use standby::StandbyConfig;
-pub use stream::{Closer, StreamConfig};
+pub use stream::{Closer, Extend, StreamConfig};
 pub use syslog::SyslogConfig;
 pub use time_span::TimeSpan;
 pub use webhook::WebhookConfig;
@@ -94,6 +96,9 @@ pub struct Config {
     /// How long records are kept that grow with the number of batches.
     #[serde(default)]
     pub retention: RetentionConfig,
+    /// How the service learns whether the machine's clock is synchronised.
+    #[serde(default)]
+    pub clock: ClockConfig,
     /// The budgets of data sources: files created by `evertally budget`.
     #[serde(default)]
     pub sources: BTreeMap<String, PathBuf>,
@@ -148,6 +153,8 @@ impl Config {
         let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {shown}: {e}")))?;
         let mut config: Self = toml::from_str(&text).map_err(|e| usage(format!("{shown}: {e}")))?;
         let base = path.parent().unwrap_or(Path::new("")).to_owned();
+        let by_day = config.retention.side_files.is_some();
+        config.feeds.iter_mut().for_each(|feed| feed.aside_by_day = by_day);
         config.from(&base).and_then(|()| config.check()).map_err(|problem| usage(format!("{shown}: {problem}")))?;
         Ok(config)
     }
@@ -214,6 +221,7 @@ impl Config {
                     stream.name
                 ));
             }
+            stream.check_extension()?;
             if let Some(source) = stream.source.as_ref().filter(|source| !self.sources.contains_key(*source)) {
                 return Err(format!(
                     "stream `{}` spends from `{source}`, which is not in [sources]; add {source} = \"{source}.budget\" \
@@ -249,6 +257,9 @@ impl Config {
         }
         if self.retention.batch_ids.is_some_and(|kept| kept.0 < MIN_RETENTION.0) {
             return Err("`batch-ids` of [retention] is at least `1d`: clients send batches again".into());
+        }
+        if self.retention.side_files.is_some_and(|kept| kept.0 < MIN_RETENTION.0) {
+            return Err("`side-files` of [retention] is at least `1d`: files are kept by whole days".into());
         }
         for (index, feed) in self.feeds.iter().enumerate() {
             feed.check()?;

@@ -9,6 +9,7 @@ use crate::workers::{WorkerConfig, WorkerTask, Workers};
 use evertally_declare::error::{Result, usage};
 use evertally_feeds::{CancellationToken, FeedTarget, Observer, Sent, run};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -120,6 +121,11 @@ impl Feeds {
     /// How all feeds get on.
     pub fn progress(&self) -> Vec<Arc<FeedProgress>> {
         self.0.progress()
+    }
+
+    /// The files for refused rows of a stream.
+    pub(crate) fn asides(&self, stream: &str) -> Vec<PathBuf> {
+        self.0.configs().into_iter().filter(|own| own.stream == stream).filter_map(|own| own.aside).collect()
     }
 
     /// The problems of feeds, in words.

@@ -6,7 +6,9 @@ pub use health::health;
 
 use crate::config::{Config, ReplicaConfig};
 use crate::http::Side;
-use crate::serving::{Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait, witness_from};
+use crate::serving::{
+    ReloadSignal, Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait, witness_from,
+};
 use crate::standby::{self, MissingSteps, compare};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
@@ -31,6 +33,9 @@ pub struct StartPermissions {
 /// # Errors
 /// If it cannot be started.
 pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Result<()> {
+    let runtime = Runtime::new()?;
+    // First of all: until then, a signal to reload ends the process.
+    let reload = runtime.within(ReloadSignal::new)?;
     let StartPermissions { adopts_key, forgets_witness, follows } = once;
     let file = config;
     let config = Config { adopts_key, forgets_witness, ..Config::read(file)? };
@@ -59,13 +64,14 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
                 unconfigured.join(", ")
             ));
         }
+        running.extending().iter().for_each(|line| say(line));
         addresses(running).iter().for_each(|line| say(line));
     };
-    run(async {
+    runtime.run(async {
         if follows && wait(&config, &say).await? == Waited::Stopped {
             return Ok(());
         }
-        serve_until_shutdown(&config, file, started).await
+        serve_until_shutdown(&config, file, reload, started).await
     })
 }
 
@@ -75,7 +81,7 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
 /// If it cannot be started.
 pub fn replicate(config: &Path, say: impl Fn(&str)) -> Result<()> {
     let config = ReplicaConfig::read(config)?;
-    run(replicate_until_shutdown(&config, |running| {
+    Runtime::new()?.run(replicate_until_shutdown(&config, |running| {
         say(&format!("reading: {}", running.url));
         say(&format!("copies of the public streams of {}", config.from));
     }))
@@ -123,7 +129,7 @@ pub fn restore(
 /// # Errors
 /// If it cannot be started.
 pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
-    run(demo::play(listen, |running, token| {
+    Runtime::new()?.run(demo::play(listen, |running, token| {
         say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends it and deletes its data");
         say(&format!("open: {}", demo::url(running)));
         say(&format!("for the operator's view, sign in with the token {token}"));
@@ -169,12 +175,26 @@ fn addresses(running: &Running) -> Vec<String> {
 /// The time that threads have to end without a waiting request. Their writes are atomic.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs until the future ends, without waiting for answers that nobody receives.
-fn run(until: impl Future<Output = Result<()>>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)?;
-    let ended = runtime.block_on(until);
-    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-    ended
+/// The runtime of the program.
+struct Runtime(tokio::runtime::Runtime);
+
+impl Runtime {
+    fn new() -> Result<Self> {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure).map(Self)
+    }
+
+    /// Runs something that needs to be inside the runtime.
+    fn within<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _entered = self.0.enter();
+        run()
+    }
+
+    /// Runs until the future ends, without waiting for answers that nobody receives.
+    fn run(self, until: impl Future<Output = Result<()>>) -> Result<()> {
+        let ended = self.0.block_on(until);
+        self.0.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        ended
+    }
 }
 
 /// Logs to standard error: no data, no keys, no tokens. With `as_json`, each line is a JSON object.

@@ -7,6 +7,7 @@ mod reload;
 mod replica;
 mod signals;
 mod streams;
+mod upkeep;
 
 pub use checking::check;
 pub(crate) use follower::wait;
@@ -14,12 +15,14 @@ pub use follower::{Follower, Waited, follow};
 pub use opening::verify;
 pub(crate) use opening::witness_from;
 pub use replica::{ReplicaRunning, replicate_until_shutdown};
+pub(crate) use signals::ReloadSignal;
 pub use signals::shutdown_signal;
+pub(crate) use streams::refused;
 
 use crate::audit::AuditEntry;
 use crate::backup::Backups;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, StreamConfig};
 use crate::descriptors;
 use crate::engine::{Service, StreamInfo};
 use crate::http::{App, AppParts, AppSettings, BoundListener, Serving, Side, feed_targets, publication_message};
@@ -29,7 +32,6 @@ use crate::tokens::Tokens;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, failure};
 use jiff::Timestamp;
-use signals::ReloadSignal;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,6 +49,7 @@ pub struct Running {
     config: Mutex<Config>,
     is_over: Arc<AtomicBool>,
     syslog: SyslogContext,
+    upkeep: upkeep::Upkeep,
     /// The URLs for reading, and for writing and operating.
     pub urls: Vec<(Side, String)>,
 }
@@ -101,8 +104,10 @@ impl Running {
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));
         drop(std::thread::Builder::new().name("backups".to_owned()).spawn(move || backups.run(&copied, &ends))?);
+        let upkeep = upkeep::Upkeep::start(&app, &is_over)?;
+        upkeep.set(&app, config);
         let config = Mutex::new(config.clone());
-        Ok(Self { service, app, serving, config, is_over, syslog, urls })
+        Ok(Self { service, app, serving, config, is_over, syslog, upkeep, urls })
     }
 
     /// The URL of one side.
@@ -121,8 +126,9 @@ impl Running {
     pub async fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.app.webhooks.stop(Duration::ZERO);
-        let app = Arc::clone(&self.app);
+        let (app, upkeep) = (Arc::clone(&self.app), self.upkeep);
         let stopped = tokio::task::spawn_blocking(move || {
+            upkeep.stop();
             app.feeds.stop(BATCH_TIMEOUT);
             app.sinks.stop(BATCH_TIMEOUT);
         });
@@ -136,6 +142,16 @@ impl Running {
         })
         .await;
         drop(stopped);
+    }
+
+    /// What the extensions of streams cost, in words.
+    pub fn extending(&self) -> Vec<String> {
+        let config = self.config.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let line = |stream: &StreamConfig| {
+            let info = self.service.stream(&stream.name)?;
+            streams::extension_cost(stream, &info.stream)
+        };
+        config.streams.iter().filter_map(line).collect()
     }
 
     /// The names of open streams that the configuration does not name: they continue all the same.
@@ -172,14 +188,18 @@ fn compute_promises(streams: Vec<Arc<StreamInfo>>) {
     drop(started); // otherwise the first request computes it
 }
 
-/// Runs a service until the process receives a signal to end. SIGHUP reads its configuration again from `file`.
+/// Runs a service until the process receives a signal to end. `reload` waits for signals to read its configuration again
+/// from `file`: its handler is installed already, since a signal during the start must not end the process.
 ///
 /// # Errors
 /// As [`Running::start`].
-pub async fn serve_until_shutdown(config: &Config, file: &Path, started: impl FnOnce(&Running)) -> Result<()> {
+pub(crate) async fn serve_until_shutdown(
+    config: &Config,
+    file: &Path,
+    mut reload: ReloadSignal,
+    started: impl FnOnce(&Running),
+) -> Result<()> {
     let supervisor = Supervisor::from_env();
-    // From here on SIGHUP does not end the process, which may still count accepted events again.
-    let mut reload = ReloadSignal::new()?;
     let running = Arc::new(Running::start(config).await?);
     let shutdown = shutdown_signal()?;
     started(&running);

@@ -10,7 +10,7 @@
 //! | `positions` | stream, source, partition | [positions in sources](PositionRecord) |
 //! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes] |
 //! | `ids` | stream, step, number of the batch | keyed hashes of the ids of rows in open steps |
-//! | `late` | stream, number of the batch | late events that were set aside |
+//! | `late` | stream, number of the batch | [late events that were set aside](LateRecord) |
 //! | `states` | stream | [the state of its session](StateRecord) |
 //! | `closed` | stream, step | [closed steps](ClosedRecord), a hash chain |
 //! | `rows` | stream, publication, block | [released rows](RowBlock) |
@@ -44,8 +44,8 @@ pub(crate) use journal::{Batch, Changes};
 pub use journal::{Journal, Recorder};
 pub use ledger::RedbLedger;
 pub use records::{
-    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, Phase, PositionRecord, RowBlock, StateRecord, StoredRow,
-    StoredView, StreamRecord,
+    BatchRecord, ClosedBy, ClosedRecord, DeadLetterRecord, LateRecord, Phase, PositionRecord, RowBlock, StateRecord,
+    StoredRow, StoredView, StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
@@ -63,7 +63,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The version of the format.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 pub(crate) const STREAMS: TableDefinition<u32, &[u8]> = TableDefinition::new("streams");

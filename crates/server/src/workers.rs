@@ -65,6 +65,12 @@ impl<C: WorkerConfig, P> Workers<C, P> {
         end(&self.0.read().unwrap_or_else(PoisonError::into_inner), most);
     }
 
+    /// The settings of all workers.
+    pub(crate) fn configs(&self) -> Vec<C> {
+        let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().map(|own| own.config.clone()).collect()
+    }
+
     /// The progress of all workers, in the order of their start.
     pub(crate) fn progress(&self) -> Vec<Arc<P>> {
         let running = self.0.read().unwrap_or_else(PoisonError::into_inner);

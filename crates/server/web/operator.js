@@ -110,7 +110,7 @@ class Operator {
     if (this.streams.contains(document.activeElement)) return; // keep the focused element
     this.streams.replaceChildren(table("Streams", heads, streams.map((stream) => [
       h("a", { href: `#/stream/${encodeURIComponent(stream.name)}` }, stream.name),
-      h("span", { title: stream.problem ?? "" }, pill(stream.state), stream.problem ? ` ${stream.problem}` : ""),
+      h("span", { title: stream.problem ?? "" }, pill(stream.state), stream.problem ? ` ${stream.problem}` : "", extended(stream)),
       ...[stream.open_step, stream.events, stream.waiting_events, stream.late, stream.refused].map((count) => ({ number: number(count) })),
       { number: duration(stream.lag_seconds) },
       this.#action(stream, streams),
@@ -189,6 +189,13 @@ function asked(word, question, paragraphs, yes, then) {
       target.replaceWith(alarm(problem.message));
     }
   } }, word);
+}
+
+/** Whether a stream is extended without a request. */
+function extended({ extensions_left: left }) {
+  if (left === null) return "";
+  const often = left === 0 ? "no more" : left === 12 ? "12 times or more" : left === 1 ? "once" : `${left} times`;
+  return h("span", { class: "note" }, ` extends automatically: ${often}`);
 }
 
 /** The cost of extending a stream, in paragraphs. */

@@ -199,7 +199,7 @@ impl History {
                     ahead: HOUR,
                     decoding: Arc::default(),
                     catch_up: 0,
-                    retention: None,
+                    retention: evertally_server::engine::Retention::default(),
                 };
                 Core::open(setting, Arc::new(notify))
             });

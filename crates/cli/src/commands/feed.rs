@@ -110,7 +110,14 @@ impl FeedArgs {
         let remote = Remote::new(&self.url, &self.stream, token, tls)?;
         let mut source = self.source()?;
         let (rows, hides_values) = (self.rows as usize, false);
-        let options = FollowOptions { name: self.name, rows, is_once: self.once, aside: self.aside, hides_values };
+        let options = FollowOptions {
+            name: self.name,
+            rows,
+            is_once: self.once,
+            aside: self.aside,
+            aside_by_day: false,
+            hides_values,
+        };
         let cancelled = CancellationToken::new();
         let on_interrupt = cancelled.clone();
         let interrupt = move || {

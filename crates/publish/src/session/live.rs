@@ -169,6 +169,18 @@ impl Session<RunningSums> {
         self.end_on_error(taken)
     }
 
+    /// Removes all events of a person from the open step, as though they had never been taken: nothing of an open step
+    /// has entered a sum, and the other persons' events do not depend on them. The contributions to closed steps stay
+    /// spent. Returns the pseudonym, to [find](Placed::person) events that were not taken yet; `None` if single events
+    /// are protected.
+    ///
+    /// `identity` is [canonical](evertally_declare::identity).
+    pub fn erase(&mut self, identity: &str) -> Option<Pseudonym> {
+        let person = self.placer.pseudonym_of(identity)?;
+        self.open.as_mut()?.erase(person);
+        Some(person)
+    }
+
     /// Closes the open step, and returns its releases.
     ///
     /// # Errors

@@ -221,6 +221,12 @@ impl<T: Accumulator> OpenStep<T> {
         self.events.is_empty()
     }
 
+    /// Removes a person's events from the step. Those of closed steps are only known as numbers, which stay: they are
+    /// spent.
+    pub(super) fn erase(&mut self, person: Pseudonym) {
+        self.events.retain(|event| event.person != person);
+    }
+
     /// Takes the events of the step, in no particular order.
     pub(super) fn drain(&mut self, step: u64) -> impl Iterator<Item = Placed<T::Label>> {
         let placed =

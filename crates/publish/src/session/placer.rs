@@ -157,6 +157,11 @@ impl<S: LabelAssigner> Placer<S> {
         self.steps.seen().note_unreadable();
     }
 
+    /// The pseudonym of the person with an identity; `None` if single events are protected.
+    pub(super) fn pseudonym_of(&self, identity: &str) -> Option<Pseudonym> {
+        self.pseudonyms.as_ref().map(|pseudonyms| pseudonyms.of(identity))
+    }
+
     /// Reads an event; `None` for one that the stream skips, or that its filter leaves out.
     ///
     /// # Errors

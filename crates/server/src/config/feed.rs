@@ -38,6 +38,9 @@ pub struct FeedConfig {
     /// A file for rows that cannot be accepted; without it, the first of them stops the feed.
     #[serde(default)]
     pub aside: Option<PathBuf>,
+    /// Whether that file has the day in its name, because old ones are removed.
+    #[serde(skip)]
+    pub(super) aside_by_day: bool,
     /// The most rows of a batch.
     #[serde(default = "rows")]
     pub rows: usize,
@@ -112,6 +115,7 @@ impl FeedConfig {
             rows: self.rows,
             is_once: false,
             aside: self.aside.clone(),
+            aside_by_day: self.aside_by_day,
             hides_values: true,
         }
     }

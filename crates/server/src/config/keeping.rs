@@ -25,6 +25,9 @@ pub struct RetentionConfig {
     /// How long the ids of batches are remembered; as long as the stream exists if omitted.
     #[serde(default)]
     pub batch_ids: Option<TimeSpan>,
+    /// How long late events and refused rows that were set aside are kept; without it, until somebody removes them.
+    #[serde(default)]
+    pub side_files: Option<TimeSpan>,
 }
 
 /// The shortest retention.

@@ -10,11 +10,10 @@ use super::positions::positions_of;
 use super::prepare::{MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
 use super::row_ids::{NewIds, to_stored};
-use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, IDS, LATE, from_bytes, stored, to_bytes};
+use crate::store::{BATCHES, BatchRecord, ClosedBy, EVENTS, IDS, LATE, LateRecord, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, failure};
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Late;
-use evertally_publish::session::LateEvent;
 use redb::{ReadableTable, WriteTransaction};
 use std::collections::BTreeMap;
 use std::io::ErrorKind::StorageFull;
@@ -53,6 +52,8 @@ struct Accepted {
     number: u32,
     batch: u64,
     chunks: BTreeMap<u64, Chunk>,
+    /// The ids of rows that are set aside, and the step with which they are remembered.
+    aside: (u64, Chunk),
     late: u64,
     /// Its share of the memory for all batches.
     _memory: Share,
@@ -147,14 +148,16 @@ impl Core {
             return Err(Refusal::ReadOnly(format!("stream `{}` accepts no events: {why}", info.name())));
         }
         let open_step = open_step(named, live.closed(), latest)?;
-        let Divided { mut chunks, aside, late } = divide(info, chunks, open_step)?;
-        if !new.ids.have_room(number, &live.ids, &chunks, self.decoding.ids) {
+        let Divided { mut chunks, mut aside, late } = divide(info, chunks, open_step)?;
+        if !new.ids.have_room(number, &live.ids, chunks.iter().chain([(&open_step, &aside)]), self.decoding.ids) {
             return Err(Refusal::TooManyIds(self.decoding.ids));
         }
         let mut duplicates = 0;
         for (step, chunk) in &mut chunks {
             duplicates += new.ids.remove_counted(number, *step, &live.ids, chunk);
         }
+        // Late rows that are set aside are remembered with the open step: their own one is forgotten.
+        duplicates += new.ids.remove_aside(number, open_step, &live.ids, &mut aside);
         let batch = new.batches.get(&number).copied().unwrap_or(live.batches) + 1;
         let record = BatchRecord { digest, rows, duplicates, open_step, at: now };
         let receipt = Receipt::new(&id, &record, false);
@@ -170,17 +173,23 @@ impl Core {
         }
         if info.has_ids {
             let mut ids = writing.open_table(IDS).map_err(stored)?;
-            for (step, chunk) in &chunks {
-                ids.insert((number, *step, batch), to_stored(chunk).as_slice()).map_err(stored)?;
+            let mut of_steps: BTreeMap<u64, Vec<u8>> =
+                chunks.iter().map(|(step, chunk)| (*step, to_stored(chunk))).collect();
+            if !aside.ids.is_empty() {
+                of_steps.entry(open_step).or_default().extend(to_stored(&aside));
+            }
+            for (step, bytes) in of_steps {
+                ids.insert((number, step, batch), bytes.as_slice()).map_err(stored)?;
             }
         }
-        if !aside.is_empty() {
+        if !aside.texts.is_empty() {
             let mut table = writing.open_table(LATE).map_err(stored)?;
-            let texts: Vec<&Vec<String>> = aside.iter().map(|event| &event.texts).collect();
-            table.insert((number, batch), to_bytes(&texts)?.as_slice()).map_err(stored)?;
+            let rows = std::mem::take(&mut aside.texts).into_iter().map(|event| event.texts).collect();
+            table.insert((number, batch), to_bytes(&LateRecord { at: now, rows })?.as_slice()).map_err(stored)?;
         }
         new.batches.insert(number, batch);
-        Ok((receipt, Some(Accepted { number, batch, chunks, late, _memory: memory })))
+        let aside = (open_step, aside);
+        Ok((receipt, Some(Accepted { number, batch, chunks, aside, late, _memory: memory })))
     }
 
     /// Writes the id of an accepted batch.
@@ -192,7 +201,7 @@ impl Core {
 
     /// Counts a written batch: events of the open step now, the others once their step is open.
     fn count(&mut self, accepted: Accepted) {
-        let Accepted { number, batch, chunks, late, _memory } = accepted;
+        let Accepted { number, batch, chunks, aside, late, _memory } = accepted;
         let live = self.live.get_mut(&number).expect("the batch was admitted");
         live.batches = batch;
         let counts = &live.info.counts;
@@ -200,6 +209,7 @@ impl Core {
         Counts::add(&counts.late, late);
         Counts::add(&counts.events, chunks.values().map(|chunk| chunk.events).sum());
         let open = live.session.open_step();
+        live.ids.add(aside.0, &aside.1);
         for (step, chunk) in chunks {
             live.ids.add(step, &chunk);
             if step > open {
@@ -251,8 +261,8 @@ pub(super) fn check_open(state: &StreamState, name: &str) -> Result<(), Refusal>
 struct Divided {
     /// The counted events, by step.
     chunks: BTreeMap<u64, Chunk>,
-    /// The events that are set aside.
-    aside: Vec<LateEvent>,
+    /// The ids and texts of the events that are set aside.
+    aside: Chunk,
     /// How many were late.
     late: u64,
 }
@@ -262,7 +272,7 @@ fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, open_step: u64) -
     let in_time = chunks.split_off(&open_step);
     let (past, mut chunks) = (chunks, in_time);
     let late: u64 = past.values().map(|chunk| chunk.events).sum();
-    let mut aside = Vec::new();
+    let mut aside = Chunk::default();
     match info.stream.late {
         _ if late == 0 => {}
         Late::Refuse => {
@@ -278,7 +288,12 @@ fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, open_step: u64) -
             Counts::add(&info.counts.late, late);
             return Err(Refusal::Rows { rows, more });
         }
-        Late::SideFile => aside.extend(past.into_values().flat_map(|chunk| chunk.texts)),
+        Late::SideFile => {
+            for chunk in past.into_values() {
+                aside.ids.extend(chunk.ids);
+                aside.texts.extend(chunk.texts);
+            }
+        }
         Late::NextStep => {
             // Before those of the step itself, ordered by their steps.
             let mut first = Chunk::default();

@@ -62,7 +62,7 @@ impl Core {
         closed?;
         shown?;
         self.checkpoint_if_large()?;
-        self.forget_old_batches()?;
+        self.forget_old()?;
         self.store_problem = None;
         if self.read_only.is_some() {
             return Ok(None);

@@ -3,6 +3,7 @@
 use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::live::RunningStream;
+use super::retention::Retention;
 use crate::clock::Clock;
 use crate::store::{CLOSED, ClosedBy, ClosedRecord, SHOWN, Store, from_bytes, stored};
 use crate::witness::{LastClosed, Witness, WitnessRecord};
@@ -33,8 +34,8 @@ pub struct Setting {
     pub decoding: Arc<Decoding>,
     /// How long after a start past steps are held open, in microseconds: for events queued elsewhere.
     pub catch_up: i64,
-    /// How long the ids of batches are remembered, in microseconds; without it, as long as the stream exists.
-    pub retention: Option<i64>,
+    /// How long records are kept.
+    pub retention: Retention,
 }
 
 /// A change that watchers may know.
@@ -81,8 +82,8 @@ pub struct Core {
     pub(super) catch_up: i64,
     /// Whether the clock has been slow since the start.
     pub(super) was_slow: bool,
-    /// How long the ids of batches are remembered.
-    pub(super) retention: Option<i64>,
+    /// How long records are kept.
+    pub(super) retention: Retention,
     pub(super) looked_for_old: Option<std::time::Instant>,
     pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,

@@ -2,20 +2,23 @@
 
 use super::Notice;
 use super::core::Core;
-use super::info::StreamState;
+use super::info::{StreamInfo, StreamState};
 use super::refusal::Refusal;
 use super::resolved::{Resolved, lines_of};
 use crate::store::{ClosedBy, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, stored, to_bytes};
 use evertally::noise::StreamName;
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
+use evertally_declare::follows::CarriedSum;
 use evertally_declare::groups::GroupTable;
 use evertally_declare::records::Records;
+use evertally_declare::steps::{Horizon, Instant, StepCalendar};
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::Follows;
 use evertally_ledger::source::{Approval, Claim, SourceBudget};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A stream that is to be opened.
@@ -38,6 +41,8 @@ pub struct Preview {
     resolved: Resolved,
     opening: Opening,
     follows: Option<Follows>,
+    /// Whether its time has come without a request, so that its first steps may be over after a long stop.
+    is_automatic: bool,
     /// The remaining budget of its source after it, in words, if it has a source.
     pub left: Option<String>,
 }
@@ -64,6 +69,58 @@ impl Preview {
     }
 }
 
+/// The name of the stream that continues another: `NAME #2`, and so on.
+///
+/// # Errors
+/// If it is too long.
+pub(crate) fn next_name(info: &StreamInfo) -> Result<StreamName> {
+    name_after(info.name(), info.stream.follows.is_some())
+}
+
+fn name_after(name: &str, follows: bool) -> Result<StreamName> {
+    let (first, place) = match name.rsplit_once(" #") {
+        Some((first, place)) if follows => (first, place.parse::<u32>().unwrap_or(1)),
+        _ => (name, 1),
+    };
+    format!("{first} #{}", place + 1)
+        .parse()
+        .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))
+}
+
+/// Checks that another stream can continue from the last values of this one.
+///
+/// # Errors
+/// If it has no end, or releases anything but running sums of declared groups after every step.
+pub(crate) fn check_continues(stream: &Stream) -> Result<()> {
+    let name = &stream.name;
+    if stream.plan.is_unbounded() {
+        return Err(usage(format!("stream `{name}` has no end, so it cannot be extended: remove `extend`")));
+    }
+    if stream.published.is_some() || stream.measures.is_some() || stream.plan.threshold().is_some() {
+        return Err(usage(format!(
+            "stream `{name}` cannot be extended: only running sums of declared groups that are published after every \
+             step continue in another stream; declare a longer horizon"
+        )));
+    }
+    stream.goes_on()
+}
+
+/// The stream after another one, as far as its cost depends on it.
+fn following_part(part: Stream) -> Result<Stream> {
+    let calendar = &part.calendar;
+    let (start, steps) = (calendar.end(), Horizon::Steps(calendar.steps()));
+    let calendar = StepCalendar::new(start, steps, calendar.every(), calendar.zone().clone())
+        .map_err(|problem| usage(problem.sentence()))?;
+    let carried = vec![CarriedSum { group: Vec::new(), exact: "0".to_owned(), streams: part.streams() }];
+    let steps = part.steps_before() + part.calendar.steps();
+    let follows = Follows { stream: part.name.to_string(), since: part.start_in_words(), steps, carried };
+    let name = name_after(part.name.as_str(), part.follows.is_some())?;
+    let mut next = part;
+    next.follows = Some(follows);
+    (next.name, next.calendar) = (name, calendar);
+    Ok(next)
+}
+
 /// A stream that continues another.
 pub(super) struct Next {
     opening: Opening,
@@ -78,6 +135,14 @@ impl Next {
     pub(super) fn planned(self) -> Result<Preview> {
         following(self.opening, Some(self.follows))
     }
+
+    /// The same for an extension that nobody has requested.
+    ///
+    /// # Errors
+    /// As [`planned`](Self::planned).
+    pub(super) fn planned_automatically(self) -> Result<Preview> {
+        Ok(Preview { is_automatic: true, ..self.planned()? })
+    }
 }
 
 /// Plans a stream to be opened. It takes seconds, and runs in any thread.
@@ -91,7 +156,7 @@ pub(super) fn preview(opening: Opening) -> Result<Preview> {
 /// The same for a stream that may continue another.
 fn following(opening: Opening, follows: Option<Follows>) -> Result<Preview> {
     let resolved = Resolved::new(&opening.declaration, None, follows.clone())?;
-    Ok(Preview { resolved, opening, follows, left: None })
+    Ok(Preview { resolved, opening, follows, is_automatic: false, left: None })
 }
 
 impl Core {
@@ -110,8 +175,8 @@ impl Core {
                 "there is already a stream `{name}`, and open streams do not change: choose another name"
             )));
         }
-        // A stream that recovers is not closed by the clock.
-        let recovers = self.witnessed.streams.contains_key(name);
+        // A stream that recovers is not closed by the clock, and the start of an automatic one was declared long ago.
+        let may_be_past = self.witnessed.streams.contains_key(name) || preview.is_automatic;
         if opening.closing == ClosedBy::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
         {
             return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
@@ -125,7 +190,7 @@ impl Core {
                  or close its steps by the clock",
             ));
         }
-        if let (ClosedBy::Schedule { grace, .. }, false) = (opening.closing, recovers) {
+        if let (ClosedBy::Schedule { grace, .. }, false) = (opening.closing, may_be_past) {
             let first = stream.calendar.end_of(1);
             if first.micros().saturating_add(grace) < self.clock.now().micros() {
                 let end = stream.calendar.format(first);
@@ -142,8 +207,35 @@ impl Core {
         Ok(())
     }
 
+    /// Checks whether planned streams fit the budgets of their sources together.
+    ///
+    /// # Errors
+    /// The place of the first that does not, and why.
+    pub(super) fn check_together(&self, previews: &[Preview]) -> Result<(), (usize, PipelineError)> {
+        let mut of_sources: BTreeMap<&str, Vec<(usize, Claim)>> = BTreeMap::new();
+        for (place, preview) in previews.iter().enumerate() {
+            if let Some(source) = &preview.opening.source {
+                let claim = Claim::from_stream(&preview.resolved.stream, &self.key.id().to_string());
+                of_sources.entry(source).or_default().push((place, claim));
+            }
+        }
+        for claims in of_sources.into_values() {
+            let first = claims[0].0;
+            let budget = self.source(&previews[first].opening).map_err(|error| (first, error))?;
+            let Some(budget) = budget else { continue };
+            budget
+                .check_all(claims.iter().map(|(_, claim)| claim))
+                .map_err(|(fitting, error)| (claims.get(fitting).map_or(first, |(place, _)| *place), error))?;
+        }
+        Ok(())
+    }
+
     fn source(&self, opening: &Opening) -> Result<Option<SourceBudget>> {
-        let Some(name) = &opening.source else { return Ok(None) };
+        self.source_named(opening.source.as_deref())
+    }
+
+    fn source_named(&self, name: Option<&str>) -> Result<Option<SourceBudget>> {
+        let Some(name) = name else { return Ok(None) };
         let path = self.sources.get(name).ok_or_else(|| {
             usage(format!("there is no data source `{name}`; declare it in the configuration of the service"))
         })?;
@@ -156,7 +248,7 @@ impl Core {
     /// As [`check`](Self::check), or if the store cannot be written.
     pub fn open_stream(&mut self, mut preview: Preview) -> Result<(), Refusal> {
         self.check(&mut preview)?;
-        let Preview { resolved, opening, follows, .. } = preview;
+        let Preview { resolved, opening, follows, is_automatic, .. } = preview;
         let name = resolved.stream.name.clone();
         // If a crash came between ledger and store, the ledger has a plan already.
         let resolved = match self.ledger.plan_text(&name) {
@@ -204,10 +296,35 @@ impl Core {
         let mut live = self.live_of(number, record, resolved, session)?;
         live.ahead = seen;
         live.update_progress(None);
+        let (now, first) = (self.clock.now(), live.times(1).map(|(closes, _)| closes));
+        if is_automatic && first.is_some_and(|first| first <= now) {
+            // After a long stop: events that wait elsewhere may still come.
+            let until = Instant::from_micros(now.micros().saturating_add(self.catch_up));
+            self.held_until = self.held_until.max(until);
+        }
         let info = Arc::clone(&live.info);
         self.put(live);
         (self.notify)(Notice::Changed(info));
         Ok(())
+    }
+
+    /// How many of the next `most` extensions of a stream its source has budget for, and why not for more.
+    ///
+    /// # Errors
+    /// If the stream publishes something that cannot be continued, or the budget cannot be read.
+    pub fn fitting_extensions(&self, name: &str, most: u32) -> Result<(u32, Option<String>)> {
+        let info = self.find(name).ok_or_else(|| usage(format!("there is no stream `{name}`")))?;
+        check_continues(&info.stream)?;
+        let Some(budget) = self.source_named(info.record().source.as_deref())? else { return Ok((most, None)) };
+        let (mut claims, mut part) = (Vec::new(), Stream::clone(&info.stream));
+        for _ in 0..most {
+            part = following_part(part)?;
+            claims.push(Claim::from_stream(&part, &self.key.id().to_string()));
+        }
+        Ok(match budget.check_all(&claims) {
+            Ok(_) => (most, None),
+            Err((fitting, error)) => (u32::try_from(fitting).unwrap_or(most), Some(error.to_string())),
+        })
     }
 
     /// Prepares the stream that continues another after its horizon: with the same number of steps and declaration, its
@@ -227,14 +344,7 @@ impl Core {
             .into());
         }
         let record = info.record();
-        let before = self.follows_of(info.number)?;
-        let (first, place) = match name.rsplit_once(" #") {
-            Some((first, place)) if before.is_some() => (first, place.parse::<u32>().unwrap_or(1)),
-            _ => (name, 1),
-        };
-        let next: StreamName = format!("{first} #{}", place + 1)
-            .parse()
-            .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))?;
+        let next = next_name(&info)?;
         let declared = Declaration::from_json(&record.declaration).map_err(PipelineError::from)?;
         let declared = declared.next_stream(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;

@@ -7,6 +7,7 @@ use super::info::{Parts, StreamInfo, StreamProgress};
 use super::live::first_head;
 use super::reporting::Reporting;
 use super::resolved::{Resolved, table_of};
+use super::retention::Retention;
 use super::service::{Intake, Service};
 use crate::clock::Clock;
 use crate::store::{CLOSED, ClosedRecord, NAMES, ROWS, STREAMS, Store, StreamRecord, from_bytes, stored, to_bytes};
@@ -46,8 +47,12 @@ impl Service {
     /// # Errors
     /// If it cannot be read.
     pub fn replica(store: Store, clock: Arc<dyn Clock>) -> Result<Self> {
-        let intake =
-            Intake { sources: BTreeMap::new(), ahead: 0, decoding: Arc::<Decoding>::default(), retention: None };
+        let intake = Intake {
+            sources: BTreeMap::new(),
+            ahead: 0,
+            decoding: Arc::<Decoding>::default(),
+            retention: Retention::default(),
+        };
         let service = Self::without_counting(store, clock, intake, Directory::default())?;
         let numbers: Vec<u32> = {
             let table = service.store.look()?.open_table(STREAMS).map_err(stored)?;

@@ -1,12 +1,29 @@
-//! Forgets the ids of old batches.
+//! Forgets the ids of old batches, and late events that were set aside long ago.
 
 use super::core::Core;
-use crate::store::{BATCH_DAYS, BATCHES, stored};
+use crate::config::RetentionConfig;
+use crate::store::{BATCH_DAYS, BATCHES, LATE, LateRecord, from_bytes, stored};
 use evertally_declare::error::Result;
 use redb::WriteTransaction;
 
 /// A day in microseconds.
 const DAY: i64 = 86_400_000_000;
+
+/// How long records are kept, in microseconds; without a limit, as long as the stream exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// The ids of batches.
+    pub batch_ids: Option<i64>,
+    /// Late events that were set aside.
+    pub side_files: Option<i64>,
+}
+
+impl From<&RetentionConfig> for Retention {
+    fn from(config: &RetentionConfig) -> Self {
+        let micros = |kept: Option<crate::config::TimeSpan>| kept.map(|kept| kept.0);
+        Self { batch_ids: micros(config.batch_ids), side_files: micros(config.side_files) }
+    }
+}
 
 /// The most ids that are forgotten at once: nothing else is committed meanwhile.
 const MAX_FORGOTTEN: usize = 5000;
@@ -22,7 +39,7 @@ fn day_of(micros: i64) -> u32 {
 impl Core {
     /// Notes the day of an accepted batch, if its id is to be forgotten some day.
     pub(super) fn note_day(&self, writing: &WriteTransaction, number: u32, id: &str, now: i64) -> Result<()> {
-        if self.retention.is_none() {
+        if self.retention.batch_ids.is_none() {
             return Ok(());
         }
         let mut days = writing.open_table(BATCH_DAYS).map_err(stored)?;
@@ -30,16 +47,21 @@ impl Core {
         Ok(())
     }
 
-    /// Forgets some ids of batches that were accepted longer ago than the retention.
+    /// Forgets some records that are older than their retention.
     ///
     /// # Errors
     /// If the store cannot be written; then nothing has changed.
-    pub(super) fn forget_old_batches(&mut self) -> Result<()> {
-        let Some(kept) = self.retention else { return Ok(()) };
+    pub(super) fn forget_old(&mut self) -> Result<()> {
         if self.looked_for_old.is_some_and(|looked| looked.elapsed() < INTERVAL) {
             return Ok(());
         }
         self.looked_for_old = Some(std::time::Instant::now());
+        self.forget_old_batches()?;
+        self.forget_old_late()
+    }
+
+    fn forget_old_batches(&self) -> Result<()> {
+        let Some(kept) = self.retention.batch_ids else { return Ok(()) };
         // A batch of this day may be younger than the retention.
         let first_kept = day_of(self.clock.now().micros().saturating_sub(kept));
         let old = self.old_batches(first_kept)?;
@@ -52,6 +74,36 @@ impl Core {
             for (number, day, id) in &old {
                 days.remove((*number, *day, id.as_str())).map_err(stored)?;
                 batches.remove((*number, id.as_str())).map_err(stored)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes late events that were set aside longer ago than the retention.
+    fn forget_old_late(&self) -> Result<()> {
+        let Some(kept) = self.retention.side_files else { return Ok(()) };
+        let first_kept = self.clock.now().micros().saturating_sub(kept);
+        let late = self.store.look()?.open_table(LATE).map_err(stored)?;
+        let mut old = Vec::new();
+        for number in self.live.keys() {
+            // In the order of their batches, and thereby of time.
+            for entry in late.range((*number, 0)..=(*number, u64::MAX)).map_err(stored)? {
+                let (key, bytes) = entry.map_err(stored)?;
+                let record: LateRecord = from_bytes(bytes.value(), "late events")?;
+                if record.at >= first_kept || old.len() == MAX_FORGOTTEN {
+                    break;
+                }
+                old.push(key.value());
+            }
+        }
+        drop(late);
+        if old.is_empty() {
+            return Ok(());
+        }
+        self.store.change(|writing| {
+            let mut late = writing.open_table(LATE).map_err(stored)?;
+            for key in &old {
+                late.remove(key).map_err(stored)?;
             }
             Ok(())
         })

@@ -119,8 +119,14 @@ pub(super) struct NewIds {
 impl NewIds {
     /// Whether a stream may have the ids of all rows of these chunks that are not counted yet. Each stream has its own
     /// limit: one for all would let the writers of a stream learn of others, and keep them out.
-    pub(super) fn have_room(&self, number: u32, known: &OpenIds, chunks: &BTreeMap<u64, Chunk>, most: u64) -> bool {
-        let all: u64 = chunks.values().map(|chunk| chunk.ids.len() as u64).sum();
+    pub(super) fn have_room<'c>(
+        &self,
+        number: u32,
+        known: &OpenIds,
+        chunks: impl Iterator<Item = (&'c u64, &'c Chunk)> + Clone,
+        most: u64,
+    ) -> bool {
+        let all: u64 = chunks.clone().map(|(_, chunk)| chunk.ids.len() as u64).sum();
         let new = self.by_step.range((number, 0)..=(number, u64::MAX)).map(|(_, ids)| ids.len() as u64).sum::<u64>();
         let present = known.count() + new;
         if present + all <= most {
@@ -134,7 +140,7 @@ impl NewIds {
             let ids: IdSet = chunk.ids.iter().map(|row| row.id).filter(|id| is_new(*step, *id)).collect();
             ids.len() as u64
         };
-        present + chunks.iter().map(distinct).sum::<u64>() <= most
+        present + chunks.map(distinct).sum::<u64>() <= most
     }
 
     /// Removes the rows of a chunk that were counted before in its step, and returns their number.
@@ -160,6 +166,21 @@ impl NewIds {
         let removed = (before - chunk.ids.len()) as u64;
         chunk.events -= removed;
         removed
+    }
+
+    /// Removes late rows that were set aside before, while `step` was open, and returns their number.
+    pub(super) fn remove_aside(&mut self, number: u32, step: u64, known: &OpenIds, aside: &mut Chunk) -> u64 {
+        if aside.ids.is_empty() {
+            return 0;
+        }
+        let (known, new) = (known.0.get(&step), self.by_step.entry((number, step)).or_default());
+        let (ids, texts) = (std::mem::take(&mut aside.ids), std::mem::take(&mut aside.texts));
+        let before = ids.len();
+        // The hash of an id contains the row's step, so none of them is that of a counted row.
+        let rows = ids.into_iter().zip(texts);
+        (aside.ids, aside.texts) =
+            rows.filter(|(row, _)| known.is_none_or(|known| !known.contains(&row.id)) && new.insert(row.id)).unzip();
+        (before - aside.ids.len()) as u64
     }
 }
 
@@ -193,13 +214,12 @@ mod tests {
             assert_eq!(rows.events, 2 - removed);
         }
         // Known are 1 in step 3, and of this commit 2 and 3 in step 3 and 2 and 3 in step 4.
-        let room =
-            |rows: &[(HashedId, &str)], most| new.have_room(7, &known, &BTreeMap::from([(3, chunk(rows))]), most);
+        let room = |rows: &[(HashedId, &str)], most| new.have_room(7, &known, [(&3, &chunk(rows))].into_iter(), most);
         assert!(room(&[(9, "")], 6) && !room(&[(9, "")], 5));
         // Rows that are counted already, or twice in the batch, need no room.
         assert!(room(&[(1, ""), (2, ""), (3, "")], 5) && room(&[(9, ""), (9, ""), (2, "")], 6));
         // Other streams do not matter.
-        assert!(new.have_room(9, &OpenIds::default(), &BTreeMap::from([(3, chunk(&[(9, "")]))]), 1));
+        assert!(new.have_room(9, &OpenIds::default(), [(&3, &chunk(&[(9, "")]))].into_iter(), 1));
         known.forget(2);
         assert_eq!(known.count(), 1);
         known.forget(3);

@@ -2,7 +2,7 @@
 
 use super::closing::{FIRST_OWN_BLOCK, ROWS_PER_BLOCK};
 use super::info::{StreamInfo, StreamProgress};
-use crate::store::{CLOSED, ClosedRecord, LATE, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
+use crate::store::{CLOSED, ClosedRecord, LATE, LateRecord, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
 use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{ReleaseRow, ReleasedValue, ViewRow};
 use std::ops::RangeInclusive;
@@ -38,7 +38,7 @@ pub(super) fn late(
     let mut events = Vec::new();
     for entry in table.range((number, behind.saturating_add(1))..=(number, u64::MAX)).map_err(stored)? {
         let (key, bytes) = entry.map_err(stored)?;
-        events.extend(from_bytes::<Vec<Vec<String>>>(bytes.value(), "late events")?);
+        events.extend(from_bytes::<LateRecord>(bytes.value(), "late events")?.rows);
         if events.len() >= most {
             return Ok((events, Some(key.value().1)));
         }

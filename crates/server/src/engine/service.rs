@@ -4,11 +4,14 @@ use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
 use super::counting::{Request, run};
 use super::decoding::Decoding;
+use super::erasing::PersonCell;
+use super::health::Health;
 use super::identity::BatchId;
 use super::info::{Counts, StreamInfo};
-use super::opening::{self, Opening, Preview};
+use super::opening::{self, Next, Opening, Preview};
 use super::prepare::{PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
+use super::retention::Retention;
 use super::rows::{self, RowsQuery};
 use super::settings::StreamSettings;
 use super::sums::{self, SumsRange, SumsReceipt};
@@ -61,27 +64,8 @@ pub struct Intake {
     pub ahead: i64,
     /// Memory limits for decoding batches.
     pub decoding: Arc<Decoding>,
-    /// How long the ids of batches are remembered, in microseconds; without it, as long as the stream exists.
-    pub retention: Option<i64>,
-}
-
-/// The health of the service, for its operator.
-#[derive(Clone, Debug, Default)]
-pub struct Health {
-    /// Why nothing is accepted or published, if so.
-    pub read_only: Option<String>,
-    /// Current problems, in words.
-    pub problems: Vec<String>,
-    /// Where the witness is.
-    pub witness: Option<String>,
-    /// How often it was updated.
-    pub witness_counter: u64,
-    /// Why it could not be updated, if it could not.
-    pub witness_problem: Option<String>,
-    /// Whether it lacks committed publications.
-    pub witness_behind: bool,
-    /// Why the clock is wrong, if it is earlier than a step that it has closed.
-    pub slow_clock: Option<String>,
+    /// How long records are kept.
+    pub retention: Retention,
 }
 
 impl Service {
@@ -308,6 +292,20 @@ impl Service {
         })
     }
 
+    /// Plans streams that are to be opened together, without opening them.
+    ///
+    /// # Errors
+    /// The place of the first that could not be opened after the ones before it, and why.
+    pub fn preview_all(&self, openings: Vec<Opening>) -> Result<(), (usize, Refusal)> {
+        let mut previews = Vec::new();
+        for (place, opening) in openings.into_iter().enumerate() {
+            previews.push(self.preview(opening).map_err(|refusal| (place, refusal))?);
+        }
+        let checked = self.ask(move |core| Ok(core.check_together(&previews)));
+        let checked = checked.map_err(|refusal| (0, refusal))?;
+        checked.map_err(|(place, error)| (place, error.into()))
+    }
+
     /// Opens a stream.
     ///
     /// # Errors
@@ -339,15 +337,37 @@ impl Service {
         self.ask(move |core| core.retire(&name))
     }
 
+    /// Erases a person from a stream.
+    ///
+    /// # Errors
+    /// As [`Core::erase`].
+    pub fn erase(&self, name: &str, person: PersonCell) -> Result<u64, Refusal> {
+        let name = name.to_owned();
+        self.ask(move |core| core.erase(&name, &person))
+    }
+
     /// Opens the stream that continues another after its horizon; returns its name.
     ///
     /// # Errors
     /// As [`Core::next_of`], and if it cannot be opened.
     pub fn extend(&self, name: &str) -> Result<String, Refusal> {
+        self.extend_by(name, Next::planned)
+    }
+
+    /// The same for an extension that nobody has requested: its first steps may have ended while the service was
+    /// stopped.
+    ///
+    /// # Errors
+    /// As [`extend`](Self::extend).
+    pub(crate) fn extend_automatically(&self, name: &str) -> Result<String, Refusal> {
+        self.extend_by(name, Next::planned_automatically)
+    }
+
+    fn extend_by(&self, name: &str, plan: fn(Next) -> Result<Preview>) -> Result<String, Refusal> {
         let name = name.to_owned();
         let next = self.ask(move |core| core.next_of(&name))?;
         // Planned in this thread, while all streams keep running.
-        let preview = next.planned()?;
+        let preview = plan(next)?;
         let name = preview.stream().name.to_string();
         self.ask(move |core| core.open_stream(preview))?;
         if let Some(info) = self.stream(&name) {
@@ -514,18 +534,5 @@ impl Core {
         visit: &mut dyn FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
     ) -> Result<()> {
         rows::visit(&self.store, info, query, visit)
-    }
-
-    /// Its health, for its operator.
-    pub fn health(&self) -> Health {
-        Health {
-            read_only: self.read_only.clone(),
-            problems: self.problems(),
-            witness: self.witness.as_ref().map(|witness| witness.place()),
-            witness_counter: self.witnessed.counter,
-            witness_problem: self.witness_problem.clone(),
-            witness_behind: self.is_unrecorded || self.settling.is_some(),
-            slow_clock: self.slow_clock(),
-        }
     }
 }

@@ -10,10 +10,12 @@ use crate::audit::AuditLog;
 use crate::backup::Backups;
 use crate::config::{ClientConfig, LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
+use crate::extensions::Extensions;
 use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
 use crate::sinks::Sinks;
 use crate::standby::Shipping;
+use crate::synchronisation::Synchronisation;
 use crate::syslog::SyslogListeners;
 use crate::tls::{ClientCertificate, ReloadingTls};
 use crate::tokens::{KnownToken, Role, Tokens};
@@ -54,6 +56,10 @@ pub struct App {
     pub sinks: Sinks,
     /// The copies of the folder.
     pub backups: Arc<Backups>,
+    /// The streams that are extended without a request.
+    pub extensions: Extensions,
+    /// Whether the machine's clock is synchronised.
+    pub synchronisation: Synchronisation,
     pub(super) requests: RequestMeters,
     /// The certificates of listeners, by their names.
     certificates: OnceLock<Vec<(&'static str, Arc<ReloadingTls>)>>,
@@ -152,6 +158,8 @@ impl App {
             syslog: SyslogListeners::default(),
             sinks: Sinks::new(PUBLICATION_WRITERS),
             backups,
+            extensions: Extensions::default(),
+            synchronisation: Synchronisation::default(),
             requests: RequestMeters::default(),
             certificates: OnceLock::new(),
             room,
@@ -180,7 +188,7 @@ impl App {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Problems of webhooks, feeds, sinks, copies and the disk, in words for an operator.
+    /// Problems of webhooks, feeds, sinks, extensions, copies, the disk and the clock, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
             let most = self.settings().limits.free_bytes;
@@ -190,8 +198,9 @@ impl App {
         });
         let shipping = self.service.shipping().map(Shipping::problems).unwrap_or_default();
         let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems()).chain(self.sinks.problems());
-        let hooks = hooks.chain(self.syslog.problems());
-        hooks.chain(self.backups.problem()).chain(shipping).chain(room).collect()
+        let own = hooks.chain(self.syslog.problems()).chain(self.extensions.problems());
+        let own = own.chain(self.synchronisation.problem());
+        own.chain(self.backups.problem()).chain(shipping).chain(room).collect()
     }
 
     /// Names the certificates of the listeners, once.

@@ -2,6 +2,7 @@
 
 pub(super) mod audit;
 pub(super) mod copies;
+pub(super) mod erasing;
 pub(super) mod events;
 pub(super) mod health;
 pub(super) mod late;
@@ -66,6 +67,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, open
             .route("/v1/streams/{stream}/close", post(streams::close))
             .route("/v1/streams/{stream}/retire", post(streams::retire))
             .route("/v1/streams/{stream}/extend", post(streams::extend))
+            .route("/v1/streams/{stream}/erase", post(erasing::erase))
             .route("/v1/streams/{stream}/groups", post(streams::join))
             .route("/v1/streams/{stream}/late", get(late::late))
             .route("/v1/operator", get(operator::operator))

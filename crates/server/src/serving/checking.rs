@@ -2,7 +2,7 @@
 
 use super::{reload, streams};
 use crate::config::{Config, secret_of};
-use crate::engine::Core;
+use crate::engine::{Core, check_continues};
 use crate::feeds::Feeds;
 use crate::sinks::Sinks;
 use crate::syslog::SyslogListeners;
@@ -52,6 +52,10 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         };
         let (name, mechanism) = (&stream.name, mechanism.brief());
         found.push(format!("stream `{name}`: {budget} by {mechanism}, {error}, protects {}", planned.unit()));
+        if let Some(cost) = streams::extension_cost(stream, planned) {
+            check_continues(planned)?;
+            found.push(cost);
+        }
     }
     for hook in &config.webhooks {
         let is_configured = |name: &&String| config.streams.iter().any(|stream| stream.name == **name);

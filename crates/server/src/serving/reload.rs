@@ -2,8 +2,8 @@
 
 use super::opening::decoding_of;
 use super::{Running, app_settings, streams};
-use crate::config::Config;
-use crate::engine::{Intake, Service};
+use crate::config::{Config, StreamConfig};
+use crate::engine::{Intake, Retention, Service};
 use crate::feeds::Feeds;
 use crate::http::feed_targets;
 use crate::sinks::Sinks;
@@ -43,7 +43,7 @@ impl Running {
             true => service.decoding(), // shares of its memory are in use
             false => Arc::new(decoding_of(&new.limits)),
         };
-        let retention = new.retention.batch_ids.map(|kept| kept.0);
+        let retention = Retention::from(&new.retention);
         let intake = Intake { sources: new.sources.clone(), ahead: new.steps.ahead.0, decoding, retention };
         let before = Intake::clone(&service.intake());
         service.change_intake(intake).map_err(streams::refused)?;
@@ -62,6 +62,7 @@ impl Running {
         self.app.syslog.set(&new.syslog, &self.syslog)?;
         self.app.sinks.set(&new.sinks, service)?;
         self.app.backups.set(new.backups.as_deref(), new.backup_schedule.as_ref(), &service.folder_id);
+        self.upkeep.set(&self.app, new);
         *config = new.clone();
         Ok(())
     }
@@ -109,13 +110,15 @@ fn is_configured(config: &Config, name: &str) -> bool {
     config.streams.iter().any(|stream| stream.name == name)
 }
 
-/// Checks whether the streams that are not open yet could be opened, each by itself.
+/// Checks whether the streams that are not open yet could all be opened.
 fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
-    for stream in new.streams.iter().filter(|stream| service.stream(&stream.name).is_none()) {
-        let preview = service.preview(streams::opening_of(new, stream)).map_err(streams::refused);
-        preview.map_err(|error| streams::named(stream, &error))?;
+    let missing: Vec<&StreamConfig> =
+        new.streams.iter().filter(|stream| service.stream(&stream.name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let openings = missing.iter().map(|stream| streams::opening_of(new, stream)).collect();
+    service.preview_all(openings).map_err(|(place, refusal)| streams::named(missing[place], &streams::refused(refusal)))
 }
 
 /// Checks that the folder for backups exists.

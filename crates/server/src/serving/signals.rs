@@ -30,24 +30,25 @@ pub fn shutdown_signal() -> Result<impl Future<Output = Result<()>>> {
 }
 
 /// Waits for signals to read the configuration again: SIGHUP. On other systems there is none.
-pub(super) struct ReloadSignal {
+pub(crate) struct ReloadSignal {
     #[cfg(unix)]
     hangup: tokio::signal::unix::Signal,
 }
 
 impl ReloadSignal {
-    /// Handles the signal from now on: without this it would end the process.
+    /// Handles the signal from now on: without this it would end the process. One that comes before the first
+    /// [`next`](Self::next) is not lost. Must be called inside the runtime.
     ///
     /// # Errors
     /// If the handler cannot be installed.
     #[cfg(unix)]
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { hangup: signal(SignalKind::hangup())? })
     }
 
     #[cfg(not(unix))]
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self {})
     }
 

@@ -1,12 +1,14 @@
 //! The streams of a configuration: opened, joined by new groups, or changed where they may change.
 
 use crate::audit::{AuditEntry, AuditLog};
-use crate::config::{Config, StreamConfig};
+use crate::config::{Config, Extend, StreamConfig};
 use crate::engine::{
     Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
 };
+use evertally::privacy::Unit;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::problem::Wording;
+use evertally_declare::stream::Stream;
 use evertally_ledger::source::{Costs, SourceBudget};
 
 /// Opens a stream of the configuration, or takes up its changes if it is open already.
@@ -115,7 +117,8 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
     Ok(())
 }
 
-pub(super) fn refused(refusal: Refusal) -> PipelineError {
+/// A refusal as an error.
+pub(crate) fn refused(refusal: Refusal) -> PipelineError {
     match refusal {
         Refusal::Other(error) => error,
         refusal => usage(refusal.to_string()),
@@ -144,6 +147,28 @@ pub(super) fn check_sources(service: &Service, config: &Config) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the extensions of a stream cost, in words; `None` if it is not extended.
+pub(super) fn extension_cost(stream: &StreamConfig, planned: &Stream) -> Option<String> {
+    let extend = stream.extend?;
+    let name = &stream.name;
+    let request = planned.plan.request();
+    let (budget, unit) = (request.budget(), planned.unit());
+    let cost = match request.unit() {
+        Unit::Event => format!("each {unit} is in one part only, so the guarantee of {budget} stays"),
+        _ => format!("each extension spends {budget} again for {unit} with data in both"),
+    };
+    let how_often = match (extend, &stream.source) {
+        (Extend::Automatic, Some(source)) => format!("as often as the budget of source `{source}` allows"),
+        (Extend::Automatic, None) => "without end".to_owned(),
+        (Extend::Times(1), _) => "once".to_owned(),
+        (Extend::Times(times), _) => format!("at most {times} times"),
+    };
+    Some(format!(
+        "stream `{name}` is extended automatically by {} steps, as `{name} #2` and so on, {how_often}: {cost}",
+        planned.calendar.steps()
+    ))
 }
 
 /// The error for a feed of a stream that does not exist.

@@ -99,6 +99,15 @@ pub struct DeadLetterRecord {
     pub at: i64,
 }
 
+/// Late events of a batch that were set aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateRecord {
+    /// When the batch was accepted, in microseconds since 1970.
+    pub at: i64,
+    /// The texts of each event, in the order of the columns.
+    pub rows: Vec<Vec<String>>,
+}
+
 /// A checkpoint of the session of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRecord {

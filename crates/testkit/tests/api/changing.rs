@@ -1,7 +1,11 @@
 //! Configurations that change: at a start, and while the service runs. And slow clocks.
 
 use crate::server::{HOUR, START, STREAMS, Server, WITNESS, rows};
+use evertally::privacy::{Budget, Rho};
 use evertally_declare::steps::Instant;
+use evertally_ledger::disk::RealDisk;
+use evertally_ledger::ledger::Protects;
+use evertally_ledger::source::{Approval, SourceBudget, Total};
 use evertally_server::clock::{Clock, ManualClock};
 use std::sync::Arc;
 
@@ -130,6 +134,88 @@ fn a_reload_is_whole_or_nothing() {
     server.reload("\"ü \\\"x\\\"\"]", "\"ü \\\"x\\\"\", \"more\"]").unwrap();
     server.stop();
     server.start().unwrap();
+}
+
+/// Two new streams that fit the budget of their source one at a time, but not together, are both refused.
+#[test]
+fn new_streams_fit_their_source_together_or_are_refused() {
+    let mut server = Server::with("", &format!("[sources]\nshop = \"shop.budget\"\n{STREAMS}"));
+    let protects = Protects { persons: false, period: None, replaced: false };
+    let total = Total { budget: Budget::Zcdp(Rho::new(1.0).unwrap()), is_basic: false, protects };
+    let path = server.path("shop.budget");
+    SourceBudget::create(Arc::new(RealDisk), &path, "shop", total, Approval::default()).unwrap();
+    let stream = |name: &str| {
+        format!(
+            "\n[[stream]]\nstream = \"{name}\"\nsource = \"shop\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = \
+             9\nrho = 0.6\n"
+        )
+    };
+    let before = server.more.clone();
+    server.more = before.clone() + &stream("one") + &stream("two");
+    let refused = server.reload("", "").unwrap_err();
+    assert!(refused.contains("stream `two`") && refused.contains("does not fit the budget"), "{refused}");
+    assert_eq!(server.get("/v1/streams/one").status, 404, "nothing was opened");
+    server.more = before + &stream("one");
+    server.reload("", "").unwrap();
+    assert_eq!(server.get("/v1/streams/one").status, 200);
+}
+
+/// Late rows that were set aside are removed after their retention, and not before.
+#[test]
+fn old_late_rows_are_removed() {
+    let streams = STREAMS.replace("steps = 100", "steps = 1000\nlate = \"side-file\"");
+    let mut server = Server::with("", &format!("[retention]\nside-files = \"2d\"\n{streams}"));
+    let late = |server: &Server| server.get("/v1/streams/open/late").json()["events"].as_array().unwrap().len();
+    server.publish("open", 1);
+    for (id, hours) in [("first", 2), ("second", 30)] {
+        server.at(hours, 0);
+        assert_eq!(server.send("open", id, &event(0, "a")).status, 200);
+    }
+    assert_eq!(late(&server), 2);
+    server.at(2 + 48, 1);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while late(&server) == 2 {
+        assert!(std::time::Instant::now() < until, "it is not removed");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(late(&server), 1);
+    server.change("side-files = \"2d\"", "side-files = \"2h\"");
+    assert!(server.try_config().unwrap_err().contains("at least `1d`"));
+}
+
+/// A clock that is not synchronised is an alarm, and no refusal.
+#[cfg(unix)]
+#[test]
+fn an_unsynchronised_clock_is_an_alarm() {
+    let clock = "[clock]\ncommand = [\"echo\", \"no 0.25\"]\nunsynchronised = \"0s\"\n";
+    let mut server = Server::with("", &format!("{clock}{STREAMS}"));
+    let wait = |server: &Server, line: &str| {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !server.get("/metrics").text.contains(line) {
+            assert!(std::time::Instant::now() < until, "{line}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    wait(&server, "evertally_clock_state{state=\"unsynchronised\"} 1\n");
+    let metrics = server.get("/metrics").text;
+    assert!(metrics.contains("evertally_clock_error_seconds 0.25\n"), "{metrics}");
+    assert!(metrics.contains("evertally_problems{kind=\"clock\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("evertally_problems{kind=\"other\"} 0\n"), "{metrics}");
+    let health = server.get("/v1/operator").json();
+    assert!(health["problems"].to_string().contains("has not been synchronised"), "{health}");
+    assert_eq!(
+        (health["clock"]["state"].as_str(), health["clock"]["error_seconds"].as_f64()),
+        (Some("unsynchronised"), Some(0.25))
+    );
+    let ready = server.private.get("/readyz", "").unwrap();
+    assert!(ready.status == 200 && ready.text.contains("not been synchronised"), "{}", ready.text);
+    assert_eq!(server.public.get("/readyz", "").unwrap().text, "ok\n");
+    server.reload("no 0.25", "yes").unwrap();
+    wait(&server, "evertally_clock_state{state=\"synchronised\"} 1\n");
+    assert_eq!(server.private.get("/readyz", "").unwrap().text, "ok\n");
+    server.reload("\"echo\", \"yes\"", "").unwrap();
+    wait(&server, "evertally_clock_state{state=\"unknown\"} 1\n");
+    assert!(server.get("/metrics").text.contains("evertally_problems{kind=\"clock\"} 0\n"));
 }
 
 /// Ids of batches are forgotten after their retention, and not before.

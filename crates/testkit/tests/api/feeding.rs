@@ -36,7 +36,7 @@ impl Feeding {
             std::fs::create_dir(&path).unwrap();
         }
         let files = FileOptions { path, is_folder, format: None, is_complete: false };
-        let options = FollowOptions { name: None, rows: 3, is_once: true, aside: None, hides_values: false };
+        let options = FollowOptions { rows: 3, is_once: true, ..FollowOptions::default() };
         Self { server, token, files, options }
     }
 

@@ -220,7 +220,8 @@ fn a_certificate_stands_for_a_machine() {
     let tls = RemoteTls { authority: Some(&paths[0]), client: Some((&paths[1], &paths[2])) };
     let remote = Remote::new(&url, "open", None, tls).unwrap();
     let files = FileOptions { path: server.path("visits.jsonl"), is_folder: false, format: None, is_complete: false };
-    let options = FollowOptions { name: None, rows: 10, is_once: true, aside: None, hides_values: false };
+    let options =
+        FollowOptions { name: None, rows: 10, is_once: true, aside: None, aside_by_day: false, hides_values: false };
     let mut source = open_files(&files).unwrap();
     assert_eq!(run(&mut *source, &remote, &options, &CancellationToken::new(), &mut Silent).unwrap().rows, 2);
     // A client that is not configured any more has no role, without a restart.

@@ -4,6 +4,8 @@ mod answering;
 mod batches;
 mod changing;
 mod copies;
+mod erasing;
+mod extending;
 mod feeding;
 mod hidden;
 mod identities;

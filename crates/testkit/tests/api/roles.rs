@@ -48,6 +48,7 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("get", "/v1/streams/{stream}/declaration", 'w'),
     ("post", "/v1/streams/{stream}/close", 's'),
     ("post", "/v1/streams/{stream}/groups", 's'),
+    ("post", "/v1/streams/{stream}/erase", 's'),
     ("get", "/v1/streams/{stream}/late", 's'),
     ("post", "/v1/streams/{stream}/extend", 's'),
     ("post", "/v1/streams/{stream}/retire", 's'),

@@ -68,6 +68,49 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Erasing a person in the middle of a step gives the same releases as though the person's events of the step so
+    /// far had never been taken. Closed steps and later events of the person stay.
+    #[test]
+    fn an_erased_person_was_never_in_the_open_step(
+        mut rows in prop::collection::vec(a_row(), 0..60),
+        erasures in prop::collection::vec(prop::option::weighted(0.1, 0..3usize), 61),
+        unit in a_unit(),
+    ) {
+        let (stream, ledger) = (stream_of(unit, 0), Ledger::in_memory(&key()));
+        rows.sort_by_key(|row| row.step);
+        let is_erased = |place: usize| {
+            let row = &rows[place];
+            let later = rows.iter().enumerate().skip(place).take_while(|(_, later)| later.step == row.step);
+            later.into_iter().any(|(place, _)| erasures[place] == Some(row.person))
+        };
+        let mut released = [Vec::new(), Vec::new()];
+        for (with_erasures, found) in [true, false].into_iter().zip(&mut released) {
+            let mut live = Session::live(stream.clone(), Some(groups()), &key(), &ledger).unwrap();
+            for (number, row) in rows.iter().enumerate() {
+                while live.open_step() < row.step {
+                    rows_of(live.close_open().unwrap(), found);
+                }
+                if with_erasures || !is_erased(number) {
+                    let placed = place(&mut live.placer(), number as u64, row).unwrap().unwrap();
+                    thin_often(&mut live);
+                    live.take(placed).unwrap();
+                }
+                if let (true, Some(person)) = (with_erasures, erasures[number]) {
+                    prop_assert!(live.erase(["p", "q", "r"][person]).is_some());
+                }
+            }
+            while live.open_step() <= STEPS {
+                rows_of(live.close_open().unwrap(), found);
+            }
+            found.push(format!("{:?}", live.chain()));
+        }
+        prop_assert_eq!(&released[0], &released[1]);
+    }
+}
+
 #[test]
 fn events_that_nobody_has_written_are_none() {
     for bytes in [&[][..], &[0x80], &[0, 0x80], &[0, 2, 1, 2, 3], &[0; 25], &[0xff; 11]] {

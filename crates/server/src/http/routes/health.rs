@@ -23,23 +23,24 @@ pub(in super::super) async fn healthz() -> &'static str {
     (status = 503, description = "It should be restarted.", body = Document, content_type = "application/problem+json"),
 ))]
 pub(in super::super) async fn livez(State(app): State<Arc<App>>, Extension(side): Extension<Side>) -> Response {
-    answer(side, app.readiness.lifelessness(&app.service).into_iter().collect())
+    answer(side, app.readiness.lifelessness(&app.service).into_iter().collect(), None)
 }
 
 /// Whether the service is ready to accept events and to publish. It is not while it shuts down, while it is read-only,
 /// while its counting thread makes no progress, and while its witness cannot be updated. The private listener names the
-/// reasons.
+/// reasons, and warns of a clock that is not synchronised.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses(
     (status = 200, description = "It is ready.", body = String),
     (status = 503, description = "It is not ready.", body = Document, content_type = "application/problem+json"),
 ))]
 pub(in super::super) async fn readyz(State(app): State<Arc<App>>, Extension(side): Extension<Side>) -> Response {
-    answer(side, app.readiness.unreadiness(&app.service))
+    answer(side, app.readiness.unreadiness(&app.service), app.synchronisation.problem())
 }
 
-fn answer(side: Side, reasons: Vec<&'static str>) -> Response {
+fn answer(side: Side, reasons: Vec<&'static str>, warning: Option<String>) -> Response {
     if reasons.is_empty() {
-        return ([(CACHE_CONTROL, "no-store")], "ok\n").into_response();
+        let warning = warning.filter(|_| side == Side::Private).map_or(String::new(), |text| format!("{text}\n"));
+        return ([(CACHE_CONTROL, "no-store")], format!("ok\n{warning}")).into_response();
     }
     let problem = ProblemAnswer::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready");
     let detail = match side {

@@ -37,6 +37,7 @@ pub(in super::super) struct Operator {
     /// When the newest backup was made, as far as is known.
     last_backup: Option<String>,
     witness: Option<WitnessInfo>,
+    clock: ClockHealth,
     key: KeyInfo,
     rates: EventRates,
     watchers: usize,
@@ -63,6 +64,14 @@ struct WitnessInfo {
     /// Whether the witness lacks committed publications.
     behind: bool,
     problem: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ClockHealth {
+    /// Whether the machine's clock is `synchronised`, `unsynchronised`, or `unknown`.
+    state: &'static str,
+    /// Its estimated error, if that is known.
+    error_seconds: Option<f64>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -132,6 +141,9 @@ struct OperatorStream {
     /// How long ago the open step should have been closed.
     lag_seconds: f64,
     problem: Option<String>,
+    /// How many more extensions its settings and its source allow, at most 12; `null` if it is not extended
+    /// automatically.
+    extensions_left: Option<u32>,
 }
 
 /// The health of the service.
@@ -146,6 +158,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
         let health = app.service.health()?;
         let (started, since) = app.started;
         let now = app.service.now();
+        let (clock, extensions) = (app.synchronisation.report(), app.extensions.states());
         let streams: Vec<OperatorStream> = app
             .service
             .streams()
@@ -171,6 +184,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
                         StreamState::Recovering(step) => Some(is_behind(info.closing(), progress.closed, step)),
                         _ => None,
                     },
+                    extensions_left: extensions.values().find(|own| own.last == info.name()).map(|own| own.left),
                 }
             })
             .collect();
@@ -197,6 +211,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
             },
             last_backup: app.backups.newest().map(|time| time.to_string()),
             witness,
+            clock: ClockHealth { state: clock.state.word(), error_seconds: clock.error_seconds },
             key: KeyInfo { id: app.service.key_id.clone(), sealed: app.is_sealed },
             rates,
             watchers: app.hub.count(),

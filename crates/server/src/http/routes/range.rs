@@ -3,6 +3,8 @@
 use super::super::problem::ProblemAnswer;
 use evertally_declare::steps::{Every, Instant, StepCalendar, StepUnit, TimeFormat, TimeParser};
 use jiff::Span;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, Offset};
 use std::ops::RangeInclusive;
 
 /// The number of publications in an answer to a request without `from` and `last`.
@@ -136,6 +138,9 @@ impl Bound {
             }
             return Ok(Self::Publication(number));
         }
+        if let Some(problem) = skipped_time(text, calendar) {
+            return Err(ProblemAnswer::bad(format!("`{name}={text}` {problem}")));
+        }
         let mut parser = TimeParser::new(TimeFormat::Auto, calendar.zone().clone());
         let read = parser.parse_text(text).or_else(|problem| {
             // A `+` in a URL means a space, and stands before an offset only.
@@ -172,6 +177,25 @@ impl Bound {
             Self::Time(time) => calendar.step_of(time).map_or(calendar.steps(), |step| step - 1),
         }
     }
+}
+
+/// The problem of a local time that the clocks have skipped, such as 02:30 when they went from 02:00 to 03:00.
+fn skipped_time(text: &str, calendar: &StepCalendar) -> Option<String> {
+    let (_, clock) = text.split_once(['T', 't', ' '])?;
+    if !clock.bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte)) {
+        return None; // with an offset, or not a time
+    }
+    let civil: DateTime = text.parse().ok()?;
+    let zone = calendar.zone();
+    let AmbiguousOffset::Gap { before, after } = zone.time_zone().to_ambiguous_timestamp(civil).offset() else {
+        return None;
+    };
+    let offsets = |offset: Offset| format!("{civil}{offset:#}");
+    Some(format!(
+        "does not exist in the zone of the stream, {zone}: the clocks were set forward over it; write {} or {}",
+        offsets(before),
+        offsets(after)
+    ))
 }
 
 /// The first publication of the last ones through `end`: of a number of them, or of a duration that ends at `to`, or
@@ -273,6 +297,29 @@ mod tests {
     fn ends(text: &str, calendar: &StepCalendar, shown: u64) -> (u64, u64) {
         let range = query(text).of(calendar, shown).unwrap_or_else(|problem| panic!("{text}: {problem:?}"));
         (range.first, range.last)
+    }
+
+    #[test]
+    fn local_times_that_the_clocks_skipped_are_refused() {
+        let summer = calendar("2026-03-29T00:00", 24, "1h", "Europe/Berlin");
+        let problem = |text: &str| query(text).of(&summer, 24).err().map(|problem| format!("{problem:?}"));
+        for text in ["from=2026-03-29T02:30", "to=2026-03-29+02:30", "from=2026-03-29T02:00:00.5"] {
+            let problem = problem(text).unwrap_or_else(|| panic!("{text} is accepted"));
+            assert!(problem.contains("does not exist") && problem.contains("Europe/Berlin"), "{text}: {problem}");
+        }
+        let named = problem("from=2026-03-29T02:30").unwrap();
+        assert!(named.contains("2026-03-29T02:30:00+01") && named.contains("2026-03-29T02:30:00+02"), "{named}");
+        // With an offset, on either side of the gap, and whole days.
+        for text in [
+            "from=2026-03-29T02:30:00%2B01:00",
+            "from=2026-03-29T02:30:00Z",
+            "from=2026-03-29T01:59:59",
+            "from=2026-03-29T03:00",
+            "from=2026-03-29",
+            "from=3",
+        ] {
+            assert_eq!(problem(text), None, "{text}");
+        }
     }
 
     #[test]

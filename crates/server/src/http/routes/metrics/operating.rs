@@ -7,6 +7,7 @@ use crate::descriptors;
 use crate::engine::{Health, StreamInfo, StreamState};
 use crate::folder::{free_bytes, store_bytes};
 use crate::store::ClosedBy;
+use crate::synchronisation::ClockState;
 use crate::syslog::SyslogRefusal;
 use crate::webhook::WebhookState;
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(super) fn add(text: &mut MetricsText, app: &App, streams: &[Arc<StreamInfo>]
     syslog(text, app);
     standby(text, app);
     sinks(text, app);
+    extensions(text, app);
+    synchronisation(text, app);
     app.webhooks.states(&app.service)?.iter().for_each(|hook| webhook(text, hook));
     storage(text, app);
     requests(text, app);
@@ -84,11 +87,14 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
     let has = |is_set: bool| usize::from(is_set);
     let troubles = app.troubles().len();
     let is_full = has(!app.has_free_disk());
-    let is_clock_wrong = app.service.clock_doubt().is_some() || health.slow_clock.is_some();
+    // Each of them is a problem in words.
+    let clocks = [&app.service.clock_doubt(), &health.slow_clock, &app.synchronisation.problem()];
+    let wrong_clocks = clocks.iter().filter(|problem| problem.is_some()).count();
     let mut kinds = BTreeMap::from([
         ("backup", has(app.backups.problem().is_some())),
-        ("clock", has(is_clock_wrong)),
+        ("clock", wrong_clocks),
         ("disk", is_full),
+        ("extension", app.extensions.problems().len()),
         ("feed", app.feeds.problems().len()),
         ("standby", app.service.shipping().map_or(0, |shipping| shipping.problems().len())),
         ("sink", app.sinks.problems().len()),
@@ -188,6 +194,25 @@ fn sinks(text: &mut MetricsText, app: &App) {
         text.count("evertally_sink_publications_total", "Publications written to a sink.", &labels, sink.written());
         let help = "1 if a sink cannot be written now.";
         text.add("evertally_sink_failing", help, &labels, f64::from(u8::from(sink.problem().is_some())));
+    }
+}
+
+fn extensions(text: &mut MetricsText, app: &App) {
+    for (name, state) in app.extensions.states() {
+        let labels = [("stream", name.as_str()), ("last", state.last.as_str())];
+        let help = "Extensions of a stream that its settings and its source still allow, at most 12.";
+        text.add("evertally_extensions_left", help, &labels, f64::from(state.left));
+    }
+}
+
+fn synchronisation(text: &mut MetricsText, app: &App) {
+    let report = app.synchronisation.report();
+    for state in ClockState::ALL {
+        let (labels, help) = ([("state", state.word())], "1 for the state of the machine's clock.");
+        text.add("evertally_clock_state", help, &labels, f64::from(u8::from(report.state == state)));
+    }
+    if let Some(error) = report.error_seconds {
+        text.add("evertally_clock_error_seconds", "The estimated error of the machine's clock.", &[], error);
     }
 }
 

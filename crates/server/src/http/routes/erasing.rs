@@ -1,0 +1,66 @@
+//! Erasing a person from the open steps of a stream.
+
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, ProblemAnswer};
+use super::super::threads::Work;
+use super::super::work::waiting;
+use super::audit::audited;
+use crate::engine::PersonCell;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The person to erase.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Erasure {
+    /// The person as the rows name them: a text, a number or a boolean.
+    person: Value,
+}
+
+/// What was erased. It is the same whether the person had events.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct ErasedPerson {
+    stream: String,
+    /// The first step without events of the person: the steps before it are closed, and hold noisy sums only.
+    from_step: u64,
+    /// Files of refused rows that the service does not change: look for the person in them.
+    side_files: Vec<String>,
+}
+
+/// Erases a person's events from open steps, and their late rows that were set aside, as though they had never been
+/// sent. Closed steps do not change. The person's name is written nowhere.
+#[utoipa::path(post, path = "/v1/streams/{stream}/erase", tag = "operating",
+    params(("stream" = String, Path)), request_body = Erasure, responses(
+    (status = 200, description = "Nothing of the person is left in open steps.", body = ErasedPerson),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn erase(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    body: Result<Json<Erasure>, axum::extract::rejection::JsonRejection>,
+) -> Result<Response, ProblemAnswer> {
+    audited(&app, &caller, "erase", name.clone(), async {
+        caller.operates_stream(&name)?;
+        let Json(Erasure { person }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
+        let person = match &person {
+            Value::String(text) => PersonCell::text(text),
+            Value::Number(number) => PersonCell::number(&number.to_string()),
+            Value::Bool(is_true) => PersonCell::text(if *is_true { "true" } else { "false" }),
+            _ => return Err(ProblemAnswer::bad("`person` must be a text, a number or a boolean")),
+        };
+        waiting(&app, Work::Engine, move |app| {
+            let from_step = app.service.erase(&name, person)?;
+            let side_files = app.feeds.asides(&name).iter().map(|path| path.display().to_string()).collect();
+            Ok(Json(ErasedPerson { stream: name, from_step, side_files }))
+        })
+        .await
+    })
+    .await
+}

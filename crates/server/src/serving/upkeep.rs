@@ -1,0 +1,102 @@
+//! Work at regular times in a thread: extending streams, watching the clock, removing old side files.
+
+use crate::config::Config;
+use crate::http::App;
+use evertally_declare::error::Result;
+use evertally_feeds::remove_old_asides;
+use jiff::Timestamp;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The pause between two looks.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// How often old side files are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The thread.
+pub(super) struct Upkeep {
+    thread: Mutex<Option<JoinHandle<()>>>,
+    sweep: Arc<Mutex<Sweep>>,
+    is_over: Arc<AtomicBool>,
+}
+
+/// The side files that are removed when they are old.
+#[derive(Default)]
+struct Sweep {
+    files: Vec<PathBuf>,
+    /// How long they are kept, in microseconds.
+    kept: i64,
+    last: Option<Instant>,
+}
+
+impl Upkeep {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(super) fn start(app: &Arc<App>, is_over: &Arc<AtomicBool>) -> Result<Self> {
+        let sweep = Arc::<Mutex<Sweep>>::default();
+        let (of_app, ends, swept) = (Arc::downgrade(app), Arc::clone(is_over), Arc::clone(&sweep));
+        let thread = std::thread::Builder::new().name("upkeep".to_owned());
+        let thread = thread.spawn(move || run(&of_app, &ends, &swept))?;
+        Ok(Self { thread: Mutex::new(Some(thread)), sweep, is_over: Arc::clone(is_over) })
+    }
+
+    /// Takes up a configuration.
+    pub(super) fn set(&self, app: &App, config: &Config) {
+        let extended = config.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.extend?)));
+        app.extensions.set(extended.collect());
+        app.synchronisation.set(&config.clock);
+        let files = match config.retention.side_files {
+            Some(_) => config.feeds.iter().filter_map(|feed| feed.aside.clone()).collect(),
+            None => Vec::new(),
+        };
+        let kept = config.retention.side_files.map_or(i64::MAX, |kept| kept.0);
+        *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = Sweep { files, kept, last: None };
+    }
+
+    /// Waits until the thread has ended: it may hold the service.
+    pub(super) fn stop(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            drop(thread.join());
+        }
+    }
+}
+
+fn run(app: &Weak<App>, is_over: &AtomicBool, sweep: &Mutex<Sweep>) {
+    while !is_over.load(Ordering::Relaxed) {
+        {
+            let Some(app) = app.upgrade() else { return };
+            app.extensions.look(&app.service, &app.audit);
+            app.synchronisation.look();
+            sweep.lock().unwrap_or_else(PoisonError::into_inner).look();
+        }
+        std::thread::park_timeout(INTERVAL);
+    }
+}
+
+impl Sweep {
+    /// Removes old files if it is time.
+    fn look(&mut self) {
+        if self.files.is_empty() || self.last.is_some_and(|last| last.elapsed() < SWEEP_INTERVAL) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let first_kept = Timestamp::now().as_microsecond().saturating_sub(self.kept);
+        let Ok(first_kept) = Timestamp::from_microsecond(first_kept) else { return };
+        for file in &self.files {
+            let file = file.as_path();
+            match remove_old_asides(file, first_kept) {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(file = %file.display(), count, "old side files were removed"),
+                Err(error) => tracing::error!(file = %file.display(), %error, "old side files cannot be removed"),
+            }
+        }
+    }
+}
