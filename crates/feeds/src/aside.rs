@@ -87,7 +87,7 @@ mod tests {
         for day in ["2026-01-30T23:59:59Z", "2026-01-31T00:00:00Z", "2026-02-01T12:00:00Z"] {
             std::fs::write(of_day(&aside, time(day)), "x").unwrap();
         }
-        for other in ["aside.jsonl", "aside-20260101.csv", "aside-2026013.jsonl", "beside-20260101.jsonl"] {
+        for other in ["aside.jsonl", "aside-20260101.csv", "aside-2026013.jsonl", "other-20260101.jsonl"] {
             std::fs::write(folder.path().join(other), "x").unwrap();
         }
         assert_eq!(remove_old_asides(&aside, time("2026-01-31T23:59:59Z")).unwrap(), 1);
@@ -102,7 +102,7 @@ mod tests {
                 "aside-20260101.csv",
                 "aside-20260201.jsonl",
                 "aside.jsonl",
-                "beside-20260101.jsonl"
+                "other-20260101.jsonl"
             ]
         );
         // The file without a day, which was written a moment ago.

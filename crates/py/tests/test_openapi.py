@@ -160,6 +160,12 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("POST", "/v1/streams/{stream}/extend", 422, stream="short")
     held.ask("POST", "/v1/streams/{stream}/close", 200, body={"through": 1}, stream="short")
     assert held.ask("POST", "/v1/streams/{stream}/extend", 201, stream="short")["name"] == "short #2"
+    persons = {**DECLARED, "stream": "persons", "person": "person", "max-events": 2}
+    held.ask("POST", "/v1/streams", 201, body={"declaration": persons, "closing": "operator"})
+    held.ask("POST", "/v1/streams/{stream}/erase", 200, body={"person": "ann"}, stream="persons")
+    held.ask("POST", "/v1/streams/{stream}/erase", 200, body={"person": 17}, stream="persons")
+    held.ask("POST", "/v1/streams/{stream}/erase", 400, body={"person": None}, stream="persons")
+    held.ask("POST", "/v1/streams/{stream}/erase", 422, body={"person": "ann"})
     made = held.ask("POST", "/v1/tokens", 201, body={"role": "read:*", "label": "somebody"})
     held.ask("GET", "/v1/tokens", 200)
     held.ask("DELETE", "/v1/tokens/{id}", 204, id=made["id"])

@@ -60,7 +60,6 @@ pub use positions::SourceRange;
 pub use prepare::PreparedBatch;
 pub use refusal::{Refusal, RowProblem};
 pub use reporting::GuaranteeStatement;
-pub use retention::Retention;
 pub use rows::RowsQuery;
 pub use service::{Intake, Service};
 pub use settings::{CHANGEABLE, StreamSettings, fixed_differences};

@@ -7,7 +7,7 @@
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::config::Extend;
-use crate::engine::{Service, StreamInfo, StreamState, next_name};
+use crate::engine::{Refusal, Service, StreamInfo, StreamState, next_name};
 use evertally_declare::error::Result;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -122,10 +122,9 @@ fn look_at(
         Extend::Automatic => MAX_FORESEEN,
         Extend::Times(times) => times.saturating_sub(done).min(MAX_FORESEEN),
     };
-    let refused = crate::serving::refused;
     let (name, own) = (last.name().to_owned(), last.name().to_owned());
     let asked = service.ask(move |core| Ok(core.fitting_extensions(&own, most)?));
-    let (fitting, why) = asked.map_err(refused)?;
+    let (fitting, why) = asked.map_err(Refusal::into_error)?;
     if fitting == 0 && most > 0 {
         let end = last.stream.calendar.format(last.stream.calendar.end());
         let why = why.map_or(String::new(), |error| format!(": {error}"));
@@ -134,7 +133,7 @@ fn look_at(
     if fitting == 0 || !is_over(last) {
         return Ok((fitting, None));
     }
-    let next = service.extend_automatically(&name).map_err(refused)?;
+    let next = service.extend_automatically(&name).map_err(Refusal::into_error)?;
     tracing::info!(stream = next, "the next part of a stream is open: writers send their events to it from now on");
     audit.record(&AuditEntry::done("service", "extend", &name));
     Ok((fitting - 1, None))

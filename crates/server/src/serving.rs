@@ -17,7 +17,6 @@ pub(crate) use opening::witness_from;
 pub use replica::{ReplicaRunning, replicate_until_shutdown};
 pub(crate) use signals::ReloadSignal;
 pub use signals::shutdown_signal;
-pub(crate) use streams::refused;
 
 use crate::audit::AuditEntry;
 use crate::backup::Backups;
@@ -104,8 +103,7 @@ impl Running {
         let is_over = Arc::<AtomicBool>::default();
         let (backups, copied, ends) = (Arc::clone(&app.backups), Arc::downgrade(&service), Arc::clone(&is_over));
         drop(std::thread::Builder::new().name("backups".to_owned()).spawn(move || backups.run(&copied, &ends))?);
-        let upkeep = upkeep::Upkeep::start(&app, &is_over)?;
-        upkeep.set(&app, config);
+        let upkeep = upkeep::Upkeep::start(&app, config, &is_over)?;
         let config = Mutex::new(config.clone());
         Ok(Self { service, app, serving, config, is_over, syslog, upkeep, urls })
     }
@@ -188,8 +186,8 @@ fn compute_promises(streams: Vec<Arc<StreamInfo>>) {
     drop(started); // otherwise the first request computes it
 }
 
-/// Runs a service until the process receives a signal to end. `reload` waits for signals to read its configuration again
-/// from `file`: its handler is installed already, since a signal during the start must not end the process.
+/// Runs a service until the process receives a signal to end. `reload` waits for signals to read its configuration
+/// again from `file`: its handler is installed already, since a signal during the start must not end the process.
 ///
 /// # Errors
 /// As [`Running::start`].

@@ -103,6 +103,9 @@ impl Synchronisation {
         }
         let command = self.setting().command.clone();
         let (state, error_seconds) = output_of(&command).map_or((ClockState::Unknown, None), |text| answer_in(&text));
+        if self.setting().command != command {
+            return; // the answer is that of an earlier setting
+        }
         let mut report = self.locked();
         let since = report.since.unwrap_or_else(Instant::now);
         let since = (state == ClockState::Unsynchronised).then_some(since);

@@ -199,7 +199,7 @@ impl History {
                     ahead: HOUR,
                     decoding: Arc::default(),
                     catch_up: 0,
-                    retention: evertally_server::engine::Retention::default(),
+                    retention: evertally_server::config::RetentionConfig::default(),
                 };
                 Core::open(setting, Arc::new(notify))
             });

@@ -191,3 +191,33 @@ fn early_refusals_leave_the_connection_as_it_was() {
     assert_eq!(Client::new(&format!("http://127.0.0.1:{port}")).get("/healthz", "").unwrap().status, 200);
     child.end(true);
 }
+
+/// A signal to reload that comes while the configuration is still read, for the first time, does not end the service.
+#[test]
+fn a_reload_during_the_start_ends_nothing() {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+    let bench = Bench::new();
+    // Reading it blocks until somebody writes.
+    assert!(Command::new("mkfifo").arg(bench.path("serve.toml")).status().unwrap().success());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .args(["serve", "--config", "serve.toml"])
+        .current_dir(bench.folder())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let until = Instant::now() + Duration::from_secs(20);
+    let catches = |status: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1 // SIGHUP is the first signal
+    };
+    while !catches(&std::fs::read_to_string(&status).unwrap()) {
+        assert!(Instant::now() < until, "no handler before the configuration is read");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    std::fs::write(bench.path("serve.toml"), "nothing = true\n").unwrap();
+    let ended = child.wait().unwrap();
+    assert!(ended.signal().is_none() && !ended.success(), "{ended}");
+}

@@ -418,6 +418,11 @@ class ServiceStream:
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/groups", {"groups": list(groups)})
         return described
 
+    def erase(self, person: str | float) -> dict[str, Any]:
+        """Removes a person's events from open steps, as though they had never been sent. Closed steps do not change."""
+        erased: dict[str, Any] = self.service._json("POST", f"{self._path}/erase", {"person": person})
+        return erased
+
     def extend(self) -> ServiceStream:
         """Continues in another stream, once all of this one's horizon is over and published."""
         opened = self.service._json("POST", f"{self._path}/extend")

@@ -19,7 +19,7 @@ pub struct BackupSchedule {
 pub(super) const MIN_BACKUP_INTERVAL: TimeSpan = TimeSpan(60_000_000);
 
 /// How long records are kept that grow with the number of batches.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RetentionConfig {
     /// How long the ids of batches are remembered; as long as the stream exists if omitted.

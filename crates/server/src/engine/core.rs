@@ -3,8 +3,8 @@
 use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::live::RunningStream;
-use super::retention::Retention;
 use crate::clock::Clock;
+use crate::config::RetentionConfig;
 use crate::store::{CLOSED, ClosedBy, ClosedRecord, SHOWN, Store, from_bytes, stored};
 use crate::witness::{LastClosed, Witness, WitnessRecord};
 use evertally::noise::SecretKey;
@@ -35,7 +35,7 @@ pub struct Setting {
     /// How long after a start past steps are held open, in microseconds: for events queued elsewhere.
     pub catch_up: i64,
     /// How long records are kept.
-    pub retention: Retention,
+    pub retention: RetentionConfig,
 }
 
 /// A change that watchers may know.
@@ -83,7 +83,7 @@ pub struct Core {
     /// Whether the clock has been slow since the start.
     pub(super) was_slow: bool,
     /// How long records are kept.
-    pub(super) retention: Retention,
+    pub(super) retention: RetentionConfig,
     pub(super) looked_for_old: Option<std::time::Instant>,
     pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,

@@ -2,7 +2,7 @@
 //!
 //! Nothing of an open step has entered a sum, and each person's bounds are applied when the step closes, to that
 //! person's events alone. So removing them changes nobody else's. Closed steps hold no events, only noisy sums and the
-//! number of kept events by pseudonym, which stay: what was released stays spent.
+//! number of kept events by pseudonym, which stay: they are spent.
 //!
 //! Ids of batches, positions in sources and the hashed ids of rows also stay, so that a client that sends the same
 //! batch or row again does not bring the events back.
@@ -21,10 +21,10 @@ use std::sync::atomic::Ordering;
 
 /// A person as a row names them.
 #[derive(Clone, PartialEq)]
-pub struct PersonCell(Cell);
+pub struct PersonCell(PersonText);
 
 #[derive(Clone, PartialEq)]
-enum Cell {
+enum PersonText {
     Text(String),
     Number(String),
 }
@@ -32,12 +32,12 @@ enum Cell {
 impl PersonCell {
     /// A text, such as a cell of CSV.
     pub fn text(text: &str) -> Self {
-        Self(Cell::Text(text.to_owned()))
+        Self(PersonText::Text(text.to_owned()))
     }
 
     /// A number of JSON, by its digits.
     pub fn number(digits: &str) -> Self {
-        Self(Cell::Number(digits.to_owned()))
+        Self(PersonText::Number(digits.to_owned()))
     }
 
     /// The identity. Problems do not repeat the name.
@@ -56,8 +56,8 @@ impl PersonCell {
 
     fn field(&self) -> Field<'_> {
         match &self.0 {
-            Cell::Text(text) => Field::Text(text),
-            Cell::Number(digits) => Field::Number(digits),
+            PersonText::Text(text) => Field::Text(text),
+            PersonText::Number(digits) => Field::Number(digits),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why a batch, or a request of an operator, is refused.
 
-use evertally_declare::error::{PipelineError, Place};
+use evertally_declare::error::{PipelineError, Place, usage};
 use evertally_declare::problem::Wording;
 use evertally_declare::words::count_of_rows;
 use std::fmt;
@@ -69,6 +69,14 @@ impl RowProblem {
 }
 
 impl Refusal {
+    /// As an error: one for the operator to correct, unless the machine has failed.
+    pub fn into_error(self) -> PipelineError {
+        match self {
+            Self::Other(error) => error,
+            refusal => usage(refusal.to_string()),
+        }
+    }
+
     /// From an error in a request, or of the machine.
     pub fn new(error: PipelineError) -> Self {
         match RowProblem::new(&error) {

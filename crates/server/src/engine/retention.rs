@@ -1,29 +1,12 @@
 //! Forgets the ids of old batches, and late events that were set aside long ago.
 
 use super::core::Core;
-use crate::config::RetentionConfig;
 use crate::store::{BATCH_DAYS, BATCHES, LATE, LateRecord, from_bytes, stored};
 use evertally_declare::error::Result;
 use redb::WriteTransaction;
 
 /// A day in microseconds.
 const DAY: i64 = 86_400_000_000;
-
-/// How long records are kept, in microseconds; without a limit, as long as the stream exists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
-    /// The ids of batches.
-    pub batch_ids: Option<i64>,
-    /// Late events that were set aside.
-    pub side_files: Option<i64>,
-}
-
-impl From<&RetentionConfig> for Retention {
-    fn from(config: &RetentionConfig) -> Self {
-        let micros = |kept: Option<crate::config::TimeSpan>| kept.map(|kept| kept.0);
-        Self { batch_ids: micros(config.batch_ids), side_files: micros(config.side_files) }
-    }
-}
 
 /// The most ids that are forgotten at once: nothing else is committed meanwhile.
 const MAX_FORGOTTEN: usize = 5000;
@@ -63,7 +46,7 @@ impl Core {
     fn forget_old_batches(&self) -> Result<()> {
         let Some(kept) = self.retention.batch_ids else { return Ok(()) };
         // A batch of this day may be younger than the retention.
-        let first_kept = day_of(self.clock.now().micros().saturating_sub(kept));
+        let first_kept = day_of(self.clock.now().micros().saturating_sub(kept.0));
         let old = self.old_batches(first_kept)?;
         if old.is_empty() {
             return Ok(());
@@ -82,7 +65,7 @@ impl Core {
     /// Removes late events that were set aside longer ago than the retention.
     fn forget_old_late(&self) -> Result<()> {
         let Some(kept) = self.retention.side_files else { return Ok(()) };
-        let first_kept = self.clock.now().micros().saturating_sub(kept);
+        let first_kept = self.clock.now().micros().saturating_sub(kept.0);
         let late = self.store.look()?.open_table(LATE).map_err(stored)?;
         let mut old = Vec::new();
         for number in self.live.keys() {

@@ -11,11 +11,11 @@ use super::info::{Counts, StreamInfo};
 use super::opening::{self, Next, Opening, Preview};
 use super::prepare::{PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
-use super::retention::Retention;
 use super::rows::{self, RowsQuery};
 use super::settings::StreamSettings;
 use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
+use crate::config::RetentionConfig;
 use crate::meters::Histogram;
 use crate::standby::Shipping;
 use crate::store::{ClosedBy, Store};
@@ -65,7 +65,7 @@ pub struct Intake {
     /// Memory limits for decoding batches.
     pub decoding: Arc<Decoding>,
     /// How long records are kept.
-    pub retention: Retention,
+    pub retention: RetentionConfig,
 }
 
 impl Service {

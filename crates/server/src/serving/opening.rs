@@ -2,8 +2,8 @@
 
 use super::streams;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, LimitsConfig, WitnessConfig, secret_of};
-use crate::engine::{Core, Decoding, Retention, Service, Setting};
+use crate::config::{Config, LimitsConfig, RetentionConfig, WitnessConfig, secret_of};
+use crate::engine::{Core, Decoding, Service, Setting};
 use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::standby::{MAX_WAITING_BYTES, Shipped, Shipping};
 use crate::store::{Journal, Recorder, Store};
@@ -39,7 +39,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service
         ahead: config.steps.ahead.0,
         decoding: Arc::new(decoding_of(&config.limits)),
         catch_up: if is_new { 0 } else { config.steps.catch_up.0 },
-        retention: Retention::from(&config.retention),
+        retention: config.retention,
     };
     let (own, key_id) = (setting.store.clone(), setting.key.id().to_string());
     let service = Arc::new(Service::start(setting)?);
@@ -166,7 +166,7 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
         ahead: 0,
         decoding: Arc::default(),
         catch_up: 0,
-        retention: Retention::default(),
+        retention: RetentionConfig::default(),
     };
     let core = Core::open(setting, Arc::new(|_| ()))?;
     let mut found = core.verify()?;

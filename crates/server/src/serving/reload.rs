@@ -3,7 +3,7 @@
 use super::opening::decoding_of;
 use super::{Running, app_settings, streams};
 use crate::config::{Config, StreamConfig};
-use crate::engine::{Intake, Retention, Service};
+use crate::engine::{Intake, Refusal, Service};
 use crate::feeds::Feeds;
 use crate::http::feed_targets;
 use crate::sinks::Sinks;
@@ -43,13 +43,13 @@ impl Running {
             true => service.decoding(), // shares of its memory are in use
             false => Arc::new(decoding_of(&new.limits)),
         };
-        let retention = Retention::from(&new.retention);
+        let retention = new.retention;
         let intake = Intake { sources: new.sources.clone(), ahead: new.steps.ahead.0, decoding, retention };
         let before = Intake::clone(&service.intake());
-        service.change_intake(intake).map_err(streams::refused)?;
+        service.change_intake(intake).map_err(Refusal::into_error)?;
         // New streams may spend from new sources.
         if let Err(error) = check_new_streams(service, new) {
-            service.change_intake(before).map_err(streams::refused)?;
+            service.change_intake(before).map_err(Refusal::into_error)?;
             return Err(error);
         }
         self.app.change_settings(app_settings(new));
@@ -118,7 +118,7 @@ fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
         return Ok(());
     }
     let openings = missing.iter().map(|stream| streams::opening_of(new, stream)).collect();
-    service.preview_all(openings).map_err(|(place, refusal)| streams::named(missing[place], &streams::refused(refusal)))
+    service.preview_all(openings).map_err(|(place, refusal)| streams::named(missing[place], &refusal.into_error()))
 }
 
 /// Checks that the folder for backups exists.

@@ -18,7 +18,7 @@ use evertally_ledger::source::{Costs, SourceBudget};
 pub(super) fn take_up(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     let taken_up = match service.stream(&stream.name) {
         Some(info) => change(service, config, stream, &info),
-        None => service.open(opening_of(config, stream)).map_err(refused).map(|_| {
+        None => service.open(opening_of(config, stream)).map_err(Refusal::into_error).map(|_| {
             let entry = AuditEntry::done("service", "open", &stream.name);
             AuditLog::from_folder(&config.folder).record(&entry);
         }),
@@ -96,7 +96,7 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
     match joining {
         Some(groups) if is_open => {
             tracing::info!(stream = %stream.name, groups = groups.len(), "groups join");
-            service.join_groups(&stream.name, groups).map_err(refused)?;
+            service.join_groups(&stream.name, groups).map_err(Refusal::into_error)?;
         }
         Some(_) => tracing::warn!(stream = %stream.name, "no group can join: the stream is not open"),
         None => {}
@@ -112,17 +112,9 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
         }
         // A service that has halted still shows its releases.
         Err(Refusal::Halted(why)) => tracing::warn!(stream = %stream.name, why, "changed settings wait"),
-        Err(refusal) => return Err(refused(refusal)),
+        Err(refusal) => return Err(refusal.into_error()),
     }
     Ok(())
-}
-
-/// A refusal as an error.
-pub(crate) fn refused(refusal: Refusal) -> PipelineError {
-    match refusal {
-        Refusal::Other(error) => error,
-        refusal => usage(refusal.to_string()),
-    }
 }
 
 /// Checks that the budget of every source knows the streams that spend from it: another file under the same name would

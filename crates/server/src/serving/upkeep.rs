@@ -37,12 +37,15 @@ impl Upkeep {
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(super) fn start(app: &Arc<App>, is_over: &Arc<AtomicBool>) -> Result<Self> {
-        let sweep = Arc::<Mutex<Sweep>>::default();
-        let (of_app, ends, swept) = (Arc::downgrade(app), Arc::clone(is_over), Arc::clone(&sweep));
+    pub(super) fn start(app: &Arc<App>, config: &Config, is_over: &Arc<AtomicBool>) -> Result<Self> {
+        let (thread, sweep) = (Mutex::default(), Arc::default());
+        let upkeep = Self { thread, sweep, is_over: Arc::clone(is_over) };
+        upkeep.set(app, config);
+        let (of_app, ends, swept) = (Arc::downgrade(app), Arc::clone(is_over), Arc::clone(&upkeep.sweep));
         let thread = std::thread::Builder::new().name("upkeep".to_owned());
         let thread = thread.spawn(move || run(&of_app, &ends, &swept))?;
-        Ok(Self { thread: Mutex::new(Some(thread)), sweep, is_over: Arc::clone(is_over) })
+        *upkeep.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(upkeep)
     }
 
     /// Takes up a configuration.

@@ -309,7 +309,7 @@ impl World {
             ahead: HOUR,
             decoding: Arc::default(),
             catch_up: 0,
-            retention: evertally_server::engine::Retention::default(),
+            retention: evertally_server::config::RetentionConfig::default(),
         };
         match Core::open(setting, Arc::new(|_| ())) {
             Ok(core) => {

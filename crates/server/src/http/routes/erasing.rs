@@ -22,7 +22,7 @@ pub(in super::super) struct Erasure {
     person: Value,
 }
 
-/// What was erased. It is the same whether the person had events.
+/// The extent of an erasure. It is the same whether the person had events.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct ErasedPerson {
     stream: String,
