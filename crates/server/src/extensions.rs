@@ -125,16 +125,17 @@ fn look_at(
     let (name, own) = (last.name().to_owned(), last.name().to_owned());
     let asked = service.ask(move |core| Ok(core.fitting_extensions(&own, most)?));
     let (fitting, why) = asked.map_err(Refusal::into_error)?;
-    if fitting == 0 && most > 0 {
+    if fitting == 0 && most > 0 && !is_over(last) {
         let end = last.stream.calendar.format(last.stream.calendar.end());
         let why = why.map_or(String::new(), |error| format!(": {error}"));
         return Ok((0, Some(format!("stream `{name}` ends at {end} and will not be extended{why}"))));
     }
-    if fitting == 0 || !is_over(last) {
+    if most == 0 || !is_over(last) {
         return Ok((fitting, None));
     }
+    // The budget itself decides.
     let next = service.extend_automatically(&name).map_err(Refusal::into_error)?;
     tracing::info!(stream = next, "the next part of a stream is open: writers send their events to it from now on");
     audit.record(&AuditEntry::done("service", "extend", &name));
-    Ok((fitting - 1, None))
+    Ok((fitting.saturating_sub(1), None))
 }

@@ -316,14 +316,19 @@ impl Core {
         let info = self.find(name).ok_or_else(|| usage(format!("there is no stream `{name}`")))?;
         check_continues(&info.stream)?;
         let Some(budget) = self.source_named(info.record().source.as_deref())? else { return Ok((most, None)) };
-        let (mut claims, mut part) = (Vec::new(), Stream::clone(&info.stream));
+        let (key_id, costs) = (self.key.id().to_string(), budget.state()?.costs);
+        let (mut claims, mut part, mut reserved) = (Vec::new(), Stream::clone(&info.stream), 0);
         for _ in 0..most {
             part = following_part(part)?;
-            claims.push(Claim::from_stream(&part, &self.key.id().to_string()));
+            // A crash came between the reservation and the opening.
+            match costs.iter().any(|cost| cost.stream == part.name.as_str() && cost.key_id == key_id) {
+                true => reserved += 1,
+                false => claims.push(Claim::from_stream(&part, &key_id)),
+            }
         }
         Ok(match budget.check_all(&claims) {
             Ok(_) => (most, None),
-            Err((fitting, error)) => (u32::try_from(fitting).unwrap_or(most), Some(error.to_string())),
+            Err((fitting, error)) => (reserved + u32::try_from(fitting).unwrap_or(most), Some(error.to_string())),
         })
     }
 
