@@ -83,3 +83,40 @@ fn links_into_the_folder_are_followed() {
     std::fs::write(&path, WHOLE.replace("other/witness.json", "link/witness.json")).unwrap();
     assert!(Config::read(&path).unwrap_err().to_string().contains("rolled back"));
 }
+
+#[test]
+fn listeners_that_could_not_be_meant_are_refused() {
+    let listener = |rest: &str| {
+        let listen = "[private]\nlisten = \"127.0.0.1:0\"\n";
+        read(&WHOLE.replace("[public]", &format!("{listen}{rest}\n[public]"))).map_err(|error| error.to_string())
+    };
+    for (rest, problem) in [
+        ("certificate = \"a.pem\"", "go together"),
+        ("client-authority = \"ca.pem\"", "needs TLS"),
+        ("require-client-certificate = true", "client-authority"),
+        ("socket-mode = \"0600\"", "unix:PATH"),
+        ("socket-mode = \"rw\"", "is not a mode"),
+        ("socket-mode = \"1777\"", "is not a mode"),
+        ("proxy-protocol = true", "trusted-proxies"),
+        ("[[client]]\nname = \"a\"\nroles = [\"operate\"]", "client-authority"),
+        ("[[syslog]]\nlisten = \"0.0.0.0:6514\"\nstream = \"visits\"", "from = [\"10.0.0.0/8\"]"),
+        ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\nclients = [\"a\"]", "client-authority"),
+        ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\ntime-zone = \"Mars\"", "time zone"),
+        ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\nmessage-bytes = 10", "message-bytes"),
+        (
+            "[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"a\"\n[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"b\"",
+            "two",
+        ),
+    ] {
+        let refused = listener(rest).unwrap_err();
+        assert!(refused.contains(problem), "{rest}: {refused}");
+    }
+    let tls = "certificate = \"a.pem\"\ncertificate-key = \"a.key\"\nclient-authority = \"ca.pem\"\n";
+    let client = "[[client]]\nname = \"a.example\"\nroles = [\"write:visits\", \"read:*\"]\n";
+    assert_eq!(listener(&format!("{tls}{client}")).unwrap().clients[0].roles.len(), 2);
+    assert!(listener(&format!("{tls}{client}{client}")).unwrap_err().contains("configured twice"));
+    assert!(listener(&format!("{tls}{}", client.replace("read:*", "admin"))).unwrap_err().contains("is not a role"));
+    let unix = read(&WHOLE.replace("127.0.0.1:0", "unix:run/public.sock")).unwrap().public.unwrap().listen;
+    assert!(matches!(unix, ListenAddress::Unix(path) if path.is_absolute()), "relative to the configuration");
+    assert!(read(&WHOLE.replace("127.0.0.1:0", "localhost")).is_err());
+}

@@ -128,12 +128,12 @@ pub(super) struct Peer(pub(super) IpAddr);
 /// The caller of a request.
 pub(super) struct Caller {
     /// The caller's proof of identity.
-    identity: Option<Identity>,
+    identity: Option<CallerIdentity>,
     pub(super) peer: IpAddr,
 }
 
 /// How a caller is known.
-enum Identity {
+enum CallerIdentity {
     Token(KnownToken),
     Certificate(ClientConfig),
 }
@@ -263,8 +263,8 @@ impl Caller {
     fn roles(&self) -> &[Role] {
         match &self.identity {
             None => &[],
-            Some(Identity::Token(token)) => std::slice::from_ref(&token.role),
-            Some(Identity::Certificate(client)) => &client.roles,
+            Some(CallerIdentity::Token(token)) => std::slice::from_ref(&token.role),
+            Some(CallerIdentity::Certificate(client)) => &client.roles,
         }
     }
 
@@ -276,11 +276,11 @@ impl Caller {
     /// For the audit log: the id of the token, if it is one, and the owner. `None` for unknown callers.
     pub(super) fn for_audit(&self) -> Option<(Option<String>, String)> {
         Some(match self.identity.as_ref()? {
-            Identity::Token(token) if token.label.is_empty() => {
+            CallerIdentity::Token(token) if token.label.is_empty() => {
                 (Some(token.id.clone()), "a token without a label".to_owned())
             }
-            Identity::Token(token) => (Some(token.id.clone()), token.label.clone()),
-            Identity::Certificate(client) => (None, format!("certificate {}", client.name)),
+            CallerIdentity::Token(token) => (Some(token.id.clone()), token.label.clone()),
+            CallerIdentity::Certificate(client) => (None, format!("certificate {}", client.name)),
         })
     }
 
@@ -320,13 +320,13 @@ impl Caller {
 
 /// The machine that a certificate belongs to. Browsers present certificates by themselves, also in requests that other
 /// sites have started, so a request of a browser has none; all browsers mark requests over TLS.
-fn certified(parts: &Parts, app: &App) -> Option<Identity> {
+fn certified(parts: &Parts, app: &App) -> Option<CallerIdentity> {
     let certificate = parts.extensions.get::<ClientCertificate>().filter(|certificate| certificate.is_valid())?;
     if parts.headers.contains_key("sec-fetch-site") || parts.headers.contains_key(ORIGIN) {
         return None;
     }
     let settings = app.settings();
-    ClientConfig::find(&settings.clients, certificate).cloned().map(Identity::Certificate)
+    ClientConfig::find(&settings.clients, certificate).cloned().map(CallerIdentity::Certificate)
 }
 
 /// The token of an `Authorization` header, and whether it is the password of a user with any name. Schemes may be in
@@ -361,7 +361,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             Some(token) if is_basic && matches!(token.role, Role::Operate | Role::OperateStream(_) | Role::Monitor) => {
                 Err(ProblemAnswer::unauthorized().because("send an operator's token as `Authorization: Bearer TOKEN`"))
             }
-            Some(token) => Ok(Self { identity: Some(Identity::Token(token)), peer }),
+            Some(token) => Ok(Self { identity: Some(CallerIdentity::Token(token)), peer }),
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {
                 let problem =

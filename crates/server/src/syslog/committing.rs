@@ -54,10 +54,12 @@ impl Committer {
         }
     }
 
-    /// Commits rows, except those that are refused, however long it takes.
+    /// Commits rows, except those that are refused, however long it takes. At a shutdown it gives up if the stream
+    /// accepts nothing any more.
     async fn commit(&mut self, rows: MessageRows) {
         let mut pause = FIRST_PAUSE;
         let mut left = vec![rows];
+        let mut is_closed = false;
         while let Some(mut rows) = left.pop() {
             loop {
                 let problem = match self.send(&rows).await {
@@ -91,13 +93,19 @@ impl Committer {
                             }
                         }
                         // The error of no rows quotes none.
-                        Err(SendError::Refused(error)) => error.to_string(),
+                        Err(SendError::Refused(error)) => {
+                            is_closed = true;
+                            error.to_string()
+                        }
                         Err(SendError::Away(why)) => why,
                         Ok(_) => "the stream accepts nothing".to_owned(),
                     },
                     Err(SendError::Away(why)) => why,
                 };
                 self.has_problem(problem);
+                if is_closed && *self.stopping.borrow() {
+                    return; // a stream that accepts nothing does not delay the end of the service
+                }
                 self.wait(pause).await;
                 pause = MAX_PAUSE.min(2 * pause);
             }
