@@ -84,6 +84,15 @@ fn links_into_the_folder_are_followed() {
     assert!(Config::read(&path).unwrap_err().to_string().contains("rolled back"));
 }
 
+const TWICE: &str = r#"
+[[syslog]]
+listen = "127.0.0.1:1"
+stream = "a"
+[[syslog]]
+listen = "127.0.0.1:1"
+stream = "b"
+"#;
+
 #[test]
 fn listeners_that_could_not_be_meant_are_refused() {
     let listener = |rest: &str| {
@@ -103,10 +112,7 @@ fn listeners_that_could_not_be_meant_are_refused() {
         ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\nclients = [\"a\"]", "client-authority"),
         ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\ntime-zone = \"Mars\"", "time zone"),
         ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\nmessage-bytes = 10", "message-bytes"),
-        (
-            "[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"a\"\n[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"b\"",
-            "two",
-        ),
+        (TWICE, "two"),
     ] {
         let refused = listener(rest).unwrap_err();
         assert!(refused.contains(problem), "{rest}: {refused}");
