@@ -90,8 +90,11 @@ pub fn compare(database: &Path, record: &WitnessRecord) -> Result<Vec<MissingSte
 fn primary(target: &dyn Target) -> Result<String> {
     for epoch in epochs(target)?.iter().rev() {
         let name = Segment::name_of(epoch, 1);
-        if let Some(bytes) = target.get(&name)? {
-            return Ok(Segment::unseal(&bytes, &name)?.0.primary);
+        // A damaged chain does not keep an earlier one from being restored.
+        if let Some(bytes) = target.get(&name)?
+            && let Ok((head, ..)) = Segment::unseal(&bytes, &name)
+        {
+            return Ok(head.primary);
         }
     }
     Ok(String::new())
