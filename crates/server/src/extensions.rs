@@ -94,7 +94,8 @@ impl Extensions {
             if let Some(problem) = new_problem.as_ref().filter(|new| problem.as_ref() != Some(*new)) {
                 tracing::error!(problem, "a stream cannot be extended");
             }
-            let last = parts_of(service, &name).last().map_or(name.clone(), |last| last.name().to_owned());
+            // If it was extended just now, the new part is looked at next.
+            let last = last.name().to_owned();
             self.locked().insert(name, ExtensionState { last, left, problem: new_problem, looked: Instant::now() });
         }
     }
