@@ -7,9 +7,9 @@ use super::info::{Parts, StreamInfo, StreamProgress};
 use super::live::first_head;
 use super::reporting::Reporting;
 use super::resolved::{Resolved, table_of};
-use super::retention::Retention;
 use super::service::{Intake, Service};
 use crate::clock::Clock;
+use crate::config::RetentionConfig;
 use crate::store::{CLOSED, ClosedRecord, NAMES, ROWS, STREAMS, Store, StreamRecord, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Context, Result, usage};
 use redb::ReadableTable;
@@ -51,7 +51,7 @@ impl Service {
             sources: BTreeMap::new(),
             ahead: 0,
             decoding: Arc::<Decoding>::default(),
-            retention: Retention::default(),
+            retention: RetentionConfig::default(),
         };
         let service = Self::without_counting(store, clock, intake, Directory::default())?;
         let numbers: Vec<u32> = {
