@@ -103,6 +103,21 @@ fn decode(
     })
 }
 
+/// The content of a block of snappy, which has at most `limit` bytes.
+///
+/// # Errors
+/// If it is damaged or too large, or there is no memory.
+pub(super) fn decode_snappy(block: &[u8], limit: u64, memory: &mut Share) -> Result<Vec<u8>, ProblemAnswer> {
+    let damaged = |_| ProblemAnswer::damaged("the body is not a block of snappy; compress it again and send it again");
+    // The length is stated at the beginning.
+    let length = snap::raw::decompress_len(block).map_err(damaged)? as u64;
+    if length > limit {
+        return Err(Exceeded::Decoded(limit).into());
+    }
+    memory.use_more(length)?;
+    snap::raw::Decoder::new().decompress_vec(block).map_err(damaged)
+}
+
 /// The output of a decompressor. Its own errors become faults of the body; errors of the connection are passed on.
 struct Decoded {
     inner: Box<dyn Read + Send>,

@@ -94,6 +94,29 @@ impl ProblemAnswer {
         self.document.kind.rsplit(':').next().unwrap_or_default()
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The same with another status.
+    pub(super) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self.document.status = status.as_u16();
+        self
+    }
+
+    /// The problem as one text, without the problems of rows beyond the first.
+    pub(super) fn text(&self) -> String {
+        let Document { title, detail, errors, .. } = &*self.document;
+        let mut text = detail.as_ref().map_or(title.clone(), |detail| format!("{title}: {detail}"));
+        if let Some(RowError { row, field, problem, .. }) = errors.first() {
+            let row = row.map(|row| format!("; row {row}")).unwrap_or_default();
+            let field = field.as_ref().map(|field| format!(", {field}")).unwrap_or_default();
+            text.push_str(&format!("{row}{field}: {problem}"));
+        }
+        text
+    }
+
     pub(super) fn because(mut self, detail: impl Into<String>) -> Self {
         self.document.detail = Some(detail.into());
         self
@@ -123,6 +146,12 @@ impl ProblemAnswer {
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "A token is needed")
             .because("send `Authorization: Bearer TOKEN` with a token that is valid")
+    }
+
+    pub(super) fn no_keys() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-keys", "The issuer cannot be reached")
+            .because("the keys of the token's issuer are not known now; send the request again later")
+            .retry_after(5)
     }
 
     pub(super) fn forbidden() -> Self {
@@ -263,6 +292,10 @@ pub(super) async fn with_document(response: Response) -> Response {
     let (status, kind) = (response.status(), response.headers().get(CONTENT_TYPE));
     let is_refusal = status.is_client_error() || status.is_server_error();
     if !is_refusal || kind.is_some_and(|kind| kind.as_bytes() == PROBLEM.as_bytes()) {
+        return response;
+    }
+    // A problem in the encoding of another protocol.
+    if response.extensions().get::<ProblemKind>().is_some() {
         return response;
     }
     let (parts, body) = response.into_parts();

@@ -1,11 +1,16 @@
 //! Log records of OpenTelemetry and Loki as rows of JSON lines: every field of a record is a column.
 
+mod labels;
+pub(super) mod protobuf;
+mod wire;
+
 use super::problem::ProblemAnswer;
 use crate::engine::Share;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// Makes rows from the body of a request, within the limits of a buffer.
 pub(super) type ToRows = fn(&[u8], &mut RowBuffer<'_>) -> Result<(), ProblemAnswer>;
@@ -40,16 +45,71 @@ pub(super) fn charge_parsing(body: &[u8], memory: &mut Share) -> Result<(), Prob
 pub(super) struct RowBuffer<'m> {
     rows: Vec<u8>,
     charged: usize,
+    objects: u64,
     memory: &'m mut Share,
 }
 
 impl<'m> RowBuffer<'m> {
     pub(super) fn new(memory: &'m mut Share) -> Self {
-        Self { rows: Vec::new(), charged: 0, memory }
+        Self { rows: Vec::new(), charged: 0, objects: 0, memory }
     }
 
     pub(super) fn into_rows(self) -> Vec<u8> {
         self.rows
+    }
+
+    /// Charges the memory of objects that are parsed one record at a time, if more than ever before are in memory.
+    fn charge_objects(&mut self, objects: u64) -> Result<(), ProblemAnswer> {
+        if objects > self.objects {
+            if objects * OBJECT_BYTES > MAX_PARSED_BYTES {
+                return Err(ProblemAnswer::too_large("a record has too many values; send smaller records"));
+            }
+            self.memory.use_more((objects - self.objects) * OBJECT_BYTES)?;
+            self.objects = objects;
+        }
+        Ok(())
+    }
+
+    /// Writes a record of OpenTelemetry with the attributes of its resource.
+    fn log_row(&mut self, record: &RecordRow<'_>, resource: &[(&str, Value)]) -> Result<(), ProblemAnswer> {
+        let (time, observed) = (time_of(&record.time), time_of(&record.observed_time));
+        let mut row = RowWriter::new(&mut self.rows);
+        row.cell("time", time.as_ref().or(observed.as_ref()));
+        row.cell("observed_time", observed.as_ref());
+        row.cell("severity", non_empty(record.severity));
+        row.cell("severity_number", Some(&record.severity_number).filter(|number| !number.is_null()));
+        row.cell("event_name", non_empty(record.event_name));
+        row.cell("body", record.body.as_ref());
+        row.cell("trace_id", non_empty(record.trace_id));
+        row.cell("span_id", non_empty(record.span_id));
+        row.cell("scope", non_empty(record.scope));
+        for (prefix, attributes) in [("attributes", &record.attributes[..]), ("resource", resource)] {
+            for (key, value) in attributes {
+                row.cell(&format!("{prefix}.{key}"), Some(value));
+            }
+        }
+        row.end();
+        self.charge()
+    }
+
+    /// Writes a line of Loki with its labels and metadata.
+    fn line_row<L: Display, M: Display>(
+        &mut self,
+        line: &LogLine<'_>,
+        labels: impl IntoIterator<Item = (L, impl Serialize)>,
+        metadata: impl IntoIterator<Item = (M, impl Serialize)>,
+    ) -> Result<(), ProblemAnswer> {
+        let mut row = RowWriter::new(&mut self.rows);
+        row.cell("time", time_of(line.time));
+        row.cell("line", Some(line.line));
+        for (label, value) in labels {
+            row.cell(&format!("labels.{label}"), Some(value));
+        }
+        for (name, value) in metadata {
+            row.cell(&format!("metadata.{name}"), Some(value));
+        }
+        row.end();
+        self.charge()
     }
 
     /// Charges the memory of a row that is complete.
@@ -65,6 +125,27 @@ impl<'m> RowBuffer<'m> {
         self.charged = self.rows.len();
         Ok(())
     }
+}
+
+/// A record of OpenTelemetry in any encoding. Times are in nanoseconds since 1970.
+#[derive(Default)]
+struct RecordRow<'r> {
+    time: Value,
+    observed_time: Value,
+    severity: &'r str,
+    severity_number: Value,
+    event_name: &'r str,
+    body: Option<Value>,
+    trace_id: &'r str,
+    span_id: &'r str,
+    scope: &'r str,
+    attributes: Vec<(&'r str, Value)>,
+}
+
+/// A line of Loki in any encoding. Its time is in nanoseconds since 1970.
+struct LogLine<'r> {
+    time: &'r Value,
+    line: &'r str,
 }
 
 /// A field that is absent or null has its default, as in every encoding of protocol buffers.
@@ -194,6 +275,10 @@ impl KeyValue<'_> {
     fn to_json(&self) -> Value {
         self.value.as_ref().map_or(Value::Null, AnyValue::to_json)
     }
+
+    fn to_cell(&self) -> (&str, Value) {
+        (&self.key, self.to_json())
+    }
 }
 
 /// The rows of a request to export logs. Columns: `time`, `observed_time`, `severity`, `severity_number`, `event_name`,
@@ -203,28 +288,22 @@ pub(super) fn from_otlp(body: &[u8], buffer: &mut RowBuffer<'_>) -> Result<(), P
         ProblemAnswer::bad(format!("the body is not an OTLP request for logs (`resourceLogs`) in JSON: {error}"))
     })?;
     for of_resource in &request.resource_logs {
+        let resource: Vec<_> = of_resource.resource.attributes.iter().map(KeyValue::to_cell).collect();
         for of_scope in &of_resource.scope_logs {
             for record in &of_scope.log_records {
-                let (time, observed) = (time_of(&record.time_unix_nano), time_of(&record.observed_time_unix_nano));
-                let mut row = RowWriter::new(&mut buffer.rows);
-                row.cell("time", time.as_ref().or(observed.as_ref()));
-                row.cell("observed_time", observed.as_ref());
-                row.cell("severity", non_empty(&record.severity_text));
-                row.cell("severity_number", Some(&record.severity_number).filter(|number| !number.is_null()));
-                row.cell("event_name", non_empty(&record.event_name));
-                row.cell("body", record.body.as_ref().map(AnyValue::to_json));
-                row.cell("trace_id", non_empty(&record.trace_id));
-                row.cell("span_id", non_empty(&record.span_id));
-                row.cell("scope", non_empty(&of_scope.scope.name));
-                for (prefix, attributes) in
-                    [("attributes", &record.attributes), ("resource", &of_resource.resource.attributes)]
-                {
-                    for attribute in attributes {
-                        row.cell(&format!("{prefix}.{}", attribute.key), Some(attribute.to_json()));
-                    }
-                }
-                row.end();
-                buffer.charge()?;
+                let row = RecordRow {
+                    time: record.time_unix_nano.clone(),
+                    observed_time: record.observed_time_unix_nano.clone(),
+                    severity: &record.severity_text,
+                    severity_number: record.severity_number.clone(),
+                    event_name: &record.event_name,
+                    body: record.body.as_ref().map(AnyValue::to_json),
+                    trace_id: &record.trace_id,
+                    span_id: &record.span_id,
+                    scope: &of_scope.scope.name,
+                    attributes: record.attributes.iter().map(KeyValue::to_cell).collect(),
+                };
+                buffer.log_row(&row, &resource)?;
             }
         }
     }
@@ -266,17 +345,8 @@ pub(super) fn from_loki(body: &[u8], buffer: &mut RowBuffer<'_>) -> Result<(), P
                 LoggedLine::Line(time, line) => (time, line, None),
                 LoggedLine::WithMetadata(time, line, metadata) => (time, line, Some(metadata)),
             };
-            let mut row = RowWriter::new(&mut buffer.rows);
-            row.cell("time", time_of(&Value::from(time.as_ref())));
-            row.cell("line", Some(line));
-            for (label, value) in &stream.stream {
-                row.cell(&format!("labels.{label}"), Some(value));
-            }
-            for (name, value) in metadata.into_iter().flatten() {
-                row.cell(&format!("metadata.{name}"), Some(value));
-            }
-            row.end();
-            buffer.charge()?;
+            let time = Value::from(time.as_ref());
+            buffer.line_row(&LogLine { time: &time, line }, &stream.stream, metadata.into_iter().flatten())?;
         }
     }
     Ok(())
@@ -330,98 +400,4 @@ impl<'r> RowWriter<'r> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::Decoding;
-
-    fn converted(to_rows: ToRows, body: &str) -> Result<String, ProblemAnswer> {
-        let mut memory = Decoding::default().share(0).unwrap();
-        let mut buffer = RowBuffer::new(&mut memory);
-        to_rows(body.as_bytes(), &mut buffer)?;
-        Ok(String::from_utf8(buffer.into_rows()).unwrap())
-    }
-
-    fn rows(to_rows: ToRows, body: &str) -> String {
-        converted(to_rows, body).unwrap()
-    }
-
-    #[test]
-    fn records_of_opentelemetry_are_rows() {
-        let body = r#"{"resourceLogs":[{"resource":{"attributes":[
-            {"key":"service.name","value":{"stringValue":"shop"}}]},
-            "scopeLogs":[{"scope":{"name":"s","version":"1"},"logRecords":[
-            {"timeUnixNano":"1767225600123456789","severityNumber":9,"severityText":"INFO",
-             "body":{"stringValue":"a \"b\""},"traceId":"","attributes":[
-             {"key":"user.id","value":{"intValue":"7"}},{"key":"ok","value":{"boolValue":true}},
-             {"key":"list","value":{"arrayValue":{"values":[{"doubleValue":1.5},
-              {"kvlistValue":{"values":[{"key":"k","value":{"intValue":2}}]}}]}}},{"key":"none"}]},
-            {"timeUnixNano":"0","observedTimeUnixNano":1767225600000000000,"unknown":[1]},
-            {"timeUnixNano":"soon"}]}]}]}"#;
-        assert_eq!(
-            rows(from_otlp, body),
-            concat!(
-                r#"{"time":"2026-01-01T00:00:00.123456789Z","severity":"INFO","severity_number":9,"body":"a \"b\"","#,
-                r#""scope":"s","attributes.user.id":7,"attributes.ok":true,"attributes.list":[1.5,{"k":2}],"#,
-                r#""attributes.none":null,"resource.service.name":"shop"}"#,
-                "\n",
-                r#"{"time":"2026-01-01T00:00:00Z","observed_time":"2026-01-01T00:00:00Z","scope":"s","#,
-                r#""resource.service.name":"shop"}"#,
-                "\n",
-                r#"{"time":"soon","scope":"s","resource.service.name":"shop"}"#,
-                "\n",
-            )
-        );
-        assert_eq!(rows(from_otlp, r#"{"resourceLogs":[]}"#), "");
-        for wrong in ["", "[]", "{}", r#"{"resourceSpans":[]}"#, "\u{0}"] {
-            assert!(converted(from_otlp, wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn fields_that_are_null_have_their_defaults() {
-        let body = r#"{"resourceLogs":[{"resource":null,"scopeLogs":[{"scope":null,"logRecords":[
-            {"severityText":null,"attributes":null,"timeUnixNano":"1767225600000000000",
-             "body":{"intValue":"99999999999999999999"}}]}]},{"scopeLogs":null}]}"#;
-        assert_eq!(rows(from_otlp, body), "{\"time\":\"2026-01-01T00:00:00Z\",\"body\":\"99999999999999999999\"}\n");
-    }
-
-    /// A small request that stands for many bytes is refused, and takes no memory.
-    #[test]
-    fn rows_of_a_request_are_bounded() {
-        let big = "x".repeat(1 << 20);
-        let records = vec!["{}"; 3000].join(",");
-        let otlp = format!(
-            r#"{{"resourceLogs":[{{"resource":{{"attributes":[{{"key":"k","value":{{"stringValue":"{big}"}}}}]}},
-            "scopeLogs":[{{"logRecords":[{records}]}}]}}]}}"#
-        );
-        let lines = vec![r#"["1767225600000000001","l"]"#; 3000].join(",");
-        let loki = format!(r#"{{"streams":[{{"stream":{{"k":"{big}"}},"values":[{lines}]}}]}}"#);
-        for (to_rows, body) in [(from_otlp as ToRows, otlp), (from_loki, loki)] {
-            let refused = serde_json::to_string(converted(to_rows, &body).unwrap_err().document()).unwrap();
-            assert!(refused.contains("33554432 bytes as rows"), "{refused}");
-        }
-        let mut memory = Decoding::default().share(0).unwrap();
-        charge_parsing(&[b'{'; 1000], &mut memory).unwrap();
-        assert_eq!(memory.used(), 520_000);
-        assert!(charge_parsing(&[b'{'; 1 << 20], &mut memory).is_err());
-    }
-
-    #[test]
-    fn lines_of_loki_are_rows() {
-        let body = r#"{"streams":[{"stream":{"app":"shop","host":"a"},"values":[
-            ["1767225600000000001","one"],["1767225601000000000","t\no",{"user":"ann","n":1}]]},{"values":[]}]}"#;
-        assert_eq!(
-            rows(from_loki, body),
-            concat!(
-                r#"{"time":"2026-01-01T00:00:00.000000001Z","line":"one","labels.app":"shop","labels.host":"a"}"#,
-                "\n",
-                r#"{"time":"2026-01-01T00:00:01Z","line":"t\no","labels.app":"shop","labels.host":"a","#,
-                r#""metadata.n":1,"metadata.user":"ann"}"#,
-                "\n",
-            )
-        );
-        for wrong in ["{}", r#"{"streams":[{"values":[["1"]]}]}"#, r#"{"streams":[{"values":[[1,"x"]]}]}"#] {
-            assert!(converted(from_loki, wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

@@ -65,7 +65,8 @@ fn records_are_counted_once() {
         assert_eq!((wrong.status, errors, wrong.json()["errors"][1]["row"].as_u64()), (422, Some(2), Some(2)));
         assert_eq!(wrong.json()["errors"][0]["field"], column);
         for (kind, body, status) in [
-            ("application/x-protobuf", body.as_bytes(), 415),
+            ("application/x-protobuf", body.as_bytes(), 400),
+            ("application/protobuf", body.as_bytes(), 415),
             ("application/json", b"{", 400),
             ("application/json", b"[]", 400),
             ("application/json; charset=utf-8", &vec![b' '; (8 << 20) + 1], 413),
@@ -80,5 +81,57 @@ fn records_are_counted_once() {
         let stranger = server.private.post(&format!("/v1/streams/logs/{path}"), "", &[], body.as_bytes()).unwrap();
         assert_eq!(stranger.status, 401);
         assert_eq!(server.events("logs"), 6);
+    }
+}
+
+/// The default encodings of the clients give the same batches as JSON.
+#[test]
+fn protobuf_is_read() {
+    let field = |number: u8, content: &[u8]| [&[number << 3 | 2, content.len() as u8], content].concat();
+    let value = |text: &[u8]| field(5, &field(1, text));
+    let record = |last: u8, text: &[u8]| {
+        let time = (1_767_225_600_123_456_700_u64 + u64::from(last)).to_le_bytes();
+        field(2, &[&[1 << 3 | 1][..], &time, &value(text)].concat())
+    };
+    let service = field(1, &[field(1, b"service.name"), field(2, &field(1, b"shop"))].concat());
+    let otlp = |text: &[u8]| {
+        let of_scope = field(2, &[record(89, b"one"), record(90, text)].concat());
+        field(1, &[field(1, &service), of_scope].concat())
+    };
+    // 1767225600 seconds as a number of variable length.
+    let time = |nanos: u8| field(1, &[8, 0x80, 0xf2, 0xd6, 0xca, 6, 2 << 3, nanos]);
+    let loki = |text: &[u8]| {
+        let user = field(3, &[field(1, b"user"), field(2, b"ann")].concat());
+        let one = field(2, &[time(1), field(2, b"one")].concat());
+        let two = field(2, &[time(2), field(2, text), user].concat());
+        let body = field(1, &[field(1, b"{service=\"shop\"}"), one, two].concat());
+        snap::raw::Encoder::new().compress_vec(&body).unwrap()
+    };
+    let kind = ("content-type", "application/x-protobuf");
+    let server = Server::with("", &STREAM.replace("COLUMN", "resource.service.name"));
+    let path = "/v1/streams/logs/otlp/v1/logs";
+    let send = |server: &Server, path: &str, headers: &[(&str, &str)], body: &[u8]| {
+        server.private.post(path, &server.token("write:logs"), headers, body).unwrap()
+    };
+    let accepted = send(&server, path, &[kind], &otlp(b"two"));
+    assert_eq!((accepted.status, accepted.text.as_str()), (200, ""));
+    assert_eq!(accepted.header("content-type"), Some("application/x-protobuf"));
+    assert_eq!(post(&server, "otlp/v1/logs", &[], OTLP.as_bytes()).status, 200);
+    assert_eq!(server.events("logs"), 2, "the same batch in JSON");
+    let refused = send(&server, path, &[kind], &field(1, &field(2, &record(1, b"x"))));
+    assert_eq!((refused.status, refused.header("content-type")), (422, Some("application/x-protobuf")));
+    assert!(refused.text.starts_with('\x12') && refused.text.contains("resource.service.name"), "{}", refused.text);
+
+    let server = Server::with("", &STREAM.replace("COLUMN", "labels.service"));
+    let path = "/v1/streams/logs/loki/api/v1/push";
+    for more in [&[kind][..], &[kind, ("content-encoding", "snappy")]] {
+        let accepted = send(&server, path, more, &loki(b"two"));
+        assert_eq!(accepted.status, 204, "{}", accepted.text);
+    }
+    assert_eq!(post(&server, "loki/api/v1/push", &[], LOKI.as_bytes()).status, 204);
+    assert_eq!(server.events("logs"), 2, "the same batch in JSON");
+    let bomb = [0xff, 0xff, 0xff, 0xff, 0x0f]; // states 4 GiB
+    for (body, status) in [(&bomb[..], 413), (b"\x08\xff", 400), (&loki(b"two")[..20], 400)] {
+        assert_eq!(send(&server, path, &[kind], body).status, status);
     }
 }

@@ -1,9 +1,10 @@
 //! Log records in the protocols of OpenTelemetry and Loki.
 
 use super::super::app::{App, Caller};
-use super::super::body::{BodyLimits, Incoming};
+use super::super::body::{BodyLimits, Incoming, decode_snappy};
+use super::super::body_fault::Coding;
 use super::super::problem::{Document, ProblemAnswer};
-use super::super::records::{RowBuffer, ToRows, charge_parsing, from_loki, from_otlp};
+use super::super::records::{RowBuffer, ToRows, charge_parsing, from_loki, from_otlp, protobuf};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use super::events::{coding_of, named_id};
@@ -11,8 +12,8 @@ use crate::engine::BatchId;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use evertally_declare::error::PipelineError;
 use evertally_declare::format::Format;
@@ -25,13 +26,34 @@ const MAX_BYTES: u64 = 8 << 20;
 /// Bytes that are read before their memory is charged.
 const PIECE: u64 = 64 << 10;
 
-/// Accepts log records of an OpenTelemetry exporter (OTLP/HTTP with JSON encoding) completely or not at all. Columns:
+/// A protocol of log records.
+struct LogProtocol {
+    json: ToRows,
+    protobuf: ToRows,
+    /// Whether the binary encoding is compressed with snappy, as a block without a frame.
+    is_snappy: bool,
+}
+
+const OTLP: LogProtocol = LogProtocol { json: from_otlp, protobuf: protobuf::from_otlp, is_snappy: false };
+const LOKI: LogProtocol = LogProtocol { json: from_loki, protobuf: protobuf::from_loki, is_snappy: true };
+
+/// The encoding of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BodyEncoding {
+    Json,
+    Protobuf,
+}
+
+const PROTOBUF: &str = "application/x-protobuf";
+
+/// Accepts log records of an OpenTelemetry exporter (OTLP/HTTP) completely or not at all. Columns:
 /// `time`, `observed_time`, `severity`, `severity_number`, `event_name`, `body`, `trace_id`, `span_id`, `scope`, and
 /// `attributes.KEY` and `resource.KEY` for each attribute. Without an `Idempotency-Key`, the digest of the records is
 /// the id of the batch.
 #[utoipa::path(post, path = "/v1/streams/{stream}/otlp/v1/logs", tag = "writing",
     params(("stream" = String, Path)),
-    request_body(description = "An ExportLogsServiceRequest in JSON, optionally compressed with gzip or zstd.",
+    request_body(description = "An ExportLogsServiceRequest in JSON or protobuf (`application/x-protobuf`), optionally \
+                 compressed with gzip or zstd. Answers have the same encoding.",
                  content = Object, content_type = "application/json"),
     responses(
         (status = 200, description = "All records are durable.", body = Object),
@@ -51,16 +73,48 @@ pub(in super::super) async fn otlp(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemAnswer> {
-    let accepted = || Json(serde_json::json!({})).into_response();
-    take((app, caller, name), &headers, body, from_otlp, accepted).await
+    let encoding = encoding_of(&headers);
+    let accepted = move || match encoding {
+        // The binary encoding of a response without fields is empty.
+        Some(BodyEncoding::Protobuf) => ([(CONTENT_TYPE, PROTOBUF)], ()).into_response(),
+        _ => Json(serde_json::json!({})).into_response(),
+    };
+    let answer = take((app, caller, name), &headers, body, &OTLP, accepted).await;
+    // Of the statuses for errors of a server, exporters send again after this one, but not after 507.
+    let answer = answer.map_err(|problem| match problem.status() {
+        StatusCode::INSUFFICIENT_STORAGE => problem.with_status(StatusCode::SERVICE_UNAVAILABLE),
+        _ => problem,
+    });
+    match answer {
+        Err(problem) if encoding == Some(BodyEncoding::Protobuf) => Ok(status_of(problem)),
+        answer => answer,
+    }
 }
 
-/// Accepts log lines of a client of Loki (JSON encoding) completely or not at all. Columns: `time`, `line`, and
+/// A problem as the message `Status` of the protocol, whose field 2 is the text.
+fn status_of(problem: ProblemAnswer) -> Response {
+    let text = problem.text();
+    let mut message = vec![0x12];
+    let mut length = text.len();
+    while length >= 0x80 {
+        message.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    message.push(length as u8); // fits: less than 0x80
+    message.extend(text.as_bytes());
+    let (mut parts, _) = problem.into_response().into_parts();
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(message))
+}
+
+/// Accepts log lines of a client of Loki completely or not at all. Columns: `time`, `line`, and
 /// `labels.KEY` and `metadata.KEY` for each label and each part of the structured metadata. Without an
 /// `Idempotency-Key`, the digest of the lines is the id of the batch.
 #[utoipa::path(post, path = "/v1/streams/{stream}/loki/api/v1/push", tag = "writing",
     params(("stream" = String, Path)),
-    request_body(description = "A push request of Loki in JSON, optionally compressed with gzip or zstd.",
+    request_body(description = "A push request of Loki: in JSON, optionally compressed with gzip or zstd, or in \
+                 protobuf (`application/x-protobuf`), always compressed with snappy.",
                  content = Object, content_type = "application/json"),
     responses(
         (status = 204, description = "All lines are durable."),
@@ -80,29 +134,43 @@ pub(in super::super) async fn loki(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemAnswer> {
-    take((app, caller, name), &headers, body, from_loki, || StatusCode::NO_CONTENT.into_response()).await
+    take((app, caller, name), &headers, body, &LOKI, || StatusCode::NO_CONTENT.into_response()).await
+}
+
+/// The encoding of a request, if it is known.
+fn encoding_of(headers: &HeaderMap) -> Option<BodyEncoding> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    match kind.split(';').next().unwrap_or("").trim() {
+        kind if kind.eq_ignore_ascii_case("application/json") => Some(BodyEncoding::Json),
+        kind if kind.eq_ignore_ascii_case(PROTOBUF) => Some(BodyEncoding::Protobuf),
+        _ => None,
+    }
 }
 
 async fn take(
     (app, caller, name): (Arc<App>, Caller, String),
     headers: &HeaderMap,
     body: Body,
-    to_rows: ToRows,
+    protocol: &'static LogProtocol,
     accepted: impl Fn() -> Response + Send + 'static,
 ) -> Result<Response, ProblemAnswer> {
     caller.writes(&name).map_err(ProblemAnswer::or_password)?;
     let info = app.service.stream(&name).ok_or_else(ProblemAnswer::no_stream)?;
     let id = if headers.contains_key("idempotency-key") { named_id(headers)? } else { BatchId::Content };
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
-    if !kind.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json") {
-        return Err(ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format").because(
-            "only the JSON encoding of this protocol is read: set the exporter's encoding to json, which sends \
-             Content-Type: application/json",
-        ));
-    }
+    let encoding = encoding_of(headers).ok_or_else(|| {
+        ProblemAnswer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format").because(
+            "this protocol is read as Content-Type: application/json or application/x-protobuf; set the encoding of \
+             the client to one of them",
+        )
+    })?;
+    let is_snappy = protocol.is_snappy && encoding == BodyEncoding::Protobuf;
+    // Some clients name this compression, and others do not.
+    let is_named =
+        headers.get(CONTENT_ENCODING).is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"snappy"));
+    let coding = if is_snappy && is_named { Coding::None } else { coding_of(headers)? };
     let limits = &app.settings().limits;
     let (bytes, decoded) = (limits.body_bytes.min(MAX_BYTES), limits.decoded_bytes.min(MAX_BYTES));
-    let incoming = Incoming::new(body, BodyLimits { coding: coding_of(headers)?, bytes, decoded, sha256: None });
+    let incoming = Incoming::new(body, BodyLimits { coding, bytes, decoded, sha256: None });
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
         let decoding = app.service.decoding();
@@ -114,7 +182,16 @@ async fn take(
                 break;
             }
         }
-        charge_parsing(&request, &mut memory)?;
+        if is_snappy {
+            request = decode_snappy(&request, decoded, &mut memory)?;
+        }
+        let to_rows = match encoding {
+            BodyEncoding::Json => {
+                charge_parsing(&request, &mut memory)?;
+                protocol.json
+            }
+            BodyEncoding::Protobuf => protocol.protobuf,
+        };
         let mut rows = RowBuffer::new(&mut memory);
         to_rows(&request, &mut rows)?;
         let rows = rows.into_rows();
