@@ -18,7 +18,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 use ureq::{Body, RequestBuilder};
 
 /// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Characters that need no escape in a part of a path or a query.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -119,25 +119,32 @@ impl Remote {
             (None, Some(_)) => return Err(usage("a certificate needs an encrypted connection: use https")),
             (None, None) => return Err(usage("give a token, or the certificate of a client")),
         }
-        let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(ANSWER_TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0) // the token is sent to no other host
-            .max_redirects_will_error(false);
-        let mut encryption = TlsConfig::builder();
-        if let Some(authority) = tls.authority {
-            encryption = encryption.root_certs(RootCerts::new_with_certs(&certificates(authority)?));
-        }
-        if let Some((chain, key)) = tls.client {
-            let pem = std::fs::read(key).context(format_args!("cannot read {}", key.display()))?;
-            let secret = PrivateKey::from_pem(&pem);
-            let secret = secret.map_err(|_| usage(format!("{} contains no private key", key.display())))?;
-            encryption = encryption.client_cert(Some(ClientCert::new_with_certs(&certificates(chain)?, secret)));
-        }
-        config = config.tls_config(encryption.build());
         let address = format!("{}/v1/streams/{}", url.trim_end_matches('/'), escaped(stream));
-        Ok(Self(Arc::new(RemoteStream { agent: config.build().into(), address, token })))
+        Ok(Self(Arc::new(RemoteStream { agent: http_agent(tls, ANSWER_TIMEOUT)?, address, token })))
     }
+}
+
+/// A client that trusts the public authorities, or only the one in a file, and follows no redirect.
+///
+/// # Errors
+/// If a file cannot be read, or has no certificate or key.
+pub fn http_agent(tls: RemoteTls<'_>, timeout: Duration) -> Result<ureq::Agent> {
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .http_status_as_error(false)
+        .max_redirects(0) // the token is sent to no other host
+        .max_redirects_will_error(false);
+    let mut encryption = TlsConfig::builder();
+    if let Some(authority) = tls.authority {
+        encryption = encryption.root_certs(RootCerts::new_with_certs(&certificates(authority)?));
+    }
+    if let Some((chain, key)) = tls.client {
+        let pem = std::fs::read(key).context(format_args!("cannot read {}", key.display()))?;
+        let secret = PrivateKey::from_pem(&pem);
+        let secret = secret.map_err(|_| usage(format!("{} contains no private key", key.display())))?;
+        encryption = encryption.client_cert(Some(ClientCert::new_with_certs(&certificates(chain)?, secret)));
+    }
+    Ok(config.tls_config(encryption.build()).build().into())
 }
 
 /// The certificates in a file.
@@ -268,7 +275,7 @@ impl FeedTarget for Remote {
 }
 
 /// Whether a host name means this machine.
-pub(crate) fn is_this_machine(host: &str) -> bool {
+pub fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -1,6 +1,6 @@
 //! Opens sources and sinks by their URLs.
 
-use crate::{Address, Sink, Source, SourceOptions, kafka, mqtt, nats, objects, postgres, redis_streams};
+use crate::{Address, Sink, Source, SourceOptions, kafka, mqtt, nats, objects, postgres, redis_streams, remote_write};
 use evertally_declare::error::{Result, usage};
 
 /// The schemes of sources, with an example of each, for messages and help.
@@ -39,9 +39,11 @@ pub fn open(url: &str, options: &SourceOptions) -> Result<Box<dyn Source>> {
 }
 
 /// The schemes of sinks, with an example of each, for messages and help.
-pub const SINK_SCHEMES: [(&str, &str); 6] = [
+pub const SINK_SCHEMES: [(&str, &str); 8] = [
     ("postgresql", "postgresql://USER@HOST/DB?table=TABLE"),
     ("kafka", "kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512&tls=true"),
+    ("prometheus+https", "prometheus+https://USER@HOST:9090/api/v1/write"),
+    ("prometheus+http", "prometheus+http://localhost:9090/api/v1/write"),
     ("s3", "s3://BUCKET/FOLDER/"),
     ("gs", "gs://BUCKET/FOLDER/"),
     ("az", "az://CONTAINER/FOLDER/"),
@@ -57,6 +59,7 @@ pub fn open_sink(url: &str, stream: &str, options: &SourceOptions) -> Result<Box
     match address.scheme.as_str() {
         "postgresql" | "postgres" => postgres::open_sink(address, stream, options),
         "kafka" => kafka::open_sink(address, stream, options),
+        "prometheus+https" | "prometheus+http" => remote_write::open(url, address, options),
         "s3" | "s3a" | "gs" | "az" | "abfs" | "abfss" | "file" => objects::open_sink(url, &address, stream, options),
         scheme => {
             let all: Vec<&str> = SINK_SCHEMES.iter().map(|(scheme, _)| *scheme).collect();

@@ -29,6 +29,11 @@ pub trait Sink: Send {
     /// Writes a publication, if the position is `after`, and moves it. After an error, the caller asks for the
     /// [last](Self::last) position again: the publication may have been written.
     async fn write(&mut self, after: Option<&str>, rows: &[u8], position: &str) -> Result<(), SourceError>;
+
+    /// Messages that the operator should read, such as rows that the receiver will never accept.
+    fn warnings(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The content that is written for each publication.
@@ -40,6 +45,8 @@ pub enum SinkContent {
     Message,
     /// Its rows, as a file of Parquet.
     Parquet,
+    /// Its values with the ends of their steps, as [`Samples`](crate::Samples).
+    Samples,
 }
 
 /// Who remembers the last publication that was written.

@@ -20,6 +20,7 @@ mod proxy_header;
 mod readiness;
 mod records;
 mod routes;
+mod samples;
 mod sockets;
 mod threads;
 mod work;

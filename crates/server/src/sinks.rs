@@ -24,6 +24,8 @@ pub struct PublicationWriters {
     pub message: fn(&Service, &StreamInfo, u64) -> Result<String>,
     /// A file of Parquet.
     pub parquet: fn(&Service, &StreamInfo, u64) -> Result<Vec<u8>>,
+    /// Samples for Prometheus.
+    pub samples: fn(&Service, &StreamInfo, u64) -> Result<Vec<u8>>,
 }
 
 /// All sinks of a service.

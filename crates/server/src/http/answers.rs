@@ -1,5 +1,6 @@
 //! Answers as data.
 
+use super::samples::publication_samples;
 use crate::engine::{GuaranteeStatement, RowsQuery, Service, StreamInfo};
 use crate::sinks::PublicationWriters;
 use evertally_declare::error::Result;
@@ -255,8 +256,12 @@ fn json_rows<'s>(service: &Service, info: &'s StreamInfo, publication: u64) -> R
 }
 
 /// The writers of publications for sinks.
-pub(super) const PUBLICATION_WRITERS: PublicationWriters =
-    PublicationWriters { lines: publication_lines, message: publication_message, parquet: publication_parquet };
+pub(super) const PUBLICATION_WRITERS: PublicationWriters = PublicationWriters {
+    lines: publication_lines,
+    message: publication_message,
+    parquet: publication_parquet,
+    samples: publication_samples,
+};
 
 /// The rows of a publication as JSON lines, with the same fields as in its message.
 ///

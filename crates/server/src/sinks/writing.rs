@@ -145,8 +145,13 @@ impl SinkWriter {
                 SinkContent::Rows => (self.writers.lines)(service, &info, place.publication)?.into_bytes(),
                 SinkContent::Message => (self.writers.message)(service, &info, place.publication)?.into_bytes(),
                 SinkContent::Parquet => (self.writers.parquet)(service, &info, place.publication)?,
+                SinkContent::Samples => (self.writers.samples)(service, &info, place.publication)?,
             };
-            sink.write(position.as_deref(), &content, &place.position()).await?;
+            let wrote = sink.write(position.as_deref(), &content, &place.position()).await;
+            for warning in sink.warnings() {
+                tracing::warn!(stream = self.progress.stream, sink = self.progress.sink, "{warning}");
+            }
+            wrote?;
             service.set_delivered(&self.key(), &info, place.publication)?;
             (*last, *position) = (place.publication, Some(place.position()));
             self.progress.last.store(*last, Ordering::Relaxed);

@@ -1,10 +1,12 @@
 //! `[[sink]]`: each publication is written once and in order, whatever stops in between.
 
-use crate::server::{STREAMS, Server, hand, rows};
+use crate::server::{HOUR, START, STREAMS, Server, hand, request_of, rows};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -202,6 +204,114 @@ fn publications_are_files_of_parquet() {
     assert!(std::fs::read(again.join("open-0000000001.parquet")).unwrap() == first);
 }
 
+/// The fields of a message of protocol buffers: their numbers and contents.
+fn fields(mut message: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut fields = Vec::new();
+    let varint = |message: &mut &[u8]| {
+        let (mut number, mut shift) = (0_u64, 0);
+        loop {
+            let byte = message[0];
+            *message = &message[1..];
+            number |= u64::from(byte & 127) << shift;
+            shift += 7;
+            if byte < 128 {
+                return number;
+            }
+        }
+    };
+    while let Some(key) = message.first().copied() {
+        message = &message[1..];
+        let content = match key & 7 {
+            0 => varint(&mut message).to_le_bytes().to_vec(),
+            kind => {
+                let length = if kind == 1 { 8 } else { varint(&mut message) as usize };
+                let (content, rest) = message.split_at(length);
+                message = rest;
+                content.to_vec()
+            }
+        };
+        fields.push((key >> 3, content));
+    }
+    fields
+}
+
+/// The samples of a request of remote write: `name{label=value,...} value time`.
+fn samples(request: &[u8]) -> Vec<String> {
+    let request = snap::raw::Decoder::new().decompress_vec(request).unwrap();
+    let of_series = |(_, series): (u8, Vec<u8>)| {
+        let (labels, samples): (Vec<_>, Vec<_>) = fields(&series).into_iter().partition(|(number, _)| *number == 1);
+        let text = |content: &[u8]| String::from_utf8(content.to_vec()).unwrap();
+        let labels = labels.iter().map(|(_, label)| fields(label));
+        let labels: Vec<String> = labels.map(|pair| format!("{}={}", text(&pair[0].1), text(&pair[1].1))).collect();
+        let sample = fields(&samples[0].1);
+        let value = f64::from_le_bytes(sample[0].1[..].try_into().unwrap());
+        let time = i64::from_le_bytes(sample[1].1[..].try_into().unwrap());
+        format!("{} {value} {time}", labels.join(","))
+    };
+    fields(&request).into_iter().map(of_series).collect()
+}
+
+#[test]
+fn publications_are_samples_of_prometheus() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, requests) = mpsc::channel();
+    std::thread::spawn(move || {
+        let answers = ["503 Busy\r\nretry-after: 1", "204 No Content", "400 Bad Request", "204 No Content"];
+        for (status, socket) in answers.into_iter().chain(["401 Unauthorized"; 100]).zip(listener.incoming()) {
+            let mut socket = socket.unwrap();
+            let (first, headers, body) = request_of(&socket);
+            let text = if status.starts_with("400") { "out of order sample" } else { "no" };
+            let length = text.len();
+            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{text}").unwrap();
+            if sender.send((Instant::now(), first, headers, samples(&body))).is_err() {
+                return;
+            }
+        }
+    });
+    let sink = format!(
+        "[[sink]]\nstream = \"hand\"\nto = \"prometheus+http://{address}/write?tenant=t\"\npassword-file = \"secret\"\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("secret"), "the-token\n").unwrap();
+    let clock = std::sync::Arc::new(evertally_server::clock::ManualClock::at(
+        evertally_declare::steps::Instant::from_micros(START),
+    ));
+    let server = Server::on(folder, clock, "", &format!("{sink}{STREAMS}")).unwrap();
+    let next = || requests.recv_timeout(Duration::from_secs(20)).unwrap();
+    hand(&server, 1);
+    let (asked, first, headers, refused) = next();
+    assert!(first.starts_with("POST /write HTTP/1.1"), "{first}");
+    for (name, value) in [
+        ("authorization", "Bearer the-token"),
+        ("x-scope-orgid", "t"),
+        ("content-encoding", "snappy"),
+        ("content-type", "application/x-protobuf"),
+        ("x-prometheus-remote-write-version", "0.1.0"),
+    ] {
+        assert!(headers.iter().any(|own| own == &(name.to_owned(), value.to_owned())), "{name}: {headers:?}");
+    }
+    let (again, _, _, accepted) = next();
+    assert!(again - asked >= Duration::from_millis(950), "the pause that was asked for");
+    assert_eq!(refused, accepted);
+    let end = |step: i64| (START + step * HOUR) / 1000;
+    let value = &values(&server, "hand")[0];
+    assert_eq!(accepted[0], format!("__name__=evertally_released_value,stream=hand {value} {}", end(1)));
+    assert_eq!(accepted.last(), Some(&format!("__name__=evertally_released_step,stream=hand 1 {}", end(1))));
+    assert_eq!(accepted.len(), 5);
+    // A time that the receiver will never accept is passed over.
+    hand(&server, 2);
+    assert!(next().3[0].ends_with(&format!(" {}", end(2))));
+    hand(&server, 3);
+    assert!(next().3[0].ends_with(&format!(" {}", end(3))));
+    wait_for(&server, 3);
+    // Other refusals wait for the operator.
+    hand(&server, 4);
+    wait(&server, "refused", |written, problem| {
+        written == 3 && problem.is_some_and(|why| why.contains("status 401, no"))
+    });
+}
+
 #[test]
 fn sinks_that_cannot_work_are_refused() {
     let with = |sink: &str| {
@@ -216,6 +326,7 @@ fn sinks_that_cannot_work_are_refused() {
         ("[[sink]]\nstream = \"none\"\nto = \"file:///x/\"\n", "`none`, which does not exist"),
         ("[[sink]]\nstream = \"hand\"\nto = \"mqtt://h/x\"\n", "choose postgresql"),
         ("[[sink]]\nstream = \"hand\"\nto = \"s3://bucket\"\n", "end it with a slash"),
+        ("[[sink]]\nstream = \"hand\"\nto = \"prometheus+https://u@h\"\n", "name it in password-file"),
         ("[[sink]]\nstream = \"hand\"\nto = \"postgresql://a:secret@h/d?table=t\"\n", "password"),
     ] {
         let refused = with(sink);

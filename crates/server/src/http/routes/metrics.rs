@@ -6,6 +6,7 @@ mod text;
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, ProblemAnswer};
 use super::super::readiness::ReplicaState;
+use super::super::samples::{RELEASED, RELEASED_STEP, label_names, released_of};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
@@ -59,14 +60,7 @@ fn released(text: &mut MetricsText, app: &App, info: &StreamInfo) -> Result<(), 
     if last == 0 {
         return Ok(());
     }
-    let mut columns: Vec<String> = Vec::new();
-    for name in info.table.groups() {
-        let mut own = label(name);
-        while columns.contains(&own) {
-            own.push('_'); // two columns whose names differ only in characters that labels cannot have
-        }
-        columns.push(own);
-    }
+    let columns = label_names(info);
     let places = (info.line_count() > MAX_LINES).then(|| (0..MAX_LINES as u32).collect()); // fits: 10⁴
     let query = RowsQuery { places, ..RowsQuery::new(last..=last) };
     app.service.rows(info, &query, &mut |_, row| {
@@ -75,23 +69,13 @@ fn released(text: &mut MetricsText, app: &App, info: &StreamInfo) -> Result<(), 
         }
         let groups = columns.iter().map(String::as_str).zip(row.groups.iter().copied());
         let labels: Vec<(&str, &str)> = [("stream", info.name())].into_iter().chain(groups).collect();
-        let value = row.value.number;
-        text.add("evertally_released_value", "The released value, with its noise.", &labels, value);
-        text.add("evertally_released_std_error", "The standard error of the released value.", &labels, row.std_error);
-        text.add("evertally_released_lower", "The lower end of its interval.", &labels, row.lower);
-        text.add("evertally_released_upper", "The upper end of its interval.", &labels, row.upper);
+        for ((name, help), value) in RELEASED.into_iter().zip(released_of(row)) {
+            text.add(name, help, &labels, value);
+        }
         Ok(())
     })?;
     let (labels, end) = ([("stream", info.name())], info.stream.rows().end_of(last).micros() as f64 / 1e6);
-    text.add("evertally_released_step", "The number of the last publication.", &labels, last as f64);
+    text.add(RELEASED_STEP, "The number of the last publication.", &labels, last as f64);
     text.add("evertally_released_time_seconds", "The end of its step.", &labels, end);
     Ok(())
-}
-
-/// A column as a label name: invalid characters become `_`, and reserved names get a prefix.
-fn label(column: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '_' };
-    let name: String = column.chars().map(letter).collect();
-    let is_ours = name == "stream" || name.starts_with("__") || name.starts_with(|c: char| c.is_ascii_digit());
-    if is_ours || name.is_empty() { format!("group_{name}") } else { name }
 }
