@@ -7,7 +7,7 @@ mod samples;
 
 pub use samples::Samples;
 
-use crate::http::{ANSWER_TIMEOUT, http_agent, is_this_machine};
+use crate::http::{ANSWER_TIMEOUT, RemoteTls, http_agent, is_this_machine};
 use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition, blocking};
 use async_trait::async_trait;
 use base64::Engine;

@@ -2,6 +2,7 @@
 
 mod clock;
 mod feed;
+mod identity;
 mod keeping;
 mod limits;
 mod listener;
@@ -15,6 +16,8 @@ mod webhook;
 
 pub use clock::ClockConfig;
 pub use feed::FeedConfig;
+pub(crate) use identity::is_protected;
+pub use identity::{IdentityConfig, RoleRule};
 pub use keeping::{BackupSchedule, RetentionConfig};
 pub use limits::LimitsConfig;
 pub use listener::{ClientConfig, ListenAddress, Listener};
@@ -81,6 +84,9 @@ pub struct Config {
     /// Listeners for messages of syslog.
     #[serde(default)]
     pub syslog: Vec<SyslogConfig>,
+    /// Issuers whose tokens are accepted, too.
+    #[serde(default, rename = "identity")]
+    pub identities: Vec<IdentityConfig>,
     /// Places to which the service writes publications itself.
     #[serde(default, rename = "sink")]
     pub sinks: Vec<SinkConfig>,
@@ -169,6 +175,7 @@ impl Config {
         let feeds = self.feeds.iter_mut().flat_map(FeedConfig::paths);
         let feeds = feeds.chain(self.sinks.iter_mut().flat_map(SinkConfig::paths));
         let feeds = feeds.chain(self.syslog.iter_mut().flat_map(SyslogConfig::paths));
+        let feeds = feeds.chain(self.identities.iter_mut().filter_map(|identity| identity.authority.as_mut()));
         let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
         let standby = self.standby.iter_mut().map(|standby| &mut standby.folder);
         let own = own.chain(standby.filter(|folder| !is_object(folder)));
@@ -278,6 +285,7 @@ impl Config {
                 return Err(format!("a [[sink]] of stream `{}` is configured twice", sink.stream));
             }
         }
+        IdentityConfig::check_all(&self.identities)?;
         let mut names = BTreeSet::new();
         for hook in &self.webhooks {
             hook.check()?;

@@ -15,6 +15,7 @@
 //! | [`tokens`] | who may do what |
 //! | [`audit`] | who did what |
 //! | [`folder`] | the files of the folder |
+//! | [`oidc`] | tokens of other issuers, for people and workloads |
 //! | [`descriptors`] | the limit on connections, so that the store can always open its files |
 //! | [`standby`] | a second machine that takes over |
 //! | [`supervisor`] | signs of life for the service manager |
@@ -42,6 +43,7 @@ mod feeds;
 pub mod folder;
 pub mod http;
 mod meters;
+pub mod oidc;
 pub mod program;
 pub mod proxies;
 pub mod role;

@@ -54,6 +54,11 @@ impl Role {
         matches!(self, Self::Monitor | Self::Operate)
     }
 
+    /// Whether it allows operating or seeing the state of something, which no browser must do by itself.
+    pub fn is_of_operators(&self) -> bool {
+        matches!(self, Self::Operate | Self::OperateStream(_) | Self::Monitor)
+    }
+
     /// The stream that it is about, if it is about one.
     pub fn stream(&self) -> Option<&str> {
         match self {

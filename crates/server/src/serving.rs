@@ -81,6 +81,7 @@ impl Running {
             backups: Arc::new(Backups::default()),
         };
         let app = App::new(Arc::clone(&service), parts);
+        app.issuers.set(&config.identities)?;
         let mut listeners = Vec::new();
         for (side, listener) in [(Side::Public, &config.public), (Side::Private, &config.private)] {
             if let Some(listener) = listener {

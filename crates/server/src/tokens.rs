@@ -55,8 +55,8 @@ pub struct TokenEntry {
 pub struct KnownToken {
     /// Its id, which is not secret.
     pub id: String,
-    /// Its role.
-    pub role: Role,
+    /// Its roles.
+    pub roles: Vec<Role>,
     /// Its owner, for people.
     pub label: String,
 }
@@ -234,7 +234,7 @@ impl Tokens {
 
     /// The role of a token; `None` if it is invalid. All cases take the same work.
     pub fn role_of(&self, token: &str) -> Option<Role> {
-        self.find(token).map(|known| known.role)
+        self.find(token)?.roles.pop()
     }
 
     /// A token that is valid now, and notes its use; `None` if it is invalid or has expired. All cases take the same
@@ -250,7 +250,7 @@ impl Tokens {
         let entry = entry.filter(|entry| is_it && entry.expires.is_none_or(|expires| now < expires))?;
         let role = entry.role.parse().ok()?;
         self.uses.note(&entry.id, now);
-        Some(KnownToken { id: entry.id.clone(), role, label: entry.label.clone() })
+        Some(KnownToken { id: entry.id.clone(), roles: vec![role], label: entry.label.clone() })
     }
 }
 

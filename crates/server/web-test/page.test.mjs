@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
+import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -232,6 +234,18 @@ test("the last operator's token has no button, and signing out forgets it", asyn
   assert.ok(other.id);
 });
 
+/** Starts another service; the process, and its address for operators. */
+async function serve(config) {
+  const own = spawn(process.env.EVERTALLY_BIN, ["serve", "--config", config], { stdio: ["ignore", "ignore", "pipe"] });
+  let address;
+  for await (const line of createInterface({ input: own.stderr })) {
+    address = /operating: (http\S+)/.exec(line)?.[1];
+    if (address) break;
+  }
+  own.stderr.resume();
+  return [own, address];
+}
+
 test("extending asks, with the cost for the source", async () => {
   const folder = mkdtempSync(join(tmpdir(), "evertally-page-"));
   const config = join(folder, "serve.toml");
@@ -240,14 +254,9 @@ test("extending asks, with the cost for the source", async () => {
   writeFileSync(config, `folder = "data"\nkey = "k.key"\n[private]\nlisten = "127.0.0.1:0"\n[sources]\nshop = "shop.budget"\n`
     + `[[stream]]\nstream = "visits"\nstart = "2024-01-01"\nend = "2024-01-04"\nevery = "1d"\nperson = "customer"\nmax-events = 3\nrho = 0.5\nsource = "shop"\nclosing = "operator"\n`);
   const secret = run("token", "make", "--config", config, "--role", "operate").trim();
-  const own = spawn(process.env.EVERTALLY_BIN, ["serve", "--config", config], { stdio: ["ignore", "ignore", "pipe"] });
+  const [own, ownUrl] = await serve(config);
   try {
-    const there = { token: secret };
-    for await (const line of createInterface({ input: own.stderr })) {
-      there.url = /operating: (http\S+)/.exec(line)?.[1];
-      if (there.url) break;
-    }
-    own.stderr.resume();
+    const there = { token: secret, url: ownUrl };
     await asOperator("POST", "/v1/streams/visits/close", { through: 3 }, there);
     const page = await (await browser.newContext()).newPage();
     await page.goto(`${there.url}/#/operator`);
@@ -263,6 +272,69 @@ test("extending asks, with the cost for the source", async () => {
     assert.match(sources[0].left, /^ρ = 1( |$)/);
   } finally {
     own.kill("SIGKILL");
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** An issuer that signs in everybody without a question; `seen` is what the page sent to it. */
+async function issuer(seen) {
+  let address;
+  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const token = (claims) => {
+    const signed = `${part({ alg: "ES256", kid: "1" })}.${part(claims)}`;
+    return `${signed}.${sign("sha256", Buffer.from(signed), { key: privateKey, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
+  };
+  const server = createServer(async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url, address);
+    const answer = (document) => response.setHeader("access-control-allow-origin", "*").end(JSON.stringify(document));
+    if (pathname === "/keys") answer({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1" }] });
+    else if (pathname === "/authorize") {
+      Object.assign(seen, Object.fromEntries(searchParams));
+      response.writeHead(302, { location: `${seen.redirect_uri}?code=abc&state=${seen.forged ?? seen.state}` }).end();
+    } else if (pathname === "/token") {
+      let body = "";
+      for await (const piece of request) body += piece;
+      seen.exchange = Object.fromEntries(new URLSearchParams(body));
+      const claims = { iss: address, aud: seen.client_id, sub: "ann", nonce: seen.nonce, exp: Date.now() / 1000 + 60, groups: ["ops"] };
+      answer({ id_token: token(claims) });
+    } else answer({ issuer: address, jwks_uri: `${address}/keys`, authorization_endpoint: `${address}/authorize`, token_endpoint: `${address}/token` });
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  address = `http://127.0.0.1:${server.address().port}`;
+  return [server, address];
+}
+
+test("people sign in at an issuer", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "evertally-page-"));
+  const [config, seen] = [join(folder, "serve.toml"), {}];
+  const [server, address] = await issuer(seen);
+  writeFileSync(config, `folder = "data"\nkey = "k.key"\n[private]\nlisten = "127.0.0.1:0"\n[[identity]]\nissuer = "${address}"\n`
+    + `audience = "evertally"\nclient-id = "page"\nroles = [{ claim = "groups", value = "ops", role = "operate" }]\n`
+    + `[[stream]]\nstream = "visits"\nstart = "2024-01-01"\nevery = "1d"\nunbounded = true\nrho = 0.5\nclosing = "operator"\n`);
+  const [own, ownUrl] = await serve(config);
+  try {
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${ownUrl}/#/sign-in`);
+    await page.getByRole("button", { name: "Sign in with 127.0.0.1" }).click();
+    await page.getByRole("link", { name: "Signed in" }).waitFor();
+    assert.equal(new URL(page.url()).search, "");
+    assert.equal(createHash("sha256").update(seen.exchange.code_verifier).digest("base64url"), seen.code_challenge);
+    assert.equal(seen.exchange.code, "abc");
+    await page.goto(`${ownUrl}/#/operator`);
+    await page.getByRole("heading", { name: "Operator" }).waitFor();
+    await page.getByRole("link", { name: "visits" }).first().waitFor();
+    // An answer that this tab did not ask for.
+    seen.forged = "x";
+    const other = await (await browser.newContext()).newPage();
+    await other.goto(`${ownUrl}/#/sign-in`);
+    await other.getByRole("button", { name: "Sign in with 127.0.0.1" }).click();
+    await other.getByText("This sign-in was not begun in this tab.").waitFor();
+    assert.equal(await other.evaluate(() => sessionStorage.length), 0);
+  } finally {
+    own.kill("SIGKILL");
+    server.close();
+    server.closeAllConnections();
     rmSync(folder, { recursive: true });
   }
 });

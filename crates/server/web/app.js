@@ -2,6 +2,7 @@
 
 import { Problem, isOperators, token } from "./api.js";
 import { alarm, h } from "./dom.js";
+import * as identity from "./identity.js";
 import { operatorView } from "./operator.js";
 import { signInView } from "./sign-in.js";
 import { streamView } from "./stream.js";
@@ -80,4 +81,11 @@ document.addEventListener("signed", dressNav);
 dressNav();
 
 addEventListener("hashchange", () => show(false));
-show(true);
+// The issuer sends people back here.
+const returned = identity.takeAnswer();
+if (returned) {
+  identity.finish(returned).then(() => {
+    document.dispatchEvent(new Event("signed"));
+    show(true);
+  }, (problem) => main.replaceChildren(alarm(problem.message), h("p", {}, h("a", { href: "#/sign-in" }, "Sign in"))));
+} else show(true);

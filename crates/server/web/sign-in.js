@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { Problem } from "./api.js";
 import { alarm, h, say } from "./dom.js";
+import * as identity from "./identity.js";
 
 const WRONG = "This token is not valid: it is wrong or was revoked.";
 
@@ -10,12 +11,30 @@ const WRONG = "This token is not valid: it is wrong or was revoked.";
 export function signInView(root, signal, why) {
   const signedIn = api.token.get();
   root.append(h("h1", {}, signedIn ? "Signed in" : "Sign in"), ...[why && alarm(why)].filter(Boolean));
+  if (!signedIn) root.append(issuerDoor());
   root.append(signedIn ? signOut() : door("Token", signal, async () => {
     const { streams, operated } = await api.json("/v1/streams", { signal });
     document.dispatchEvent(new Event("signed"));
     say("Signed in");
     location.hash = operated && (await operates(signal)) ? "#/operator" : streams.length === 1 ? `#/stream/${encodeURIComponent(streams[0].name)}` : "#/";
   }));
+}
+
+/** A button that signs in with the issuer of this service, if it has one. */
+function issuerDoor() {
+  const place = h("div");
+  identity.issuer().then((issuer) => {
+    if (!issuer) return;
+    const message = h("div");
+    place.append(message, h("p", {}, h("button", { type: "button", id: "issuer", onclick: async () => {
+      try {
+        await identity.begin(issuer);
+      } catch (problem) {
+        message.replaceChildren(alarm(problem.message));
+      }
+    } }, `Sign in with ${new URL(issuer.issuer).host}`)));
+  }, () => {}); // the form for a token works all the same
+  return place;
 }
 
 /** Whether the token of this tab operates the service. */

@@ -13,6 +13,7 @@ use crate::engine::{Refusal, Service, StreamInfo};
 use crate::extensions::Extensions;
 use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
+use crate::oidc::{IdentityError, TrustedIssuers};
 use crate::sinks::Sinks;
 use crate::standby::Shipping;
 use crate::synchronisation::Synchronisation;
@@ -38,6 +39,8 @@ pub struct App {
     pub service: Arc<Service>,
     /// The tokens and their roles.
     pub tokens: Tokens,
+    /// The issuers whose tokens are accepted, too.
+    pub issuers: TrustedIssuers,
     /// The audit log.
     pub audit: AuditLog,
     /// The folder.
@@ -149,6 +152,7 @@ impl App {
         Arc::new(Self {
             service,
             tokens,
+            issuers: TrustedIssuers::default(),
             audit: AuditLog::from_folder(&folder),
             folder,
             settings: RwLock::new(Arc::new(settings)),
@@ -188,7 +192,15 @@ impl App {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Problems of webhooks, feeds, sinks, extensions, copies, the disk and the clock, in words for an operator.
+    /// The token of a caller, if it is valid: one of the service, or of an issuer.
+    fn find_token(&self, token: &str) -> Result<Option<KnownToken>, IdentityError> {
+        if self.issuers.are_asked_for(token) {
+            return self.issuers.find(token).map(Some);
+        }
+        Ok(self.tokens.find(token))
+    }
+
+    /// Problems of webhooks, feeds, sinks, issuers, extensions, copies, the disk and the clock, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
             let most = self.settings().limits.free_bytes;
@@ -198,7 +210,7 @@ impl App {
         });
         let shipping = self.service.shipping().map(Shipping::problems).unwrap_or_default();
         let hooks = self.webhooks.problems().into_iter().chain(self.feeds.problems()).chain(self.sinks.problems());
-        let own = hooks.chain(self.syslog.problems()).chain(self.extensions.problems());
+        let own = hooks.chain(self.issuers.problems()).chain(self.syslog.problems()).chain(self.extensions.problems());
         let own = own.chain(self.synchronisation.problem());
         own.chain(self.backups.problem()).chain(shipping).chain(room).collect()
     }
@@ -259,11 +271,10 @@ impl Caller {
         Self { identity: None, peer: IpAddr::from([0, 0, 0, 0]) }
     }
 
-    /// A token has one role, a certificate may have several.
     fn roles(&self) -> &[Role] {
         match &self.identity {
             None => &[],
-            Some(CallerIdentity::Token(token)) => std::slice::from_ref(&token.role),
+            Some(CallerIdentity::Token(token)) => &token.roles,
             Some(CallerIdentity::Certificate(client)) => &client.roles,
         }
     }
@@ -290,7 +301,7 @@ impl Caller {
 
     /// Refuses callers whose role does not allow something.
     fn require(&self, allows: impl Fn(&Role) -> bool) -> Result<(), ProblemAnswer> {
-        match self.identity {
+        match &self.identity {
             Some(_) if self.may(allows) => Ok(()),
             Some(_) => Err(ProblemAnswer::forbidden()),
             None => Err(ProblemAnswer::unauthorized()),
@@ -356,9 +367,15 @@ impl FromRequestParts<Arc<App>> for Caller {
         let (token, is_basic) = header.to_str().ok().and_then(token_of).unwrap_or_default();
         // In a thread, because it reads the token file.
         let shared = Arc::clone(&app);
-        match app.threads.run(Work::Quick, move || Ok(shared.tokens.find(&token))).await? {
+        let found = app.threads.run(Work::Quick, move || Ok(shared.find_token(&token))).await?;
+        let (found, why) = match found {
+            Ok(token) => (token, None),
+            Err(IdentityError::Rejected(why)) => (None, Some(why)),
+            Err(IdentityError::Unavailable) => return Err(ProblemAnswer::no_keys()),
+        };
+        match found {
             // Browsers repeat a user's password by themselves, also in requests that other sites have started.
-            Some(token) if is_basic && matches!(token.role, Role::Operate | Role::OperateStream(_) | Role::Monitor) => {
+            Some(token) if is_basic && token.roles.iter().any(Role::is_of_operators) => {
                 Err(ProblemAnswer::unauthorized().because("send an operator's token as `Authorization: Bearer TOKEN`"))
             }
             Some(token) => Ok(Self { identity: Some(CallerIdentity::Token(token)), peer }),
@@ -370,7 +387,11 @@ impl FromRequestParts<Arc<App>> for Caller {
             }
             None => {
                 app.limits.failed(peer);
-                Err(ProblemAnswer::unauthorized())
+                let problem = ProblemAnswer::unauthorized();
+                Err(match why {
+                    Some(why) => problem.because(format!("the token is not accepted: {why}")),
+                    None => problem,
+                })
             }
         }
     }

@@ -26,6 +26,7 @@ const ASSETS: &[Asset] = assets! {
     "api.js" => "text/javascript; charset=utf-8",
     "chart.js" => "text/javascript; charset=utf-8",
     "dom.js" => "text/javascript; charset=utf-8",
+    "identity.js" => "text/javascript; charset=utf-8",
     "markdown.js" => "text/javascript; charset=utf-8",
     "operator.js" => "text/javascript; charset=utf-8",
     "rows.js" => "text/javascript; charset=utf-8",

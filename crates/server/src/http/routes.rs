@@ -24,12 +24,12 @@ use super::threads::Work;
 use super::work::waiting;
 use crate::cors::Cors;
 use axum::extract::{MatchedPath, Path, Request, State};
-use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
-use axum::{Extension, Router};
+use axum::{Extension, Json, Router};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,6 +52,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, open
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/", get(|headers: HeaderMap| asset(Path("index.html".to_owned()), headers)))
+        .route("/assets/sign-in.json", get(|app: State<Arc<App>>| async move { Json(app.issuers.sign_in()) }))
         .route("/assets/{name}", get(asset));
     let router = match side {
         Side::Public => reading.route("/v1/streams", get(streams::list)).route("/metrics", get(metrics::of_public)),
@@ -85,7 +86,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, open
         .layer(documents.clone())
         .layer(CompressionLayer::new())
         .route("/v1/streams/{stream}/watch", get(watch::watch).layer(documents));
-    let app_of = Arc::clone(app);
+    let (app_of, guarded) = (Arc::clone(app), Arc::clone(app));
     let router = router
         .fallback(|| async { ProblemAnswer::no_page() })
         .method_not_allowed_fallback(|| async {
@@ -100,7 +101,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, cors: &Cors, open
     };
     router
         .layer(from_fn_with_state(app_of, admit))
-        .layer(from_fn(move |request: Request, next: Next| guard(request, next, is_tls)))
+        .layer(from_fn(move |request: Request, next: Next| guard(request, next, is_tls, guarded.issuers.policy())))
         .with_state(Arc::clone(app))
 }
 
@@ -124,18 +125,14 @@ async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     response
 }
 
-/// The page may load only its own files.
-const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src \
-                       'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
-
 /// Adds the headers that every answer has.
-async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
+async fn guard(request: Request, next: Next, is_tls: bool, policy: HeaderValue) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
     // Pages that may read an answer may also embed it.
     let is_shared = headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN);
     for (name, value) in [
-        ("content-security-policy", CONTENT),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),

@@ -4,6 +4,7 @@ use super::{reload, streams};
 use crate::config::{Config, secret_of};
 use crate::engine::{Core, check_continues};
 use crate::feeds::Feeds;
+use crate::oidc::TrustedIssuers;
 use crate::sinks::Sinks;
 use crate::syslog::SyslogListeners;
 use crate::webhook::Webhooks;
@@ -30,6 +31,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     Webhooks::check(&config.webhooks)?;
     let feeds = Feeds::check(&config.feeds)?;
     let sinks = Sinks::check(&config.sinks)?;
+    TrustedIssuers::check(&config.identities)?;
     let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
     for path in files.chain(&config.passphrase) {
         secret_of(path)?;

@@ -6,6 +6,7 @@ use crate::config::{Config, StreamConfig};
 use crate::engine::{Intake, Refusal, Service};
 use crate::feeds::Feeds;
 use crate::http::feed_targets;
+use crate::oidc::TrustedIssuers;
 use crate::sinks::Sinks;
 use crate::syslog::SyslogListeners;
 use crate::webhook::Webhooks;
@@ -57,6 +58,7 @@ impl Running {
             let taken_up = streams::take_up(service, new, stream);
             taken_up.map_err(|error| error.context("everything before this in the file was taken up"))?;
         }
+        self.app.issuers.set(&new.identities)?;
         self.app.webhooks.set(&new.webhooks, service)?;
         self.app.feeds.set(&new.feeds, &feed_targets(&self.app))?;
         self.app.syslog.set(&new.syslog, &self.syslog)?;
@@ -74,6 +76,7 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     Feeds::check(&new.feeds)?;
     Sinks::check(&new.sinks)?;
     SyslogListeners::check(&new.syslog)?;
+    TrustedIssuers::check(&new.identities)?;
     check_backups(new)?;
     streams::check_sources(service, new)?;
     for stream in &new.streams {

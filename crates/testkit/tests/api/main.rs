@@ -10,6 +10,7 @@ mod feeding;
 mod hidden;
 mod identities;
 mod ids;
+mod issuers;
 mod lasting;
 mod listeners;
 mod measuring;
