@@ -277,7 +277,8 @@ fn publications_are_samples_of_prometheus() {
     let clock = std::sync::Arc::new(evertally_server::clock::ManualClock::at(
         evertally_declare::steps::Instant::from_micros(START),
     ));
-    let server = Server::on(folder, clock, "", &format!("{sink}{STREAMS}")).unwrap();
+    let mut server = Server::on(folder, clock, "", &format!("{sink}{STREAMS}")).unwrap();
+    server.operate = server.token("operate");
     let next = || requests.recv_timeout(Duration::from_secs(20)).unwrap();
     hand(&server, 1);
     let (asked, first, headers, refused) = next();
