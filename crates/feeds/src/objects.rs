@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::Duration;
-use store::{ListedObject, ObjectFolder};
+use store::{ListedObject, SourceFolder};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ enum ObjectState {
 
 /// The source.
 struct ObjectSource {
-    store: ObjectFolder,
+    store: SourceFolder,
     /// The encoding of all objects, if their names do not decide.
     encoding: Option<Encoding>,
     every: Duration,
@@ -79,7 +79,7 @@ pub(crate) fn open(url: &str, address: Address, options: &SourceOptions) -> Resu
         return Err(usage("objects are sent as they are; metadata cannot be added to their rows"));
     }
     Ok(Box::new(ObjectSource {
-        store: ObjectFolder::new(folder)?,
+        store: SourceFolder::new(folder)?,
         encoding,
         every,
         known: HashMap::new(),
@@ -204,7 +204,7 @@ impl ObjectSource {
     }
 }
 
-fn replaced(store: &ObjectFolder, name: &str) -> String {
+fn replaced(store: &SourceFolder, name: &str) -> String {
     format!(
         "{}{name} was replaced after rows of it were read; the new object is passed over: write new rows to objects \
          with new names",

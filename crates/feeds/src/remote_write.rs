@@ -40,7 +40,7 @@ const OLD: [&str; 6] = [
 
 /// The sink.
 struct RemoteWrite {
-    receiver: Arc<Receiver>,
+    receiver: Arc<SampleReceiver>,
     /// The receiver asked for no request before this time.
     earliest: Option<Instant>,
     /// Whether the last samples were refused because of their time.
@@ -48,7 +48,7 @@ struct RemoteWrite {
     warnings: Vec<String>,
 }
 
-struct Receiver {
+struct SampleReceiver {
     agent: ureq::Agent,
     url: String,
     user: Option<String>,
@@ -91,7 +91,7 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let authority = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
     let path = if path.is_empty() { "api/v1/write" } else { path };
-    let receiver = Receiver {
+    let receiver = SampleReceiver {
         agent: http_agent(RemoteTls { authority: options.authority.as_deref(), client: None }, ANSWER_TIMEOUT)?,
         url: format!("{scheme}://{authority}/{path}"),
         user: address.user,
@@ -103,7 +103,7 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
     Ok(Box::new(RemoteWrite { receiver, earliest: None, is_refusing: false, warnings: Vec::new() }))
 }
 
-impl Receiver {
+impl SampleReceiver {
     /// The value of the header. The file is read again for every request, so that a new secret needs no restart.
     fn authorization(&self) -> Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };

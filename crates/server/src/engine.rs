@@ -27,6 +27,7 @@ mod joining;
 mod lifecycle;
 mod live;
 mod opening;
+mod operating;
 mod outbox;
 mod positions;
 mod prepare;

@@ -29,10 +29,10 @@ pub struct SignIn {
 
 /// The issuers of a service.
 pub struct TrustedIssuers {
-    current: RwLock<Arc<Current>>,
+    current: RwLock<Arc<CurrentIssuers>>,
 }
 
-struct Current {
+struct CurrentIssuers {
     issuers: Vec<Arc<OidcIssuer>>,
     /// The policy of the page, which may reach the issuer where people sign in.
     policy: HeaderValue,
@@ -48,12 +48,12 @@ const POLICY: [&str; 2] = [
 impl Default for TrustedIssuers {
     fn default() -> Self {
         let policy = HeaderValue::from_str(&POLICY.concat()).expect("the policy is visible ASCII");
-        Self { current: RwLock::new(Arc::new(Current { issuers: Vec::new(), policy, sign_in: None })) }
+        Self { current: RwLock::new(Arc::new(CurrentIssuers { issuers: Vec::new(), policy, sign_in: None })) }
     }
 }
 
 impl TrustedIssuers {
-    fn current(&self) -> Arc<Current> {
+    fn current(&self) -> Arc<CurrentIssuers> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -85,7 +85,7 @@ impl TrustedIssuers {
             client_id,
             scopes: config.scopes.clone(),
         });
-        let current = Arc::new(Current { issuers, policy, sign_in });
+        let current = Arc::new(CurrentIssuers { issuers, policy, sign_in });
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Reads an object in a thread, and cuts it into pieces of complete rows.
 
-use super::store::ObjectFolder;
+use super::store::SourceFolder;
 use crate::encoding::Encoding;
 use crate::rows::{RowScan, count_lines};
 use crate::{BatchLimits, Origins, Rows};
@@ -52,7 +52,7 @@ pub(super) enum ObjectProblem {
 pub(super) struct ObjectReading(Receiver<Result<ObjectPiece, ObjectProblem>>);
 
 impl ObjectReading {
-    pub(super) fn begin(store: ObjectFolder, name: String, encoding: Encoding, at: At, limits: BatchLimits) -> Self {
+    pub(super) fn begin(store: SourceFolder, name: String, encoding: Encoding, at: At, limits: BatchLimits) -> Self {
         let (sender, receiver) = channel(1);
         tokio::task::spawn_blocking(move || {
             if let Err(error) = read(&store, &name, encoding, at, limits, &sender) {
@@ -93,7 +93,7 @@ fn is_of_content(error: &io::Error) -> bool {
 }
 
 fn read(
-    store: &ObjectFolder,
+    store: &SourceFolder,
     name: &str,
     encoding: Encoding,
     mut at: At,

@@ -1,6 +1,6 @@
 //! A folder to which released rows are written, one file of Parquet for each publication.
 
-use super::store::ObjectFolder;
+use super::store::SourceFolder;
 use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition, blocking};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, failure, usage};
@@ -15,7 +15,7 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// The sink.
 struct ParquetFolder {
-    store: ObjectFolder,
+    store: SourceFolder,
     /// The beginning of all names.
     prefix: String,
 }
@@ -36,7 +36,7 @@ pub(crate) fn open(url: &str, address: &Address, stream: &str, options: &SourceO
         ));
     }
     Ok(Box::new(ParquetFolder {
-        store: ObjectFolder::new(url)?,
+        store: SourceFolder::new(url)?,
         prefix: utf8_percent_encode(stream, KEPT).to_string(),
     }))
 }
@@ -71,10 +71,10 @@ impl Sink for ParquetFolder {
     }
 }
 
-fn write(store: &ObjectFolder, name: &str, bytes: Vec<u8>) -> io::Result<()> {
+fn write(store: &SourceFolder, name: &str, bytes: Vec<u8>) -> io::Result<()> {
     match store {
-        ObjectFolder::Url(url) => put_object(Path::new(&format!("{url}{name}")), bytes),
-        ObjectFolder::Folder(folder) => replace(&RealDisk, &folder.join(name), &Access::Usual, &mut &bytes[..]),
+        SourceFolder::Url(url) => put_object(Path::new(&format!("{url}{name}")), bytes),
+        SourceFolder::Folder(folder) => replace(&RealDisk, &folder.join(name), &Access::Usual, &mut &bytes[..]),
     }
 }
 

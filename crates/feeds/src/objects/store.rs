@@ -21,12 +21,12 @@ pub(super) struct ListedObject {
 
 /// A folder of a store, or one of this machine.
 #[derive(Clone, Debug)]
-pub(super) enum ObjectFolder {
+pub(super) enum SourceFolder {
     Url(String),
     Folder(PathBuf),
 }
 
-impl ObjectFolder {
+impl SourceFolder {
     /// From a URL that ends in a slash.
     pub(super) fn new(url: &str) -> Result<Self> {
         match url.strip_prefix("file://") {

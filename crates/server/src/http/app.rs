@@ -200,7 +200,7 @@ impl App {
         Ok(self.tokens.find(token))
     }
 
-    /// Problems of webhooks, feeds, sinks, issuers, extensions, copies, the disk and the clock, in words for an operator.
+    /// Problems of webhooks, feeds, sinks, issuers, extensions, copies, the disk and the clock, in words for operators.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.has_free_disk()).then(|| {
             let most = self.settings().limits.free_bytes;

@@ -152,7 +152,7 @@ fn identities(config: IdentityConfig, fetch_interval: Duration) -> TrustedIssuer
     let mut issuer = OidcIssuer::new(&config).unwrap();
     issuer.fetch_interval = fetch_interval;
     let current = identities.current();
-    let current = Current { issuers: vec![Arc::new(issuer)], policy: current.policy.clone(), sign_in: None };
+    let current = CurrentIssuers { issuers: vec![Arc::new(issuer)], policy: current.policy.clone(), sign_in: None };
     *identities.current.write().unwrap() = Arc::new(current);
     identities
 }

@@ -40,7 +40,7 @@ pub enum Waited {
 
 /// What a follower remembers across its restarts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Memory {
+struct FollowerMemory {
     /// Copies of the database: a whole one, and those of later chains that are not whole yet.
     copies: Vec<Applied>,
     /// The name of this follower.
@@ -71,7 +71,7 @@ pub struct Follower {
     takeover: Duration,
     /// How often it gives a sign of life.
     interval: Duration,
-    memory: Memory,
+    memory: FollowerMemory,
     copies: Vec<Replica<FileBackend>>,
     last: Option<LastSign>,
     signed: Option<Instant>,
@@ -92,7 +92,7 @@ impl Follower {
         let lock = NameLock::now(&own.join("memory.json"))?;
         let memory = match std::fs::read(own.join("memory.json")) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(failure)?,
-            Err(_) => Memory { name: random_name()?, ..Memory::default() },
+            Err(_) => FollowerMemory { name: random_name()?, ..FollowerMemory::default() },
         };
         let mut copies = Vec::new();
         for applied in &memory.copies {

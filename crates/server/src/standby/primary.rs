@@ -101,7 +101,7 @@ impl Shipping {
         let shared = Arc::new(Mutex::new(Shared { safe_until: Some(Instant::now() + takeover), ..Shared::default() }));
         let (bytes, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let mut shipper = Shipper::new(&recorder, &journal, target()?, &folder_id, Some(folder)).with_primary(&primary);
-        let mut signs = Signs {
+        let mut signs = PrimarySigns {
             target: target()?,
             file: primary_file(&primary),
             sign: PrimarySign { folder: folder_id, start: random_name()?, counter: 0, epoch: None, is_stopped: false },
@@ -300,7 +300,7 @@ fn watch(shared: &Mutex<Shared>, primary: &str, witness: &mut dyn Witness, halt:
 }
 
 /// Gives signs of life, and reads those of followers.
-struct Signs {
+struct PrimarySigns {
     target: Box<dyn Target>,
     file: String,
     sign: PrimarySign,
@@ -311,7 +311,7 @@ struct Signs {
     followers: BTreeMap<String, (u64, Instant)>,
 }
 
-impl Signs {
+impl PrimarySigns {
     fn run(&mut self, shared: &Mutex<Shared>, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Relaxed) {
             self.give(shared, false);

@@ -26,7 +26,7 @@ pub(super) fn time_of(time: Timestamp) -> String {
 }
 
 /// A chain of segments: the whole database, and the changes since.
-struct Epoch {
+struct ShippedEpoch {
     name: String,
     /// The number of the last segment.
     number: u64,
@@ -58,7 +58,7 @@ pub struct Shipper {
     /// The folder with other files to ship.
     folder: Option<PathBuf>,
     side_files_at: Vec<Option<SystemTime>>,
-    epoch: Option<Epoch>,
+    epoch: Option<ShippedEpoch>,
     unsent: Option<Unsent>,
     piece_bytes: usize,
     /// Bytes shipped so far.
@@ -136,8 +136,15 @@ impl Shipper {
             let time = time_of(Timestamp::from_microsecond(now).unwrap_or(Timestamp::UNIX_EPOCH));
             let name = format!("{time}-{}", &random_name()?[..8]);
             self.journal.begin();
-            self.epoch =
-                Some(Epoch { name, number: 0, digest: [0; 32], len: 0, copied: Some(0), is_named: false, began: now });
+            self.epoch = Some(ShippedEpoch {
+                name,
+                number: 0,
+                digest: [0; 32],
+                len: 0,
+                copied: Some(0),
+                is_named: false,
+                began: now,
+            });
         }
         if self.unsent.is_none() {
             // Changes that were taken and not prepared are lost: begin again.

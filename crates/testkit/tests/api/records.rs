@@ -120,7 +120,7 @@ fn protobuf_is_read() {
     assert_eq!(server.events("logs"), 2, "the same batch in JSON");
     let refused = send(&server, path, &[kind], &field(1, &field(2, &record(1, b"x"))));
     assert_eq!((refused.status, refused.header("content-type")), (422, Some("application/x-protobuf")));
-    // A message of this length begins with bytes that are no text.
+    // A message of this length begins with bytes that are not text.
     let message = String::from_utf8_lossy(&refused.bytes);
     assert!(message.starts_with('\x12') && message.contains("resource.service.name"), "{message}");
 
