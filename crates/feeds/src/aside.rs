@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(
             left,
             [
-                "aside-2026013.jsonl",
                 "aside-20260101.csv",
+                "aside-2026013.jsonl",
                 "aside-20260201.jsonl",
                 "aside.jsonl",
                 "other-20260101.jsonl"

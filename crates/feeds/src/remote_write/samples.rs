@@ -99,7 +99,7 @@ mod tests {
         let mut samples = Samples::default();
         samples.add("m", &[("b", "2"), ("A", "1"), ("none", "")], 1.5, 300);
         let expected = [
-            &[0x0a, 0x31][..],
+            &[0x0a, 0x2d][..],
             &[0x0a, 0x06, 0x0a, 1, b'A', 0x12, 1, b'1'],
             b"\x0a\x0d\x0a\x08__name__\x12\x01m",
             &[0x0a, 0x06, 0x0a, 1, b'b', 0x12, 1, b'2'],

@@ -67,6 +67,14 @@ impl Preview {
     pub fn errors(&self) -> ErrorFacts {
         ErrorFacts::for_releases(&self.resolved.stream)
     }
+
+    /// The end of its first step, if the clock would close that step before its events can arrive.
+    pub fn missed_step(&self, now: Instant) -> Option<String> {
+        let ClosedBy::Schedule { grace, .. } = self.opening.closing else { return None };
+        let first = self.stream().calendar.end_of(1);
+        let is_missed = first.micros().saturating_add(grace) < now.micros();
+        is_missed.then(|| self.stream().calendar.format(first))
+    }
 }
 
 /// The name of the stream that continues another: `NAME #2`, and so on.
@@ -190,15 +198,11 @@ impl Core {
                  or close its steps by the clock",
             ));
         }
-        if let (ClosedBy::Schedule { grace, .. }, false) = (opening.closing, may_be_past) {
-            let first = stream.calendar.end_of(1);
-            if first.micros().saturating_add(grace) < self.clock.now().micros() {
-                let end = stream.calendar.format(first);
-                return Err(usage(format!(
-                    "its first step ended at {end}, and would be closed before its events can arrive; begin \
-                     later, or let an operator close its steps (`closing` = \"operator\")"
-                )));
-            }
+        if let Some(end) = preview.missed_step(self.clock.now()).filter(|_| !may_be_past) {
+            return Err(usage(format!(
+                "its first step ended at {end}, and would be closed before its events can arrive; begin later, or let \
+                 an operator close its steps (`closing` = \"operator\")"
+            )));
         }
         if let Some(source) = self.source(opening)? {
             let claim = Claim::from_stream(stream, &self.key.id().to_string());

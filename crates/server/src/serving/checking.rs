@@ -1,6 +1,7 @@
 //! Checks a configuration without its folder, its key or a network.
 
 use super::{reload, streams};
+use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, secret_of};
 use crate::engine::{Core, check_continues};
 use crate::feeds::Feeds;
@@ -42,6 +43,7 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         found.push(format!("source `{name}`: {} of {} is left", state.left, state.cap));
     }
     reload::check_backups(config)?;
+    let now = SystemClock::default().now();
     for stream in &config.streams {
         let preview = Core::plan(streams::opening_of(config, stream));
         let preview = preview.map_err(|error| streams::named(stream, &error))?;
@@ -54,6 +56,12 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
         };
         let (name, mechanism) = (&stream.name, mechanism.brief());
         found.push(format!("stream `{name}`: {budget} by {mechanism}, {error}, protects {}", planned.unit()));
+        if let Some(end) = preview.missed_step(now) {
+            found.push(format!(
+                "the first step of stream `{name}` ended at {end}: the service starts only if the stream was opened \
+                 before"
+            ));
+        }
         if let Some(cost) = streams::extension_cost(stream, planned) {
             check_continues(planned)?;
             found.push(cost);
