@@ -131,7 +131,9 @@ fn output_of(command: &[String]) -> Option<String> {
     let mut run = Command::new(program);
     run.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Programs of systemd would report their own failure to the service manager, as that of the service.
-    ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"].iter().for_each(|name| drop(run.env_remove(name)));
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        run.env_remove(name);
+    }
     let mut child = run.spawn().ok()?;
     let until = Instant::now() + TIMEOUT;
     let status = loop {
