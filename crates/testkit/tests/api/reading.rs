@@ -177,7 +177,7 @@ fn metrics_are_gauges_without_exact_counts() {
     let own = server.get("/metrics").text;
     assert!(own.contains("evertally_lag_seconds{stream=\"open\"} 0\n"), "{own}");
     let problems: Vec<&str> = own.lines().filter(|line| line.starts_with("evertally_problems{")).collect();
-    assert!(problems.len() == 12 && problems.iter().all(|line| line.ends_with(" 0")), "{problems:?}");
+    assert!(problems.len() == 14 && problems.iter().all(|line| line.ends_with(" 0")), "{problems:?}");
     assert!(own.contains("evertally_events_taken_total{stream=\"open\"} 100"), "{own}");
 }
 

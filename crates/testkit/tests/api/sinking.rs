@@ -296,7 +296,7 @@ fn publications_are_samples_of_prometheus() {
     assert!(again - asked >= Duration::from_millis(950), "the pause that was asked for");
     assert_eq!(refused, accepted);
     let end = |step: i64| (START + step * HOUR) / 1000;
-    let value = &values(&server, "hand")[0];
+    let value: f64 = values(&server, "hand")[0].parse().unwrap();
     assert_eq!(accepted[0], format!("__name__=evertally_released_value,stream=hand {value} {}", end(1)));
     assert_eq!(accepted.last(), Some(&format!("__name__=evertally_released_step,stream=hand 1 {}", end(1))));
     assert_eq!(accepted.len(), 5);

@@ -96,6 +96,7 @@ fn problems(text: &mut MetricsText, app: &App, health: &Health, streams: &[Arc<S
         ("disk", is_full),
         ("extension", app.extensions.problems().len()),
         ("feed", app.feeds.problems().len()),
+        ("issuer", app.issuers.problems().len()),
         ("standby", app.service.shipping().map_or(0, |shipping| shipping.problems().len())),
         ("sink", app.sinks.problems().len()),
         ("read-only", has(health.read_only.is_some())),
