@@ -49,30 +49,47 @@ pub(crate) fn of_day(path: &Path, time: Timestamp) -> PathBuf {
 /// If the folder cannot be read, or a file cannot be removed.
 #[expect(clippy::disallowed_methods, reason = "removes files whose time is over")]
 pub fn remove_old_asides(path: &Path, first_kept: Timestamp) -> io::Result<usize> {
+    let mut removed = 0;
+    for (file, day) in existing(path)? {
+        let over = day.and_then(|day| day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok());
+        let is_old = match over {
+            Some(over) => over.timestamp() <= first_kept,
+            None => {
+                Timestamp::try_from(std::fs::metadata(&file)?.modified()?).is_ok_and(|written| written < first_kept)
+            }
+        };
+        if is_old {
+            std::fs::remove_file(file)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// The files with refused rows, with and without a day in their names; `path` itself if there are none yet.
+pub fn asides(path: &Path) -> Vec<PathBuf> {
+    let found: Vec<PathBuf> = existing(path).unwrap_or_default().into_iter().map(|(file, _)| file).collect();
+    if found.is_empty() { vec![path.to_owned()] } else { found }
+}
+
+/// The existing files with refused rows, and their days.
+fn existing(path: &Path) -> io::Result<Vec<(PathBuf, Option<Date>)>> {
     let (begin, end) = parts(path);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut removed = 0;
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let day = name.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(&end));
         let day = day.filter(|day| day.len() == 8).and_then(|day| Date::strptime(DAY_FORMAT, day).ok());
-        let over = day.and_then(|day| day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok());
-        let is_old = match over {
-            Some(over) => over.timestamp() <= first_kept,
-            None if path.file_name() == Some(entry.file_name().as_os_str()) => {
-                let written = entry.metadata()?.modified()?;
-                Timestamp::try_from(written).is_ok_and(|written| written < first_kept)
-            }
-            None => false,
-        };
-        if is_old && entry.file_type()?.is_file() {
-            std::fs::remove_file(entry.path())?;
-            removed += 1;
+        let is_own = day.is_some() || path.file_name() == Some(entry.file_name().as_os_str());
+        if is_own && entry.file_type()?.is_file() {
+            found.push((entry.path(), day));
         }
     }
-    Ok(removed)
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ mod tls;
 mod warning;
 
 pub use address::{Address, Query};
-pub use aside::remove_old_asides;
+pub use aside::{asides, remove_old_asides};
 pub use files::{FileOptions, open_files};
 pub use following::{FollowOptions, Observer, Sent, blocking, follow};
 pub use http::{Remote, RemoteTls, Token, http_agent, is_this_machine};

@@ -26,7 +26,8 @@ pub struct AuditEntry {
     pub outcome: String,
     /// The id of the token that asked for it; `null` for a certificate, the service itself and the command line.
     pub token: Option<String>,
-    /// The owner of the token, `certificate` and its name, `command line`, or `service`.
+    /// The owner of the token, `oidc` and the name in a token of an issuer, `certificate` and its name, `command line`,
+    /// or `service`.
     pub by: String,
     /// The address of the request.
     pub address: Option<String>,

@@ -1,5 +1,6 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
+mod aside;
 mod clock;
 mod feed;
 mod identity;
@@ -14,6 +15,7 @@ mod syslog;
 mod time_span;
 mod webhook;
 
+pub(crate) use aside::check_aside;
 pub use clock::ClockConfig;
 pub use feed::FeedConfig;
 pub(crate) use identity::is_protected;
@@ -280,6 +282,7 @@ impl Config {
                 return Err(format!("two [[syslog]] listen at {}; give one of them another port", syslog.listen));
             }
         }
+        self.check_asides()?;
         for (index, sink) in self.sinks.iter().enumerate() {
             if self.sinks[..index].iter().any(|other| other.is_same(sink)) {
                 return Err(format!("a [[sink]] of stream `{}` is configured twice", sink.stream));
@@ -297,6 +300,20 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Whether their folders exist is checked where they are used: requests for the health do not depend on them.
+    fn check_asides(&self) -> Result<(), String> {
+        let all = self.feeds.iter().filter_map(|feed| feed.aside.as_ref());
+        let mut all = all.chain(self.syslog.iter().filter_map(|syslog| syslog.aside.as_ref()));
+        match all.find(|path| is_inside(path, &self.folder)) {
+            Some(path) => Err(format!(
+                "{}, the file for `aside`, is inside the folder of the service, which is for its own files; choose \
+                 another place",
+                path.display()
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_clients(&self) -> Result<(), String> {

@@ -42,7 +42,13 @@ pub struct ExtensionState {
 /// The parts of a stream: itself, and the streams that continue it.
 pub(crate) fn parts_of(service: &Service, name: &str) -> Vec<Arc<StreamInfo>> {
     let mut parts: Vec<Arc<StreamInfo>> = service.stream(name).into_iter().collect();
-    while let Some(next) = parts.last().and_then(|last| service.stream(next_name(last).ok()?.as_str())) {
+    let after = |last: &Arc<StreamInfo>| {
+        let next = service.stream(next_name(last).ok()?.as_str())?;
+        // Not a stream that somebody has given such a name.
+        let continues = next.stream.follows.as_ref().is_some_and(|follows| follows.stream == last.name());
+        continues.then_some(next)
+    };
+    while let Some(next) = parts.last().and_then(after) {
         parts.push(next);
     }
     parts

@@ -4,7 +4,7 @@
 //! continue, because of a row that is refused or a source that changed, is a problem that its operator sees; it is
 //! tried again from the stored position, so that nothing else needs to be done once the cause is gone.
 
-use crate::config::FeedConfig;
+use crate::config::{FeedConfig, check_aside};
 use crate::workers::{WorkerConfig, WorkerTask, Workers};
 use evertally_declare::error::{Result, usage};
 use evertally_feeds::{CancellationToken, FeedTarget, Observer, Sent, run};
@@ -94,8 +94,9 @@ impl Feeds {
     /// The first that is invalid.
     pub fn check(configs: &[FeedConfig]) -> Result<Vec<String>> {
         let shown = |config: &FeedConfig| {
-            let source =
-                config.open().map_err(|e| e.context(format_args!("[[feed]] of stream `{}`", config.stream)))?;
+            let checked = config.aside.iter().try_for_each(|path| check_aside(path));
+            let source = checked.and_then(|()| config.open());
+            let source = source.map_err(|e| e.context(format_args!("[[feed]] of stream `{}`", config.stream)))?;
             Ok(source.shown())
         };
         let all: Vec<String> = configs.iter().map(shown).collect::<Result<_>>()?;

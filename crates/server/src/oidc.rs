@@ -27,6 +27,17 @@ pub struct SignIn {
     scopes: String,
 }
 
+/// A token of an issuer that was accepted.
+#[derive(Clone, Debug)]
+pub struct IssuedToken {
+    /// Its caller, with the roles of its claims.
+    pub caller: KnownToken,
+    /// The settings of its issuer at that time.
+    config: Arc<IdentityConfig>,
+    /// From when on it is refused, in seconds since 1970.
+    end_secs: f64,
+}
+
 /// The issuers of a service.
 pub struct TrustedIssuers {
     current: RwLock<Arc<CurrentIssuers>>,
@@ -100,7 +111,7 @@ impl TrustedIssuers {
         self.current().sign_in.clone()
     }
 
-    /// The problems of issuers, in words.
+    /// The problems of issuers, in words. Issuers with a problem are tried again, but not often.
     pub fn problems(&self) -> Vec<String> {
         self.current().issuers.iter().filter_map(|issuer| issuer.problem()).collect()
     }
@@ -114,11 +125,17 @@ impl TrustedIssuers {
     ///
     /// # Errors
     /// If the token is not valid, or the keys of its issuer are not known.
-    pub fn find(&self, token: &str) -> Result<KnownToken, IdentityError> {
+    pub fn find(&self, token: &str) -> Result<IssuedToken, IdentityError> {
         let token = jwt::SignedToken::parse(token)?;
         let current = self.current();
         let issuer = current.issuers.iter().find(|issuer| token.text("iss") == Some(&issuer.config().issuer));
         issuer.ok_or(IdentityError::Rejected("its issuer is not one that this service accepts"))?.find(&token)
+    }
+
+    /// Whether a token that was accepted has not expired, and its issuer has the same settings.
+    pub fn still_accept(&self, token: &IssuedToken) -> bool {
+        let has_settings = self.current().issuers.iter().any(|issuer| *issuer.config() == *token.config);
+        has_settings && (jiff::Timestamp::now().as_second() as f64) < token.end_secs
     }
 }
 

@@ -81,7 +81,10 @@ pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Resul
 /// If it cannot be started.
 pub fn replicate(config: &Path, say: impl Fn(&str)) -> Result<()> {
     let config = ReplicaConfig::read(config)?;
-    Runtime::new()?.run(replicate_until_shutdown(&config, |running| {
+    let runtime = Runtime::new()?;
+    // A replica has nothing to read again, but the signal must not end it.
+    let _reload = runtime.within(ReloadSignal::new)?;
+    runtime.run(replicate_until_shutdown(&config, |running| {
         say(&format!("reading: {}", running.url));
         say(&format!("copies of the public streams of {}", config.from));
     }))

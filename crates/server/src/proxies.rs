@@ -88,7 +88,13 @@ impl FromStr for Network {
         if bits > most {
             return Err(invalid());
         }
-        Ok(Self { address, bits })
+        // Peers have their IPv4 address, also at a socket for both versions, which calls it `::ffff:10.0.0.7`.
+        let IpAddr::V6(own) = address else { return Ok(Self { address, bits }) };
+        match (own.to_ipv4_mapped(), bits.checked_sub(96)) {
+            (Some(mapped), Some(bits)) => Ok(Self { address: mapped.into(), bits }),
+            (Some(_), None) => Err(format!("`{text}` is more than all IPv4 addresses: write `0.0.0.0/0` for those")),
+            (None, _) => Ok(Self { address, bits }),
+        }
     }
 }
 
@@ -129,7 +135,11 @@ mod tests {
         ] {
             assert_eq!(client(&proxies, peer, forwarded), expected, "{peer} {forwarded:?}");
         }
-        for wrong in ["", "10.0.0.0/33", "10.0.0", "proxy.example", "10.0.0.0/-1", "fd00::/129"] {
+        assert_eq!(client(&["::ffff:10.0.0.0/104"], "10.1.2.3", &["198.51.100.1"]), "198.51.100.1");
+        assert_eq!(client(&["::ffff:10.0.0.0/104"], "11.1.2.3", &["198.51.100.1"]), "11.1.2.3");
+        assert_eq!(client(&["::ffff:10.0.0.7"], "10.0.0.7", &["198.51.100.1"]), "198.51.100.1");
+        let wrong = ["", "10.0.0.0/33", "10.0.0", "proxy.example", "10.0.0.0/-1", "fd00::/129", "::ffff:10.0.0.0/95"];
+        for wrong in wrong {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }
     }

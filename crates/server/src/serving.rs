@@ -3,6 +3,7 @@
 mod checking;
 mod follower;
 mod opening;
+mod preflight;
 mod reload;
 mod replica;
 mod signals;

@@ -6,14 +6,16 @@
 
 use crate::config::ClockConfig;
 use std::io::Read;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// How often the command is run.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// How long it may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long its output may take after its end.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most bytes of its output that are read.
 const MAX_OUTPUT: u64 = 1024;
 
@@ -134,6 +136,8 @@ fn output_of(command: &[String]) -> Option<String> {
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         run.env_remove(name);
     }
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut run, 0);
     let mut child = run.spawn().ok()?;
     let until = Instant::now() + TIMEOUT;
     let status = loop {
@@ -143,14 +147,33 @@ fn output_of(command: &[String]) -> Option<String> {
             _ => break None,
         }
     };
+    // What the command has started may live on, and keep its output open.
+    end_group(&child);
     let Some(status) = status else {
         drop(child.kill());
         drop(child.wait());
         return None;
     };
-    let mut text = String::new();
-    child.stdout.take()?.take(MAX_OUTPUT).read_to_string(&mut text).ok()?;
+    let output = child.stdout.take()?;
+    let (sender, text) = mpsc::channel();
+    let reading = std::thread::Builder::new().name("clock".to_owned()).spawn(move || {
+        let mut text = String::new();
+        let read = output.take(MAX_OUTPUT).read_to_string(&mut text);
+        drop(sender.send(read.is_ok().then_some(text)));
+    });
+    drop(reading);
+    let text = text.recv_timeout(OUTPUT_TIMEOUT).ok()??;
     status.success().then_some(text)
+}
+
+/// Ends all processes of a command, which has a group of its own.
+fn end_group(child: &Child) {
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL); // usually, all have ended
+    }
+    #[cfg(not(unix))]
+    let _ = child;
 }
 
 #[cfg(test)]

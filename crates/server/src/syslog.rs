@@ -4,6 +4,7 @@
 //! in a small queue, a committer takes them from there in batches, and while it cannot commit, the senders' own queues
 //! fill. At shutdown, connections stop being read, and everything that was read is committed first.
 
+mod admission;
 mod committing;
 mod framing;
 mod message;
@@ -12,14 +13,16 @@ mod receiving;
 
 pub use progress::{SyslogProgress, SyslogRefusal};
 
-use crate::config::SyslogConfig;
+use crate::config::{SyslogConfig, check_aside};
 use crate::feeds::TargetOf;
 use crate::tls::ReloadingTls;
+use admission::Admission;
 use committing::Committer;
 use evertally_declare::error::{Context, Result, failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use receiving::Receiver;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -81,12 +84,13 @@ impl SyslogListeners {
         Ok(())
     }
 
-    /// Checks certificates.
+    /// Checks certificates, and files for refused messages.
     ///
     /// # Errors
     /// The first that cannot be used.
     pub(crate) fn check(configs: &[SyslogConfig]) -> Result<()> {
-        configs.iter().filter_map(SyslogConfig::tls).try_for_each(|files| files.check())
+        configs.iter().filter_map(SyslogConfig::tls).try_for_each(|files| files.check())?;
+        configs.iter().try_for_each(check_file)
     }
 
     /// Stops reading, and waits until everything that was read is committed.
@@ -100,6 +104,12 @@ impl SyslogListeners {
         }
     }
 
+    /// The files for refused rows of a stream.
+    pub(crate) fn asides(&self, stream: &str) -> Vec<PathBuf> {
+        let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().filter(|own| own.config.stream == stream).filter_map(|own| own.config.aside.clone()).collect()
+    }
+
     /// How all listeners get on.
     pub fn progress(&self) -> Vec<Arc<SyslogProgress>> {
         let running = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -109,15 +119,22 @@ impl SyslogListeners {
     /// The problems of listeners, in words.
     pub(crate) fn problems(&self) -> Vec<String> {
         let named = |own: Arc<SyslogProgress>| {
-            let problem = own.problem()?;
-            Some(format!("syslog at {}, for stream `{}`: {problem}", own.address, own.stream))
+            let shown = |problem| format!("syslog at {}, for stream `{}`: {problem}", own.address, own.stream);
+            own.problems().into_iter().map(shown).collect::<Vec<_>>()
         };
-        self.progress().into_iter().filter_map(named).collect()
+        self.progress().into_iter().flat_map(named).collect()
     }
+}
+
+/// Checks the file for refused messages.
+fn check_file(config: &SyslogConfig) -> Result<()> {
+    let checked = config.aside.iter().try_for_each(|path| check_aside(path));
+    checked.map_err(|error| error.context(format_args!("[[syslog]] at {}", config.listen)))
 }
 
 impl RunningListener {
     fn start(config: &SyslogConfig, context: &SyslogContext, descriptors: usize) -> Result<Self> {
+        check_file(config)?;
         let what = || format!("[[syslog]] cannot listen at {}", config.listen);
         let listener = std::net::TcpListener::bind(config.listen).context(what())?;
         listener.set_nonblocking(true)?;
@@ -125,13 +142,14 @@ impl RunningListener {
         let tls = config.tls().map(ReloadingTls::new).transpose()?;
         let _entered = context.handle.enter();
         let listener = tokio::net::TcpListener::from_std(listener).context(what())?;
-        let progress = Arc::new(SyslogProgress::new(&config.stream, address));
+        let most = config.connections.min(descriptors);
+        let progress = Arc::new(SyslogProgress::new(&config.stream, address, most, tls.clone()));
         let (stop, stopping) = watch::channel(false);
         let (queue, waiting) = mpsc::channel(QUEUE);
         let zone = TimeZone::get(&config.time_zone).map_err(failure)?;
         let receiver = Arc::new(Receiver {
             config: config.clone(),
-            connections: config.connections.min(descriptors),
+            admission: Admission::new(most, Arc::clone(&progress)),
             zone,
             now: Arc::clone(&context.now),
             tls,

@@ -103,6 +103,11 @@ impl Tokens {
     /// # Errors
     /// If their file cannot be read.
     pub fn all(&self) -> Result<Vec<TokenEntry>> {
+        self.with_known(<[TokenEntry]>::to_vec)
+    }
+
+    /// Looks at all tokens, which are read again if their file has changed.
+    fn with_known<T>(&self, look: impl FnOnce(&[TokenEntry]) -> T) -> Result<T> {
         let mark = match std::fs::metadata(&self.path) {
             Ok(meta) => Some((meta.modified()?, inode(&meta))),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -112,7 +117,7 @@ impl Tokens {
         if known.0 != mark || mark.is_none() {
             *known = (mark, if mark.is_some() { self.read()?.tokens } else { Vec::new() });
         }
-        Ok(known.1.clone())
+        Ok(look(&known.1))
     }
 
     fn read(&self) -> Result<TokenFile> {
@@ -237,6 +242,16 @@ impl Tokens {
         self.find(token)?.roles.pop()
     }
 
+    /// The role, now, of a token that was found earlier, by its id; `None` if it was revoked or has expired.
+    pub fn role_now(&self, id: &str) -> Option<Role> {
+        let now = Timestamp::now();
+        let role = self.with_known(|all| {
+            let entry = all.iter().find(|entry| entry.id == id)?;
+            if entry.expires.is_some_and(|expires| expires <= now) { None } else { entry.role.parse::<Role>().ok() }
+        });
+        role.ok().flatten()
+    }
+
     /// A token that is valid now, and notes its use; `None` if it is invalid or has expired. All cases take the same
     /// work.
     pub fn find(&self, token: &str) -> Option<KnownToken> {
@@ -296,9 +311,9 @@ mod tests {
         let tokens = Tokens::from_folder(folder.path()).unwrap();
         let soon = Timestamp::now() + jiff::SignedDuration::from_millis(300);
         let (id, token) = tokens.make_until(&Role::Operate, "", Some(soon)).unwrap();
-        assert_eq!(tokens.role_of(&token), Some(Role::Operate));
+        assert_eq!((tokens.role_of(&token), tokens.role_now(&id)), (Some(Role::Operate), Some(Role::Operate)));
         std::thread::sleep(std::time::Duration::from_millis(350));
-        assert_eq!(tokens.role_of(&token), None);
+        assert_eq!((tokens.role_of(&token), tokens.role_now(&id)), (None, None));
         assert!(tokens.make_until(&Role::Operate, "", Some(soon)).unwrap_err().to_string().contains("expired"));
         // Its last use is known, also after a restart.
         let used = tokens.last_uses()[&id];

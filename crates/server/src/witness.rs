@@ -141,7 +141,8 @@ impl FileWitness {
             Err(error) if error.is_usage() => {
                 return Err(usage(format!(
                     "cannot lock the witness {} for this service: another service uses it, for this folder or a copy \
-                     of it; stop that one first ({error})",
+                     of it. If that is the primary now, start this one with --follow; otherwise stop the other one \
+                     first ({error})",
                     self.place()
                 )));
             }

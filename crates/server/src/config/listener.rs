@@ -12,6 +12,8 @@ use std::str::FromStr;
 
 /// The prefix of the path of a Unix socket.
 const UNIX: &str = "unix:";
+/// The most bytes of that path that systems accept.
+const MAX_SOCKET_PATH: usize = if cfg!(target_vendor = "apple") { 103 } else { 107 };
 
 /// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -86,11 +88,17 @@ impl<'de> Deserialize<'de> for ListenAddress {
     }
 }
 
-/// Permissions, as `chmod` takes them.
+/// Permissions of a socket, as `chmod` takes them. Without those of its owner, the service could not be asked.
 fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let text = String::deserialize(from)?;
-    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777 && text.len() >= 3);
-    let invalid = || de::Error::custom(format!("`{text}` is not a mode, such as \"0660\""));
+    // The standard library would also read a sign.
+    let is_octal = matches!(text.len(), 3 | 4) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| is_octal && *mode <= 0o777 && mode & 0o600 == 0o600);
+    let invalid = || {
+        de::Error::custom(format!(
+            "`{text}` is not a mode, such as \"0660\": three or four octal digits, and its owner may read and write"
+        ))
+    };
     mode.map(Some).ok_or_else(invalid)
 }
 
@@ -137,6 +145,15 @@ impl Listener {
         if self.socket_mode.is_some() && matches!(self.listen, ListenAddress::Tcp(_)) {
             return Err("socket-mode is for a socket: listen = \"unix:PATH\"".into());
         }
+        if let ListenAddress::Unix(path) = &self.listen
+            && path.as_os_str().len() > MAX_SOCKET_PATH
+        {
+            let (shown, bytes) = (path.display(), path.as_os_str().len());
+            return Err(format!(
+                "the path of the socket, {shown}, has {bytes} bytes, and this system accepts at most \
+                 {MAX_SOCKET_PATH}: choose a shorter path"
+            ));
+        }
         if self.proxy_protocol && self.trusted_proxies.is_empty() {
             return Err(
                 "proxy-protocol needs the addresses of the proxies: add trusted-proxies = [\"10.0.0.7\"]".into()
@@ -150,7 +167,7 @@ impl Listener {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClientConfig {
-    /// A DNS name or a URI among the alternative names of the certificate.
+    /// A DNS name, or with a colon a URI, among the alternative names of the certificate.
     pub name: String,
     /// Its roles, in the words of tokens.
     #[serde(deserialize_with = "roles")]

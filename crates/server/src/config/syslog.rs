@@ -45,6 +45,9 @@ pub struct SyslogConfig {
     /// A file for messages that cannot be accepted; without it they are counted and dropped.
     #[serde(default)]
     pub aside: Option<PathBuf>,
+    /// The most bytes of that file: senders decide how much is refused.
+    #[serde(default = "aside_bytes")]
+    pub aside_bytes: u64,
 }
 
 /// The most bytes that a message can be allowed to have: a cell of a row has no more.
@@ -64,6 +67,10 @@ fn connections() -> usize {
 
 fn idle() -> TimeSpan {
     TimeSpan(3600 * 1_000_000)
+}
+
+fn aside_bytes() -> u64 {
+    64 << 20
 }
 
 impl SyslogConfig {

@@ -51,6 +51,7 @@ fn what_makes_no_sense_is_refused() {
         ("file = \"other/witness.json\"", "", "either a file or a url"),
         ("source = \"shop\"", "source = \"stop\"", "not in [sources]"),
         ("grace = \"2m\"", "grace = \"two\"", "is not a duration"),
+        ("[steps]", "[[feed]]\nstream = \"visits\"\nfile = \"a.csv\"\naside = \"data/a\"\n[steps]", "its own files"),
         ("grace = \"2m\"", "grave = \"2m\"", "grave"),
         ("[public]\nlisten = \"127.0.0.1:0\"", "", "nobody can reach"),
         ("stream = \"visits\"", "", "needs a name"),
@@ -106,6 +107,9 @@ fn listeners_that_could_not_be_meant_are_refused() {
         ("socket-mode = \"0600\"", "unix:PATH"),
         ("socket-mode = \"rw\"", "is not a mode"),
         ("socket-mode = \"1777\"", "is not a mode"),
+        ("socket-mode = \"+66\"", "is not a mode"),
+        ("socket-mode = \"0466\"", "its owner may read and write"),
+        ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\naside = \"data/a\"", "its own files"),
         ("proxy-protocol = true", "trusted-proxies"),
         ("[[client]]\nname = \"a\"\nroles = [\"operate\"]", "client-authority"),
         ("[[syslog]]\nlisten = \"0.0.0.0:6514\"\nstream = \"visits\"", "from = [\"10.0.0.0/8\"]"),
@@ -125,4 +129,6 @@ fn listeners_that_could_not_be_meant_are_refused() {
     let unix = read(&WHOLE.replace("127.0.0.1:0", "unix:run/public.sock")).unwrap().public.unwrap().listen;
     assert!(matches!(unix, ListenAddress::Unix(path) if path.is_absolute()), "relative to the configuration");
     assert!(read(&WHOLE.replace("127.0.0.1:0", "localhost")).is_err());
+    let long = read(&WHOLE.replace("127.0.0.1:0", &format!("unix:{}", "x".repeat(120)))).unwrap_err().to_string();
+    assert!(long.contains("accepts at most 10") && long.contains("xxx"), "{long}");
 }

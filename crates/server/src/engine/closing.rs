@@ -69,6 +69,7 @@ impl Core {
         }
         let next = self.live.values().filter(|live| live.state() == StreamState::Open).filter_map(|live| {
             let closes = live.times(live.session.open_step()).map(|(closes, _)| closes.max(self.held_until));
+            let closes = closes.map(|closes| closes.max(live.held_until.unwrap_or(closes)));
             // A step that the witness has not acknowledged waits for the witness, not for a time.
             let unseen = live.unseen.front().filter(|(step, _)| *step <= live.showable(self.witness.is_some()));
             let shows = unseen.map(|(_, record)| Instant::from_micros(record.shown_at));
@@ -86,6 +87,7 @@ impl Core {
             }
             let is_due = |live: &&mut RunningStream| {
                 live.state() == StreamState::Open
+                    && live.held_until.is_none_or(|held| held <= now)
                     && live.times(live.session.open_step()).is_some_and(|(closes, _)| closes <= now)
             };
             let due: Vec<u32> = self.live.values_mut().filter(is_due).map(|live| live.info.number).collect();

@@ -21,6 +21,8 @@ pub struct Decoding {
     freed: Condvar,
     /// Free bytes for all batches: those being read and those waiting for the engine.
     pool: Arc<AtomicU64>,
+    /// All bytes of the pool.
+    whole: u64,
 }
 
 impl Default for Decoding {
@@ -36,8 +38,9 @@ impl Decoding {
     pub fn new(memory: u64, cells: u64, at_once: usize, together: u64) -> Self {
         let decoded = memory.saturating_mul(at_once.max(1) as u64);
         let two = memory.saturating_add(16 * PIECE).saturating_mul(2);
-        let pool = Arc::new(AtomicU64::new(together.saturating_sub(decoded).max(two).max(64 * PIECE)));
-        Self { memory, cells, ids: 4_000_000, free: Mutex::new(at_once.max(1)), freed: Condvar::new(), pool }
+        let whole = together.saturating_sub(decoded).max(two).max(64 * PIECE);
+        let (free, pool) = (Mutex::new(at_once.max(1)), Arc::new(AtomicU64::new(whole)));
+        Self { memory, cells, ids: 4_000_000, free, freed: Condvar::new(), pool, whole }
     }
 
     /// The same, with at most `ids` ids of rows in open steps.
@@ -59,7 +62,7 @@ impl Decoding {
     /// # Errors
     /// [`Refusal::Busy`] if other batches use the memory: the client may retry once they end.
     pub fn share(&self, bytes: u64) -> Result<Share, Refusal> {
-        let mut share = Share { pool: Arc::clone(&self.pool), taken: 0, used: 0 };
+        let mut share = Share { pool: Arc::clone(&self.pool), whole: self.whole, taken: 0, used: 0 };
         share.use_more(bytes)?;
         Ok(share)
     }
@@ -79,6 +82,8 @@ impl Drop for DecodingPermit<'_> {
 #[derive(Debug)]
 pub struct Share {
     pool: Arc<AtomicU64>,
+    /// All bytes of the pool.
+    whole: u64,
     taken: u64,
     used: u64,
 }
@@ -98,6 +103,19 @@ impl Share {
         }
         self.used = used;
         Ok(())
+    }
+
+    /// Whether `bytes` more bytes could be used if there were no other share. If not, waiting does not help.
+    pub fn could_use(&self, bytes: u64) -> bool {
+        self.used.saturating_add(bytes) <= self.whole / PIECE * PIECE
+    }
+
+    /// Gives back all but the first `bytes` bytes.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        self.used = self.used.min(bytes);
+        let kept = self.used.next_multiple_of(PIECE); // at most `taken`, which is a multiple, too
+        self.pool.fetch_add(self.taken - kept, Ordering::Relaxed);
+        self.taken = kept;
     }
 
     /// The number of bytes in use.
@@ -128,6 +146,10 @@ mod tests {
         drop(second);
         first.use_more(1).unwrap();
         drop(first);
-        assert_eq!(decoding.share(64 << 20).unwrap().used(), 64 << 20);
+        let mut whole = decoding.share(64 << 20).unwrap();
+        assert!(whole.could_use(0) && !whole.could_use(1));
+        whole.shrink_to(3 << 19);
+        assert_eq!((whole.used(), whole.could_use(125 << 19)), (3 << 19, true));
+        assert_eq!(decoding.share(62 << 20).unwrap().used(), 62 << 20);
     }
 }

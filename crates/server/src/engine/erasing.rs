@@ -93,6 +93,12 @@ impl Core {
                 "stream `{name}` has failed, so its events cannot be read: the operator's page names the cause"
             )));
         }
+        if let StreamState::Recovering(_) = live.state() {
+            return Err(Refusal::ReadOnly(format!(
+                "stream `{name}` is recovering, which needs the same events as before: erase the person once it has \
+                 recovered"
+            )));
+        }
         let Some(pseudonym) = live.session.erase(&identity) else {
             return Err(usage(format!(
                 "stream `{name}` protects single events and keeps no persons, so it cannot tell whose its events are"

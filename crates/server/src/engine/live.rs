@@ -30,6 +30,8 @@ pub(super) struct RunningStream {
     pub(super) acknowledged: u64,
     /// The witness's record, if it has seen more steps than this folder has.
     pub(super) ahead: Option<crate::witness::LastClosed>,
+    /// Until when its steps stay open, so that events that wait elsewhere can come.
+    pub(super) held_until: Option<Instant>,
     pub(super) closing: ClosedBy,
     pub(super) is_retired: bool,
 }

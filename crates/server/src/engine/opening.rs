@@ -199,12 +199,19 @@ impl Core {
             ));
         }
         if let Some(end) = preview.missed_step(self.clock.now()).filter(|_| !may_be_past) {
+            if preview.follows.is_some() {
+                return Err(usage(format!(
+                    "its first step ended at {end}, without its events: a stream is extended before that, or \
+                     automatically (`extend`). Open a stream with another name and a later start"
+                )));
+            }
             return Err(usage(format!(
                 "its first step ended at {end}, and would be closed before its events can arrive; begin later, or let \
                  an operator close its steps (`closing` = \"operator\")"
             )));
         }
         if let Some(source) = self.source(opening)? {
+            self.check_known(&source, opening)?;
             let claim = Claim::from_stream(stream, &self.key.id().to_string());
             preview.left = Some(format!("{}", source.check(&claim)?));
         }
@@ -230,6 +237,21 @@ impl Core {
             budget
                 .check_all(claims.iter().map(|(_, claim)| claim))
                 .map_err(|(fitting, error)| (claims.get(fitting).map_or(first, |(place, _)| *place), error))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a budget knows all streams that spend from it: an old copy of its file would let them spend again.
+    fn check_known(&self, budget: &SourceBudget, opening: &Opening) -> Result<()> {
+        let (key_id, costs) = (self.key.id().to_string(), budget.state()?.costs);
+        let spending = self.live.values().filter(|live| live.info.record().source == opening.source);
+        for name in spending.map(|live| live.info.name()) {
+            if !costs.iter().any(|cost| cost.stream == name && cost.key_id == key_id) {
+                return Err(usage(format!(
+                    "the budget of its source does not know stream `{name}`, which spends from it: restore the \
+                     previous file"
+                )));
+            }
         }
         Ok(())
     }
@@ -304,7 +326,7 @@ impl Core {
         if is_automatic && first.is_some_and(|first| first <= now) {
             // After a long stop: events that wait elsewhere may still come.
             let until = Instant::from_micros(now.micros().saturating_add(self.catch_up));
-            self.held_until = self.held_until.max(until);
+            live.held_until = Some(until);
         }
         let info = Arc::clone(&live.info);
         self.put(live);
@@ -345,6 +367,10 @@ impl Core {
     pub(super) fn next_of(&self, name: &str) -> Result<Next, Refusal> {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get(&info.number).ok_or(Refusal::NoStream)?;
+        let next = next_name(&info)?;
+        if self.find(next.as_str()).is_some() {
+            return Err(usage(format!("stream `{name}` was extended already, as `{next}`: extend that one")).into());
+        }
         if live.state() != StreamState::Ended || !live.unseen.is_empty() {
             let last = info.stream.calendar.format(info.stream.calendar.end());
             return Err(usage(format!(
@@ -353,7 +379,6 @@ impl Core {
             .into());
         }
         let record = info.record();
-        let next = next_name(&info)?;
         let declared = Declaration::from_json(&record.declaration).map_err(PipelineError::from)?;
         let declared = declared.next_stream(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;

@@ -64,7 +64,11 @@ impl Service {
     /// As [`Core::retire`](super::core::Core::retire).
     pub fn retire(&self, name: &str) -> Result<(), Refusal> {
         let name = name.to_owned();
-        self.ask(move |core| core.retire(&name))
+        self.ask(move |core| core.retire(&name))?;
+        if !self.wait_until_shipped() {
+            tracing::warn!("a stream was retired, and the standby folder does not have it yet");
+        }
+        Ok(())
     }
 
     /// Erases a person from a stream.
@@ -73,7 +77,15 @@ impl Service {
     /// As [`Core::erase`](super::core::Core::erase).
     pub fn erase(&self, name: &str, person: PersonCell) -> Result<u64, Refusal> {
         let name = name.to_owned();
-        self.ask(move |core| core.erase(&name, &person))
+        let step = self.ask(move |core| core.erase(&name, &person))?;
+        match self.wait_until_shipped() {
+            true => Ok(step),
+            false => Err(Refusal::Halted(
+                "the person is erased on this machine, but the standby folder does not have it yet: a takeover now \
+                 would undo it. Repeat the request when the folder can be reached"
+                    .into(),
+            )),
+        }
     }
 
     /// Opens the stream that continues another after its horizon; returns its name.

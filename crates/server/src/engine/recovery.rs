@@ -148,6 +148,7 @@ impl Core {
             failed: None,
             acknowledged: 0,
             ahead: None,
+            held_until: None,
             closing,
             is_retired,
         })

@@ -29,6 +29,9 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+/// The pause between two looks at whether changes were shipped.
+const SHIPPED_POLL: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// The most batches that wait for their turn; further ones are refused as busy.
 const MAX_QUEUED_REQUESTS: usize = 4096;
 
@@ -329,6 +332,20 @@ impl Service {
     /// Refuses events that another machine would not have, if it may have taken over.
     fn check_shipping(&self) -> Result<(), Refusal> {
         self.shipping().and_then(Shipping::pause).map_or(Ok(()), |why| Err(Refusal::Halted(why)))
+    }
+
+    /// Waits until everything that was committed so far has been shipped to the second machine, as publications do, but
+    /// not longer than `hold`. Returns whether it was: if not, a takeover may undo it.
+    pub(super) fn wait_until_shipped(&self) -> bool {
+        let Some(hold) = self.store.hold() else { return true };
+        let (mark, since) = (hold.journal.mark(), std::time::Instant::now());
+        while !hold.journal.is_shipped(mark) {
+            if since.elapsed() >= hold.limit {
+                return false;
+            }
+            std::thread::sleep(SHIPPED_POLL);
+        }
+        true
     }
 
     /// Whether counting has ended: the service was stopped, or its disk has failed.

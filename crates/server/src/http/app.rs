@@ -13,7 +13,7 @@ use crate::engine::{Refusal, Service, StreamInfo};
 use crate::extensions::Extensions;
 use crate::feeds::Feeds;
 use crate::meters::RequestMeters;
-use crate::oidc::{IdentityError, TrustedIssuers};
+use crate::oidc::{IdentityError, IssuedToken, TrustedIssuers};
 use crate::sinks::Sinks;
 use crate::standby::Shipping;
 use crate::synchronisation::Synchronisation;
@@ -132,13 +132,41 @@ pub(super) struct Peer(pub(super) IpAddr);
 pub(super) struct Caller {
     /// The caller's proof of identity.
     identity: Option<CallerIdentity>,
+    /// Whether the caller has a certificate that no `[[client]]` names.
+    has_unnamed_certificate: bool,
     pub(super) peer: IpAddr,
 }
 
-/// How a caller is known.
+/// How a caller is known: enough to ask again later, without the secret.
 enum CallerIdentity {
     Token(KnownToken),
-    Certificate(ClientConfig),
+    Issued(IssuedToken),
+    Certificate(ClientConfig, ClientCertificate),
+}
+
+impl CallerIdentity {
+    /// The roles at the beginning of the request.
+    fn roles(&self) -> &[Role] {
+        match self {
+            Self::Token(token) => &token.roles,
+            Self::Issued(issued) => &issued.caller.roles,
+            Self::Certificate(client, _) => &client.roles,
+        }
+    }
+
+    /// The roles now. It may read the token file.
+    fn roles_now(&self, app: &App) -> Vec<Role> {
+        match self {
+            Self::Token(token) => app.tokens.role_now(&token.id).into_iter().collect(),
+            Self::Issued(issued) if app.issuers.still_accept(issued) => issued.caller.roles.clone(),
+            Self::Certificate(_, certificate) if certificate.is_valid() => {
+                let settings = app.settings();
+                let client = ClientConfig::find(&settings.clients, certificate);
+                client.map(|client| client.roles.clone()).unwrap_or_default()
+            }
+            Self::Issued(_) | Self::Certificate(..) => Vec::new(),
+        }
+    }
 }
 
 impl App {
@@ -193,11 +221,11 @@ impl App {
     }
 
     /// The token of a caller, if it is valid: one of the service, or of an issuer.
-    fn find_token(&self, token: &str) -> Result<Option<KnownToken>, IdentityError> {
+    fn find_token(&self, token: &str) -> Result<Option<CallerIdentity>, IdentityError> {
         if self.issuers.are_asked_for(token) {
-            return self.issuers.find(token).map(Some);
+            return self.issuers.find(token).map(|issued| Some(CallerIdentity::Issued(issued)));
         }
-        Ok(self.tokens.find(token))
+        Ok(self.tokens.find(token).map(CallerIdentity::Token))
     }
 
     /// Problems of webhooks, feeds, sinks, issuers, extensions, copies, the disk and the clock, in words for operators.
@@ -268,20 +296,12 @@ impl App {
 impl Caller {
     /// A caller without a token.
     pub(super) fn nobody() -> Self {
-        Self { identity: None, peer: IpAddr::from([0, 0, 0, 0]) }
-    }
-
-    fn roles(&self) -> &[Role] {
-        match &self.identity {
-            None => &[],
-            Some(CallerIdentity::Token(token)) => &token.roles,
-            Some(CallerIdentity::Certificate(client)) => &client.roles,
-        }
+        Self { identity: None, has_unnamed_certificate: false, peer: IpAddr::from([0, 0, 0, 0]) }
     }
 
     /// Whether one of the caller's roles allows something.
     pub(super) fn may(&self, allows: impl Fn(&Role) -> bool) -> bool {
-        self.roles().iter().any(allows)
+        self.identity.as_ref().is_some_and(|identity| identity.roles().iter().any(allows))
     }
 
     /// For the audit log: the id of the token, if it is one, and the owner. `None` for unknown callers.
@@ -291,7 +311,11 @@ impl Caller {
                 (Some(token.id.clone()), "a token without a label".to_owned())
             }
             CallerIdentity::Token(token) => (Some(token.id.clone()), token.label.clone()),
-            CallerIdentity::Certificate(client) => (None, format!("certificate {}", client.name)),
+            // The issuer, or even the caller, chooses the name: it must not read like a certificate.
+            CallerIdentity::Issued(IssuedToken { caller, .. }) => {
+                (Some(caller.id.clone()), format!("oidc {}", caller.label))
+            }
+            CallerIdentity::Certificate(client, _) => (None, format!("certificate {}", client.name)),
         })
     }
 
@@ -299,11 +323,20 @@ impl Caller {
         info.is_public() || self.may(|role| role.reads(info.name()))
     }
 
+    /// Whether the caller may read a stream now: a watch may last longer than a token, a certificate or a role. It may
+    /// read the token file.
+    pub(super) fn reads_now(&self, app: &App, info: &StreamInfo) -> bool {
+        let has_role = |identity: &CallerIdentity| identity.roles_now(app).iter().any(|role| role.reads(info.name()));
+        info.is_public() || self.identity.as_ref().is_some_and(has_role)
+    }
+
     /// Refuses callers whose role does not allow something.
     fn require(&self, allows: impl Fn(&Role) -> bool) -> Result<(), ProblemAnswer> {
         match &self.identity {
             Some(_) if self.may(allows) => Ok(()),
+            Some(CallerIdentity::Certificate(..)) => Err(ProblemAnswer::forbidden_certificate()),
             Some(_) => Err(ProblemAnswer::forbidden()),
+            None if self.has_unnamed_certificate => Err(ProblemAnswer::unnamed_certificate()),
             None => Err(ProblemAnswer::unauthorized()),
         }
     }
@@ -329,15 +362,18 @@ impl Caller {
     }
 }
 
-/// The machine that a certificate belongs to. Browsers present certificates by themselves, also in requests that other
-/// sites have started, so a request of a browser has none; all browsers mark requests over TLS.
-fn certified(parts: &Parts, app: &App) -> Option<CallerIdentity> {
-    let certificate = parts.extensions.get::<ClientCertificate>().filter(|certificate| certificate.is_valid())?;
-    if parts.headers.contains_key("sec-fetch-site") || parts.headers.contains_key(ORIGIN) {
-        return None;
-    }
+/// The machine that a certificate belongs to, and whether there is a certificate that belongs to none. Browsers present
+/// certificates by themselves, also in requests that other sites have started, so a request of a browser has none; all
+/// browsers mark requests over TLS.
+fn certified(parts: &Parts, app: &App) -> (Option<CallerIdentity>, bool) {
+    let is_of_browser = parts.headers.contains_key("sec-fetch-site") || parts.headers.contains_key(ORIGIN);
+    let certificate = parts.extensions.get::<ClientCertificate>().filter(|certificate| certificate.is_valid());
+    let Some(certificate) = certificate.filter(|_| !is_of_browser) else { return (None, false) };
     let settings = app.settings();
-    ClientConfig::find(&settings.clients, certificate).cloned().map(CallerIdentity::Certificate)
+    match ClientConfig::find(&settings.clients, certificate) {
+        Some(client) => (Some(CallerIdentity::Certificate(client.clone(), certificate.clone())), false),
+        None => (None, true),
+    }
 }
 
 /// The token of an `Authorization` header, and whether it is the password of a user with any name. Schemes may be in
@@ -362,7 +398,8 @@ impl FromRequestParts<Arc<App>> for Caller {
         let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let Some(header) = parts.headers.get(AUTHORIZATION) else {
-            return Ok(Self { identity: certified(parts, &app), peer });
+            let (identity, has_unnamed_certificate) = certified(parts, &app);
+            return Ok(Self { identity, has_unnamed_certificate, peer });
         };
         let (token, is_basic) = header.to_str().ok().and_then(token_of).unwrap_or_default();
         // In a thread, because it reads the token file.
@@ -375,10 +412,10 @@ impl FromRequestParts<Arc<App>> for Caller {
         };
         match found {
             // Browsers repeat a user's password by themselves, also in requests that other sites have started.
-            Some(token) if is_basic && token.roles.iter().any(Role::is_of_operators) => {
+            Some(token) if is_basic && token.roles().iter().any(Role::is_of_operators) => {
                 Err(ProblemAnswer::unauthorized().because("send an operator's token as `Authorization: Bearer TOKEN`"))
             }
-            Some(token) => Ok(Self { identity: Some(CallerIdentity::Token(token)), peer }),
+            Some(token) => Ok(Self { identity: Some(token), has_unnamed_certificate: false, peer }),
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {
                 let problem =

@@ -4,6 +4,7 @@ use super::answers;
 use crate::engine::{Notice, Service, StreamInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -30,6 +31,19 @@ pub(super) struct WatchMessage {
     publication: Option<u64>,
     /// Created by the first watcher that needs them; if it disconnects meanwhile, by the next.
     words: OnceCell<Bytes>,
+}
+
+/// What a watcher receives.
+type ToWatcher = mpsc::Sender<Result<Bytes, Infallible>>;
+
+/// Whether a watcher may still read its stream, which is not public. It may wait for a file.
+pub(super) type Permission = Arc<dyn Fn(&StreamInfo) -> bool + Send + Sync>;
+
+/// One watcher of a stream.
+struct Watcher {
+    stream: String,
+    may_read: Permission,
+    to: ToWatcher,
 }
 
 /// The channels of watched streams, by stream number.
@@ -99,17 +113,36 @@ impl Hub {
     }
 
     /// The messages for one watcher of a stream, after a publication that it knows; `None` if too many watch this
-    /// stream.
+    /// stream. They end once the watcher may not read the stream any more, even if nothing is published.
     pub(super) fn watch(
         self: &Arc<Self>,
         info: Arc<StreamInfo>,
         behind: Option<u64>,
-    ) -> Option<ReceiverStream<Result<Bytes, std::convert::Infallible>>> {
+        may_read: Permission,
+    ) -> Option<ReceiverStream<Result<Bytes, Infallible>>> {
         let watching = self.admit(info.number)?;
-        let (to_watcher, stream) = mpsc::channel(WATCHER_QUEUE);
+        let (to, stream) = mpsc::channel(WATCHER_QUEUE);
+        let watcher = Watcher { stream: info.name().to_owned(), may_read, to };
         let messages = self.channel(&info);
-        tokio::spawn(async move { watching.0.tell(&info, behind, messages, &to_watcher).await });
+        tokio::spawn(async move { watching.0.tell(&info, behind, messages, &watcher).await });
         Some(ReceiverStream::new(stream))
+    }
+
+    /// Whether a watcher may read its stream now.
+    async fn permits(&self, watcher: &Watcher) -> bool {
+        let Some(info) = self.service.upgrade().and_then(|service| service.stream(&watcher.stream)) else {
+            return false;
+        };
+        if info.is_public() {
+            return true;
+        }
+        let permit = Arc::clone(&self.threads).acquire_owned().await.expect("the semaphore is never closed");
+        let may_read = Arc::clone(&watcher.may_read);
+        let permitted = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            may_read(&info)
+        });
+        permitted.await.unwrap_or(false)
     }
 
     async fn tell(
@@ -117,12 +150,12 @@ impl Hub {
         info: &Arc<StreamInfo>,
         behind: Option<u64>,
         mut messages: Receiver<Arc<WatchMessage>>,
-        to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
+        watcher: &Watcher,
     ) {
         // Without a `Last-Event-ID`, a watcher receives the last publication and the following ones.
         let shown = info.progress().publications;
         let mut last = behind.map_or_else(|| shown.saturating_sub(1), |behind| behind.min(shown));
-        if !self.catch_up(info.name(), &mut last, to).await {
+        if !self.catch_up(&mut last, watcher).await {
             return;
         }
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
@@ -135,7 +168,7 @@ impl Hub {
                         self.words_of(&next).await
                     }
                     Err(broadcast::error::RecvError::Lagged(_)) => {
-                        if !self.catch_up(info.name(), &mut last, to).await {
+                        if !self.catch_up(&mut last, watcher).await {
                             return;
                         }
                         continue;
@@ -143,29 +176,30 @@ impl Hub {
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
                 _ = heartbeat.tick() => EMPTY_COMMENT,
-                () = to.closed() => return,
+                () = watcher.to.closed() => return,
             };
             // A watcher that does not read is disconnected; it reconnects with its last id.
-            if to.try_send(Ok(words)).is_err() {
+            if !self.permits(watcher).await || watcher.to.try_send(Ok(words)).is_err() {
                 return;
             }
         }
     }
 
-    /// Sends a watcher the publications that it has missed, or the last of them; `false` if it has disconnected.
-    async fn catch_up(
-        &self,
-        name: &str,
-        last: &mut u64,
-        to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
-    ) -> bool {
-        let Some(info) = self.service.upgrade().and_then(|service| service.stream(name)) else { return false };
+    /// Sends a watcher the publications that it has missed, or the last of them; `false` if it has disconnected, or may
+    /// not read them any more.
+    async fn catch_up(&self, last: &mut u64, watcher: &Watcher) -> bool {
+        let Some(info) = self.service.upgrade().and_then(|service| service.stream(&watcher.stream)) else {
+            return false;
+        };
         let shown = info.progress().publications;
         for publication in (*last + 1).max(shown.saturating_sub(MAX_MISSED_PUBLICATIONS as u64 - 1)).max(1)..=shown {
             let words = self.in_thread(&info, Some(publication)).await;
-            if to.send(Ok(words)).await.is_err() {
+            let Ok(place) = watcher.to.reserve().await else { return false };
+            // Only now: a slow watcher may have lost its role while it was waited for.
+            if !self.permits(watcher).await {
                 return false;
             }
+            place.send(Ok(words));
             *last = publication;
         }
         true

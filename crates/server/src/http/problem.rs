@@ -2,6 +2,7 @@
 
 use super::body_fault::Exceeded;
 use crate::engine::{Refusal, RowProblem};
+use axum::extract::RawQuery;
 use axum::extract::rejection::JsonRejection;
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -148,15 +149,43 @@ impl ProblemAnswer {
             .because("send `Authorization: Bearer TOKEN` with a token that is valid")
     }
 
+    /// For a caller with a certificate that has no role.
+    pub(super) fn unnamed_certificate() -> Self {
+        Self::unauthorized().because(
+            "your certificate is valid, but no [[client]] of the service names it; ask the operator for one, or send \
+             `Authorization: Bearer TOKEN`",
+        )
+    }
+
     pub(super) fn no_keys() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-keys", "The issuer cannot be reached")
-            .because("the keys of the token's issuer are not known now; send the request again later")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no-keys", "The token cannot be checked now")
+            .because(
+                "the key of the token is not known yet: the service asks the issuer for new keys at most once a \
+                 minute; send the request again later",
+            )
             .retry_after(5)
     }
 
     pub(super) fn forbidden() -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not for this token")
             .because("the token is valid, but does not allow this; ask the operator for one that does")
+    }
+
+    /// For a caller who is known by a certificate.
+    pub(super) fn forbidden_certificate() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not for this certificate").because(
+            "your certificate is valid, but the roles of its [[client]] do not allow this; ask the operator for \
+             another role",
+        )
+    }
+
+    /// Refuses the query of a request that has no parameters: a caller who adds, say, `dry-run=true` expects that it is
+    /// heeded.
+    pub(super) fn check_no_query(RawQuery(query): &RawQuery) -> Result<(), Self> {
+        match query.as_deref() {
+            None | Some("") => Ok(()),
+            Some(query) => Err(Self::bad(format!("unexpected query `{query}`: this request has no parameters"))),
+        }
     }
 
     pub(super) fn bad(detail: impl Into<String>) -> Self {

@@ -31,11 +31,11 @@ const MAX_PARSED_BYTES: u64 = 256 << 20;
 /// Charges the memory to parse a request.
 ///
 /// # Errors
-/// If it would take too much, or other requests use the memory.
+/// If it would take too much even without other requests, or these use the memory.
 pub(super) fn charge_parsing(body: &[u8], memory: &mut Share) -> Result<(), ProblemAnswer> {
     let objects = body.iter().filter(|byte| **byte == b'{').count() as u64;
     let bytes = objects * OBJECT_BYTES + body.len() as u64 * MEMORY_PER_BYTE; // fits: a body has at most 8 MiB
-    if bytes > MAX_PARSED_BYTES {
+    if bytes > MAX_PARSED_BYTES || !memory.could_use(bytes) {
         return Err(ProblemAnswer::too_large("the request has too many records; send fewer at a time"));
     }
     Ok(memory.use_more(bytes)?)
@@ -54,17 +54,21 @@ impl<'m> RowBuffer<'m> {
         Self { rows: Vec::new(), charged: 0, objects: 0, memory }
     }
 
-    pub(super) fn into_rows(self) -> Vec<u8> {
+    /// The rows. The memory for everything else is given back.
+    pub(super) fn into_rows(mut self) -> Vec<u8> {
+        self.rows.shrink_to_fit();
+        self.memory.shrink_to(self.rows.len() as u64);
         self.rows
     }
 
     /// Charges the memory of objects that are parsed one record at a time, if more than ever before are in memory.
     fn charge_objects(&mut self, objects: u64) -> Result<(), ProblemAnswer> {
         if objects > self.objects {
-            if objects * OBJECT_BYTES > MAX_PARSED_BYTES {
+            let more = (objects - self.objects) * OBJECT_BYTES;
+            if objects * OBJECT_BYTES > MAX_PARSED_BYTES || !self.memory.could_use(more) {
                 return Err(ProblemAnswer::too_large("a record has too many values; send smaller records"));
             }
-            self.memory.use_more((objects - self.objects) * OBJECT_BYTES)?;
+            self.memory.use_more(more)?;
             self.objects = objects;
         }
         Ok(())
@@ -121,7 +125,11 @@ impl<'m> RowBuffer<'m> {
             )));
         }
         // A vector that grows has up to twice its length.
-        self.memory.use_more(2 * (self.rows.len() - self.charged) as u64)?;
+        let more = 2 * (self.rows.len() - self.charged) as u64;
+        if !self.memory.could_use(more) {
+            return Err(ProblemAnswer::too_large("the records take too much memory as rows; send fewer at a time"));
+        }
+        self.memory.use_more(more)?;
         self.charged = self.rows.len();
         Ok(())
     }

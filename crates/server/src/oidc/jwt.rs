@@ -90,8 +90,8 @@ impl<'t> SignedToken<'t> {
         }
     }
 
-    /// Checks its audience and its times.
-    pub(super) fn check(&self, audiences: &[&str], now_secs: f64) -> Result<(), IdentityError> {
+    /// Checks its audience and its times. Returns from when on it is refused.
+    pub(super) fn check(&self, audiences: &[&str], now_secs: f64) -> Result<f64, IdentityError> {
         if !audiences.iter().any(|audience| self.has("aud", audience)) {
             return Err(IdentityError::Rejected("it is for another audience"));
         }
@@ -99,14 +99,13 @@ impl<'t> SignedToken<'t> {
             None => Ok(None),
             Some(time) => time.as_f64().map(Some).ok_or(IdentityError::Rejected("its times are not numbers")),
         };
-        match time("exp")? {
-            None => return Err(IdentityError::Rejected("it never expires")),
-            Some(end) if end + LEEWAY_SECS <= now_secs => return Err(IdentityError::Rejected("it has expired")),
-            Some(_) => {}
+        let end = time("exp")?.ok_or(IdentityError::Rejected("it never expires"))? + LEEWAY_SECS;
+        if end <= now_secs {
+            return Err(IdentityError::Rejected("it has expired"));
         }
         if time("nbf")?.is_some_and(|begin| begin - LEEWAY_SECS > now_secs) {
             return Err(IdentityError::Rejected("it is not valid yet"));
         }
-        Ok(())
+        Ok(end)
     }
 }

@@ -170,7 +170,7 @@ fn tokens_of_each_algorithm_have_the_roles_of_their_claims() {
     for (name, key) in &keys {
         let token = key.sign(&json!({"alg": name, "kid": name, "typ": "JWT"}), &issuer.claims(&json!({})));
         assert!(identities.are_asked_for(&token) && !identities.are_asked_for("evt_0a_x"));
-        let found = identities.find(&token).unwrap();
+        let found = identities.find(&token).unwrap().caller;
         assert_eq!((found.roles, found.label.as_str()), (vec!["operate".parse().unwrap()], "8f3a"), "{name}");
         assert!(found.id.starts_with("oidc-") && found.id.len() == 13, "{}", found.id);
     }
@@ -178,12 +178,12 @@ fn tokens_of_each_algorithm_have_the_roles_of_their_claims() {
     let (_, key) = &keys[3];
     let roles = |more: &Value| {
         let token = key.sign(&json!({"alg": "EdDSA"}), &issuer.claims(more));
-        let found = identities.find(&token).unwrap();
+        let found = identities.find(&token).unwrap().caller;
         (found.roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), found.label)
     };
     let name = |roles: &str, label: &str| (roles.to_owned(), label.to_owned());
     let all = json!({"groups": "ops", "realm_access": {"roles": ["writer"]}, "https://a.b/role": "reader",
-                     "preferred_username": "ann\n", "aud": ["other", "page"]});
+                     "preferred_username": "\u{202e}a\u{200b}nn\n\u{feff}", "aud": ["other", "page"]});
     assert_eq!(roles(&all), name("operate write:visits read:*", "ann"));
     assert_eq!(roles(&json!({"groups": ["opsx", 1], "realm_access": 7})), name("", "8f3a"));
 }
@@ -226,7 +226,12 @@ fn other_tokens_open_nothing() {
         rejected(&format!("{signed}.{}", encoded(ring::hmac::sign(&secret, signed.as_bytes()))), "algorithm");
     }
     rejected(&format!("{}.", unsigned(&header)), "signature");
-    rejected(&other.sign(&json!({"alg": "ES256", "kid": "k"}), &claims), "no such key");
+    let newer = other.sign(&json!({"alg": "ES256", "kid": "k"}), &claims);
+    assert_eq!(
+        identities.find(&newer).unwrap_err(),
+        IdentityError::Unavailable,
+        "a key may be newer than the last fetch"
+    );
     rejected(&key.sign(&json!({"alg": "RS256", "kid": "k", "crit": ["b64"]}), &claims), "extensions");
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let admin = encoded(issuer.claims(&json!({"sub": "admin"})).to_string());
@@ -248,18 +253,30 @@ fn keys_are_fetched_rarely_and_kept_over_outages() {
     *issuer.keys.lock().unwrap() = Some(vec![first.public("1"), second.public("2")]);
     for id in 0..50 {
         let unknown = identities_now.find(&token(&second, &format!("unknown {id}")));
-        assert_eq!(unknown.unwrap_err(), IdentityError::Rejected("its issuer has no such key"));
+        assert_eq!(unknown.unwrap_err(), IdentityError::Unavailable, "it may be newer than the last fetch");
     }
     assert_eq!(fetched(), 1, "once in an interval, however many unknown keys are named");
     std::thread::sleep(Duration::from_millis(350));
     assert!(identities_now.find(&token(&second, "2")).is_ok(), "a new key");
     assert_eq!(fetched(), 2);
+    let unknown = |id: &str| identities_now.find(&token(&second, id)).unwrap_err();
+    assert_eq!(unknown("unknown 7"), IdentityError::Rejected("its issuer has no such key"), "named before the fetch");
+    assert_eq!(unknown("unknown 77"), IdentityError::Unavailable, "named after it");
     // The issuer is down: known keys stay, and unknown ones may exist.
     *issuer.keys.lock().unwrap() = None;
     std::thread::sleep(Duration::from_millis(350));
     assert_eq!(identities_now.find(&token(&second, "3")).unwrap_err(), IdentityError::Unavailable);
     assert!(identities_now.find(&token(&first, "1")).is_ok());
     assert!(identities_now.problems()[0].contains("status 500"), "{:?}", identities_now.problems());
+    // It is back: that is noticed without a token.
+    *issuer.keys.lock().unwrap() = Some(vec![first.public("1")]);
+    std::thread::sleep(Duration::from_millis(350));
+    let mut looks = (0..500).map(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        identities_now.problems().is_empty()
+    });
+    assert!(looks.any(|is_back| is_back));
+    *issuer.keys.lock().unwrap() = None;
     let briefly = identities(IdentityConfig { keep_keys: TimeSpan(0), ..issuer.config() }, Duration::from_secs(60));
     assert_eq!(briefly.find(&token(&first, "1")).unwrap_err(), IdentityError::Unavailable);
     let identities_again = identities(issuer.config(), Duration::from_secs(60));

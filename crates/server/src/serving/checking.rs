@@ -12,13 +12,12 @@ use crate::webhook::Webhooks;
 use evertally_declare::error::Result;
 use evertally_ledger::source::SourceBudget;
 
-/// Checks a configuration: every stream is planned, and every file that it names is read, except the key. Nothing is
-/// opened, created or spent. Returns the findings.
+/// Reads the files that a configuration names, except the key and the budgets of sources. Returns how messages name the
+/// places of feeds and of sinks.
 ///
 /// # Errors
-/// The first setting that a service could not start with.
-pub fn check(config: &Config) -> Result<Vec<String>> {
-    let mut found = Vec::new();
+/// The first that cannot be used.
+pub(super) fn check_files(config: &Config) -> Result<(Vec<String>, Vec<String>)> {
     for listener in [&config.public, &config.private].into_iter().flatten() {
         if let Some(files) = listener.tls() {
             files.check()?;
@@ -37,12 +36,23 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     for path in files.chain(&config.passphrase) {
         secret_of(path)?;
     }
+    reload::check_backups(config)?;
+    Ok((feeds, sinks))
+}
+
+/// Checks a configuration: every stream is planned, and every file that it names is read, except the key. Nothing is
+/// opened, created or spent. Returns the findings.
+///
+/// # Errors
+/// The first setting that a service could not start with.
+pub fn check(config: &Config) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let (feeds, sinks) = check_files(config)?;
     for (name, path) in &config.sources {
         let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
         let state = budget.map_err(|error| error.context(format_args!("source `{name}`")))?;
         found.push(format!("source `{name}`: {} of {} is left", state.left, state.cap));
     }
-    reload::check_backups(config)?;
     let now = SystemClock::default().now();
     for stream in &config.streams {
         let preview = Core::plan(streams::opening_of(config, stream));

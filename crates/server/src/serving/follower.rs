@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "keeps copies of the database as files")]
 
 use super::opening::witness_from;
+use super::preflight::{check_addresses, check_start};
 use super::signals::shutdown_signal;
 use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
@@ -24,6 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// How often a follower checks whether it could serve.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// The pause after a witness could not be read.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// About how long segments are applied before the signs of life are read again.
@@ -72,6 +75,8 @@ pub struct Follower {
     /// How often it gives a sign of life.
     interval: Duration,
     memory: FollowerMemory,
+    /// Why this machine could not serve.
+    unready: Option<String>,
     copies: Vec<Replica<FileBackend>>,
     last: Option<LastSign>,
     signed: Option<Instant>,
@@ -104,6 +109,7 @@ impl Follower {
             takeover: standby.takeover().duration(),
             interval: 2 * standby.sign_interval(),
             memory,
+            unready: None,
             copies,
             last: None,
             signed: None,
@@ -206,7 +212,21 @@ impl Follower {
             .context("cannot record how far this follower is")
     }
 
+    /// The id of the primary's key, if it has given a sign.
+    fn primary_key(&self) -> Option<&str> {
+        Some(self.last.as_ref()?.sign.key_id.as_str())
+    }
+
+    /// Whether this follower has claimed the right to publish, and nobody else after it.
+    fn has_claimed(&self, witness: &mut dyn Witness) -> Result<bool> {
+        let Some(claim) = &self.memory.claim else { return Ok(false) };
+        Ok(witness.peek()?.is_some_and(|record| record.primary == *claim))
+    }
+
     fn give_sign(&mut self) {
+        if self.unready.is_some() {
+            return; // it could not take over
+        }
         let Some(whole) = self.whole().cloned() else { return };
         if self.signed.is_some_and(|signed| signed.elapsed() < self.interval) {
             return;
@@ -360,26 +380,42 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
     set_aside(&config.folder)?;
     let mut follower = Follower::new(&config.folder, standby)?;
     say(&format!("following the primary that ships to {}", standby.folder.display()));
+    let mut checked: Option<Instant> = None;
     while !is_over.load(Ordering::Relaxed) {
-        let is_due = follower.poll(&mut *reader);
-        match is_due {
-            Ok(true) => {
-                let since = takeover.as_secs_f64();
-                tracing::warn!(seconds = since, "the primary gives no sign of life; taking over");
-                // Dropped after the claim, so that the service can lock it.
-                let claimed = follower.take_over(&mut *witness_from(config)?);
-                match claimed {
-                    Ok(ClaimOutcome::Won) => return Ok(Waited::IsPrimary),
-                    Ok(ClaimOutcome::Lost) => follower.log(Some("another follower has taken over".to_owned())),
-                    Err(error) => follower.log(Some(error.to_string())),
-                }
-            }
-            Ok(false) => follower.log(None),
-            Err(error) => follower.log(Some(error.to_string())),
+        if checked.is_none_or(|checked| checked.elapsed() >= CHECK_INTERVAL) {
+            follower.unready = check_start(config, follower.primary_key()).err().map(|error| error.to_string());
+            checked = follower.primary_key().is_some().then(Instant::now);
         }
+        let problem = match follower.poll(&mut *reader) {
+            Ok(true) => match take_over(config, &mut follower, &mut *reader, takeover) {
+                Ok(ClaimOutcome::Won) => return Ok(Waited::IsPrimary),
+                Ok(ClaimOutcome::Lost) => Some("another follower has taken over".to_owned()),
+                Err(error) => Some(error.to_string()),
+            },
+            Ok(false) => follower.unready.as_ref().map(|why| format!("this machine could not take over: {why}")),
+            Err(error) => Some(error.to_string()),
+        };
+        follower.log(problem);
         std::thread::sleep(standby.sign_interval());
     }
     Ok(Waited::Stopped)
+}
+
+/// Takes over from a primary that gives no sign of life, if this machine can serve: once it has claimed the right to
+/// publish, no other machine does.
+fn take_over(
+    config: &Config,
+    follower: &mut Follower,
+    reader: &mut dyn Witness,
+    takeover: Duration,
+) -> Result<ClaimOutcome> {
+    if !follower.has_claimed(reader)? {
+        let ready = check_start(config, follower.primary_key()).and_then(|()| check_addresses(config));
+        ready.context("the primary gives no sign of life, and this machine cannot take over")?;
+        tracing::warn!(seconds = takeover.as_secs_f64(), "the primary gives no sign of life; taking over");
+    }
+    // Dropped after the claim, so that the service can lock it.
+    follower.take_over(&mut *witness_from(config)?)
 }
 
 /// Waits as [`follow`] does, until a signal to end. The service manager learns that the process is up.

@@ -1,6 +1,6 @@
 //! Opens the folder of a service with its key and its witness, or checks it.
 
-use super::streams;
+use super::{reload, streams};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, RetentionConfig, WitnessConfig, secret_of};
 use crate::engine::{Core, Decoding, Service, Setting};
@@ -48,7 +48,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service
     }
     if let (Some(standby), Some((recorder, journal))) = (&config.standby, recorded) {
         let (folder_id, primary) = (service.folder_id.clone(), own.primary()?);
-        let shipped = Shipped { recorder, journal, folder_id, primary, witness: witness_from(config)? };
+        let shipped = Shipped { recorder, journal, folder_id, key_id, primary, witness: witness_from(config)? };
         let halted = Arc::downgrade(&service);
         let halt = move |why: String| {
             let Some(service) = halted.upgrade() else { return true };
@@ -59,6 +59,11 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service
             halting.is_ok()
         };
         service.set_shipping(Shipping::start(standby, &config.folder, shipped, Box::new(halt))?);
+    }
+    // One that does not fit must not be found when others have spent the budget.
+    let new = config.streams.iter().filter(|stream| service.stream(&stream.name).is_none());
+    if new.filter(|stream| stream.source.is_some()).count() > 1 {
+        reload::check_new_streams(&service, config)?;
     }
     for stream in &config.streams {
         streams::take_up(&service, config, stream)?;

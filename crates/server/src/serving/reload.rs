@@ -1,6 +1,7 @@
 //! Changes of the configuration while the service runs.
 
 use super::opening::decoding_of;
+use super::preflight::can_listen;
 use super::{Running, app_settings, streams};
 use crate::config::{Config, StreamConfig};
 use crate::engine::{Intake, Refusal, Service};
@@ -11,6 +12,7 @@ use crate::sinks::Sinks;
 use crate::syslog::SyslogListeners;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
 /// The settings that differ and need a restart.
@@ -22,6 +24,7 @@ fn fixed(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[public]", old.public != new.public),
         ("[private]", old.private != new.private),
         ("[witness]", old.witness != new.witness),
+        ("[standby]", old.standby != new.standby),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
@@ -40,6 +43,9 @@ impl Running {
         }
         let service = &self.service;
         check(service, new)?;
+        // Another program may have a new address: that must be known before anything changes.
+        let is_new = |address: &SocketAddr| !config.syslog.iter().any(|own| own.listen == *address);
+        new.syslog.iter().map(|own| own.listen).filter(is_new).try_for_each(can_listen)?;
         let decoding = match config.limits == new.limits {
             true => service.decoding(), // shares of its memory are in use
             false => Arc::new(decoding_of(&new.limits)),
@@ -114,7 +120,7 @@ fn is_configured(config: &Config, name: &str) -> bool {
 }
 
 /// Checks whether the streams that are not open yet could all be opened.
-fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
+pub(super) fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
     let missing: Vec<&StreamConfig> =
         new.streams.iter().filter(|stream| service.stream(&stream.name).is_none()).collect();
     if missing.is_empty() {

@@ -5,6 +5,7 @@ use crate::config::{Config, Extend, StreamConfig};
 use crate::engine::{
     Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
 };
+use crate::extensions::parts_of;
 use evertally::privacy::Unit;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::problem::Wording;
@@ -17,7 +18,7 @@ use evertally_ledger::source::{Costs, SourceBudget};
 /// If it cannot be opened, or differs from the open stream in something that cannot change.
 pub(super) fn take_up(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     let taken_up = match service.stream(&stream.name) {
-        Some(info) => change(service, config, stream, &info),
+        Some(info) => change(service, config, stream, &info).and_then(|()| change_parts(service, config, stream)),
         None => service.open(opening_of(config, stream)).map_err(Refusal::into_error).map(|_| {
             let entry = AuditEntry::done("service", "open", &stream.name);
             AuditLog::from_folder(&config.folder).record(&entry);
@@ -71,6 +72,24 @@ fn fixed(differing: &str) -> PipelineError {
         "the configuration differs from the open stream in {differing}, which cannot change: restore the previous \
          settings, or retire the stream and choose another name for the new one"
     ))
+}
+
+/// Takes up for the streams that extend another who may read them, and when their steps are closed.
+fn change_parts(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
+    let settings = settings_of(config, stream);
+    for part in parts_of(service, &stream.name).iter().skip(1) {
+        let record = part.record();
+        if (record.public, record.closing) == (settings.public, settings.closing) {
+            continue;
+        }
+        let wanted = StreamSettings { declaration: record.declaration.clone(), ..settings.clone() };
+        match service.change_settings(part.name(), wanted) {
+            Ok(_) => tracing::info!(stream = part.name(), "changed settings are taken up"),
+            Err(Refusal::Halted(why)) => tracing::warn!(stream = part.name(), why, "changed settings wait"),
+            Err(refusal) => return Err(refusal.into_error()),
+        }
+    }
+    Ok(())
 }
 
 fn settings_of(config: &Config, stream: &StreamConfig) -> StreamSettings {

@@ -33,6 +33,8 @@ pub(crate) struct Shipped {
     pub(crate) recorder: Recorder,
     pub(crate) journal: Arc<Journal>,
     pub(crate) folder_id: String,
+    /// The id of the key.
+    pub(crate) key_id: String,
     /// The name of this copy of the folder at the witness.
     pub(crate) primary: String,
     /// For reading the witness; the service itself writes.
@@ -94,7 +96,7 @@ impl Shipping {
     /// # Errors
     /// If the target is invalid, or holds segments of another service, or a thread cannot be started.
     pub(crate) fn start(config: &StandbyConfig, folder: &Path, shipped: Shipped, halt: Halt) -> Result<Arc<Self>> {
-        let Shipped { recorder, journal, folder_id, primary, mut witness } = shipped;
+        let Shipped { recorder, journal, folder_id, key_id, primary, mut witness } = shipped;
         let target = || target_from(&config.folder);
         check_target(&*target()?, &folder_id)?;
         let takeover = config.takeover().duration();
@@ -104,7 +106,14 @@ impl Shipping {
         let mut signs = PrimarySigns {
             target: target()?,
             file: primary_file(&primary),
-            sign: PrimarySign { folder: folder_id, start: random_name()?, counter: 0, epoch: None, is_stopped: false },
+            sign: PrimarySign {
+                folder: folder_id,
+                key_id,
+                start: random_name()?,
+                counter: 0,
+                epoch: None,
+                is_stopped: false,
+            },
             primary,
             takeover,
             interval: config.sign_interval(),

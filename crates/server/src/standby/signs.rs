@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct PrimarySign {
     /// The identity of the service's folder.
     pub(crate) folder: String,
+    /// The id of its key.
+    pub(crate) key_id: String,
     /// A random name of this start, so that a counter that begins again is a sign of life too.
     pub(crate) start: String,
     pub(crate) counter: u64,

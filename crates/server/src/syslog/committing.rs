@@ -10,7 +10,7 @@ use evertally_feeds::{BatchAnswer, FeedTarget, RefusedRow, Rows, SendError, Sour
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -24,12 +24,22 @@ const MAX_BYTES: usize = 1 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
+/// The file for refused messages.
+#[derive(Clone)]
+struct AsideFile {
+    path: PathBuf,
+    /// The most bytes: senders decide how much is refused.
+    most: u64,
+    /// Whether the last rows had no room.
+    is_full: bool,
+}
+
 /// Commits the messages of a listener.
 pub(super) struct Committer {
     target: Box<dyn FeedTarget>,
     /// The name of the listener as a source.
     source: String,
-    aside: Option<PathBuf>,
+    aside: Option<AsideFile>,
     progress: Arc<SyslogProgress>,
     stopping: watch::Receiver<bool>,
     /// The position at the service, once it is known.
@@ -44,7 +54,8 @@ impl Committer {
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let source = format!("syslog:{}", config.listen);
-        Self { target, source, aside: config.aside.clone(), progress, stopping, position: None }
+        let aside = config.aside.clone().map(|path| AsideFile { path, most: config.aside_bytes, is_full: false });
+        Self { target, source, aside, progress, stopping, position: None }
     }
 
     /// Commits until the queue is closed and empty.
@@ -73,11 +84,13 @@ impl Committer {
                         self.position = Some(position);
                         continue;
                     }
-                    Ok(BatchAnswer::BadRows(bad)) => match self.refuse(&mut rows, &bad).await {
-                        Ok(()) if rows.is_empty() => break,
-                        Ok(()) => continue,
-                        Err(error) => error.to_string(),
-                    },
+                    Ok(BatchAnswer::BadRows(bad)) => {
+                        self.refuse(&mut rows, &bad).await;
+                        if rows.is_empty() {
+                            break;
+                        }
+                        continue;
+                    }
                     // Either the stream accepts nothing, or something in these rows cannot even be read.
                     Err(SendError::Refused(error)) => match self.send(&[]).await {
                         Ok(BatchAnswer::Accepted(_)) if rows.len() > 1 => {
@@ -87,10 +100,8 @@ impl Committer {
                         Ok(BatchAnswer::Accepted(_)) => {
                             let bad =
                                 RefusedRow { row: Some(1), field: None, problem: error.to_string(), remedy: None };
-                            match self.refuse(&mut rows, &[bad]).await {
-                                Ok(()) => break,
-                                Err(error) => error.to_string(),
-                            }
+                            self.refuse(&mut rows, &[bad]).await;
+                            break;
                         }
                         // The error of no rows quotes none.
                         Err(SendError::Refused(error)) => {
@@ -128,8 +139,8 @@ impl Committer {
         Ok(answer)
     }
 
-    /// Removes refused rows, and counts them or sets them aside.
-    async fn refuse(&mut self, rows: &mut MessageRows, bad: &[RefusedRow]) -> Result<()> {
+    /// Removes refused rows, counts them, and sets them aside if it can.
+    async fn refuse(&mut self, rows: &mut MessageRows, bad: &[RefusedRow]) {
         let mut refused = BTreeMap::new();
         for problem in bad {
             let index = problem.row.and_then(|row| usize::try_from(row).ok()).and_then(|row| row.checked_sub(1));
@@ -141,13 +152,13 @@ impl Committer {
             // Nothing is named: refuse the first row, and learn more about the others.
             refused.extend(bad.first().filter(|_| !rows.is_empty()).map(|problem| (0, problem)));
         }
-        if let Some(aside) = self.aside.clone() {
+        if self.aside.is_some() {
             let entry = |(index, problem): (&usize, &&RefusedRow)| {
                 let row = String::from_utf8_lossy(&rows[*index]).trim_end().to_owned();
                 serde_json::json!({"field": problem.field, "problem": problem.problem, "row": row}).to_string() + "\n"
             };
             let text: String = refused.iter().map(entry).collect();
-            evertally_feeds::blocking(move || put_aside(&aside, &text)).await?;
+            self.set_aside(text).await;
         }
         self.progress.refuse(SyslogRefusal::NotAccepted, refused.len() as u64);
         let mut index = 0;
@@ -155,7 +166,30 @@ impl Committer {
             index += 1;
             !refused.contains_key(&(index - 1))
         });
-        Ok(())
+    }
+
+    /// Writes refused rows to their file. Good rows do not wait until that is possible: the operator learns of it.
+    async fn set_aside(&mut self, text: String) {
+        let Some(aside) = &mut self.aside else { return };
+        let own = aside.clone();
+        let done = evertally_feeds::blocking(move || own.append(&text)).await;
+        let shown = aside.path.display();
+        aside.is_full = matches!(done, Ok(false));
+        let problem = match done {
+            Ok(true) => None,
+            Ok(false) => Some(format!(
+                "{shown} has no room below {} bytes (`aside-bytes`), so refused messages are only counted: move the \
+                 file away",
+                aside.most
+            )),
+            Err(error) => Some(format!("refused messages are only counted: {error}")),
+        };
+        let (stream, source) = (&self.progress.stream, &self.source);
+        match (self.progress.set_aside_problem(problem.clone()), problem) {
+            (true, Some(problem)) => tracing::warn!(stream, source, problem, "refused messages are not set aside"),
+            (true, None) => tracing::info!(stream, source, "refused messages are set aside again"),
+            _ => {}
+        }
     }
 
     fn is_well(&self) {
@@ -198,15 +232,45 @@ async fn gathered(queue: &mut mpsc::Receiver<MessageRows>) -> Option<MessageRows
     Some(rows)
 }
 
-/// Appends text to a file that nobody else may read.
-#[expect(clippy::disallowed_methods, reason = "appends rows that nobody reads back")]
-fn put_aside(path: &Path, text: &str) -> Result<()> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let cannot = || format!("cannot write {}", path.display());
-    let mut file = options.open(path).context(cannot())?;
-    file.write_all(text.as_bytes()).context(cannot())?;
-    file.sync_data().context(cannot())
+impl AsideFile {
+    /// Appends text, for nobody else to read. Returns whether there was room. A full file stays full until somebody
+    /// removes half of it: otherwise short rows would fit now and then.
+    #[expect(clippy::disallowed_methods, reason = "appends rows that nobody reads back")]
+    fn append(&self, text: &str) -> Result<bool> {
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let cannot = || format!("cannot write {}", self.path.display());
+        let mut file = options.open(&self.path).context(cannot())?;
+        let length = file.metadata().context(cannot())?.len();
+        let stays_full = self.is_full && length > self.most / 2;
+        if stays_full || length.saturating_add(text.len() as u64) > self.most {
+            return Ok(false);
+        }
+        file.write_all(text.as_bytes()).context(cannot())?;
+        file.sync_data().context(cannot())?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_for_refused_messages_has_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("aside.jsonl");
+        let mut aside = AsideFile { path: path.clone(), most: 10, is_full: false };
+        assert!(aside.append("12345678\n").unwrap());
+        assert!(!aside.append("9\n").unwrap());
+        aside.is_full = true;
+        assert!(!aside.append("\n").unwrap(), "it stays full");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "12345678\n");
+        std::fs::remove_file(&path).unwrap();
+        assert!(aside.append("1\n").unwrap());
+        aside.path = folder.path().to_owned();
+        assert!(aside.append("1\n").is_err());
+    }
 }

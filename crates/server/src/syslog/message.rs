@@ -67,7 +67,7 @@ impl MessageRow {
             "-" => None,
             time => Some(time.parse().ok()?),
         };
-        for name in ["host", "app", "process", "id"] {
+        for name in ["host", "app", "process", "msgid"] {
             self.set_some(name, parts.next()?);
         }
         let rest = parts.next()?;
@@ -106,9 +106,10 @@ impl MessageRow {
     fn merge_json(&mut self, message: &str) {
         let Some(json) = message.trim_start().strip_prefix(JSON_MARK) else { return };
         let Ok(members) = serde_json::from_str::<Map<String, Value>>(json) else { return };
-        const OWN: [&str; 9] = ["_time", "facility", "severity", "host", "app", "process", "id", "message", "data"];
+        const OWN: [&str; 9] = ["_time", "facility", "severity", "host", "app", "process", "msgid", "message", "data"];
         for (name, value) in members {
-            if !OWN.contains(&name.as_str()) {
+            // A member with a name such as `data.origin.ip` would read like structured data.
+            if !OWN.contains(&name.as_str()) && !name.starts_with("data.") && !name.starts_with("data[") {
                 self.0.insert(name, value);
             }
         }
@@ -196,7 +197,7 @@ mod tests {
                     b\"][two][ex@32473 iut=\"4\"] \u{feff}A message";
         let expected = serde_json::json!({
             "facility": "local4", "severity": "notice", "_time": "2025-12-31T21:14:15.003Z", "host": "host.example",
-            "app": "app", "process": "42", "id": "ID47", "message": "A message",
+            "app": "app", "process": "42", "msgid": "ID47", "message": "A message",
             "data": {"ex@32473": {"iut": "3", "t": "a \"]] b"}, "two": {}},
         });
         // An escape is `\]`, and a bracket in quotation marks needs none.
@@ -209,6 +210,10 @@ mod tests {
             (&json["user"], &json["n"]["x"], &json["host"], &json["_time"]),
             (&"u1".into(), &2.into(), &"h".into(), &NOW.into())
         );
+        let json =
+            row("<14>1 - h a - m1 - @cee: {\"data.a.b\": 1, \"data[0]\": 1, \"msgid\": 2, \"id\": 3}", "UTC").unwrap();
+        assert_eq!((json.get("data.a.b"), json.get("data[0]")), (None, None));
+        assert_eq!((&json["msgid"], &json["id"]), (&"m1".into(), &3.into()));
         for broken in ["@cee: {\"user\": ", "@cee: [1]", "cee: {\"user\": 1}"] {
             let row = row(&format!("<14>1 - h a - - - {broken}"), "UTC").unwrap();
             assert_eq!((row["message"].as_str(), row.get("user")), (Some(broken), None));

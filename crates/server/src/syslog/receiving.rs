@@ -1,5 +1,6 @@
 //! Connections of senders.
 
+use super::admission::Admission;
 use super::framing::{Framer, SyslogFrame};
 use super::message::row_of;
 use super::progress::{MessageRows, SyslogProgress, SyslogRefusal};
@@ -15,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
-/// The timeout of a TLS handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout of a TLS handshake: until its end anyone may hold a connection.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The bytes that are read at once.
 const READ_BYTES: usize = 16 << 10;
 /// The bytes of rows that wait for the committer together.
@@ -25,8 +26,7 @@ const PART_BYTES: usize = 64 << 10;
 /// A listener, and what its connections need.
 pub(super) struct Receiver {
     pub(super) config: SyslogConfig,
-    /// The most connections.
-    pub(super) connections: usize,
+    pub(super) admission: Arc<Admission>,
     pub(super) zone: TimeZone,
     pub(super) now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(super) tls: Option<Arc<ReloadingTls>>,
@@ -34,12 +34,15 @@ pub(super) struct Receiver {
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// A connection that counts until this is dropped.
-struct CountedSender(Arc<SyslogProgress>);
-
-impl Drop for CountedSender {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+/// Why a handshake failed, without anything that the peer has sent.
+fn reason_of(error: &std::io::Error) -> &'static str {
+    match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::NoCertificatesPresented) => "the sender has no certificate",
+        Some(rustls::Error::InvalidCertificate(_)) => "the certificate of the sender is not valid here",
+        Some(rustls::Error::AlertReceived(_)) => "the sender does not accept the certificate of the service",
+        Some(rustls::Error::PeerIncompatible(_)) => "the sender has no version or cipher of TLS that is accepted",
+        Some(_) => "the sender does not speak TLS correctly",
+        None => "the connection ended",
     }
 }
 
@@ -64,17 +67,15 @@ impl Receiver {
                 tokio::time::sleep(Duration::from_millis(100)).await; // usually out of descriptors
                 continue;
             };
-            let is_full = self.progress.connections.load(Ordering::Relaxed) >= self.connections;
-            if is_full || !self.may_connect(peer.ip().to_canonical()) {
+            let peer = peer.ip().to_canonical();
+            let Some(admitted) = self.may_connect(peer).then(|| self.admission.enter(peer)).flatten() else {
                 self.progress.closed.fetch_add(1, Ordering::Relaxed);
                 continue;
-            }
-            self.progress.connections.fetch_add(1, Ordering::Relaxed);
-            let counted = CountedSender(Arc::clone(&self.progress));
+            };
             let (own, queue) = (Arc::clone(&self), queue.clone());
             tokio::spawn(async move {
-                own.connection(socket, &queue).await;
-                drop(counted);
+                own.connection(socket, peer, &queue).await;
+                drop(admitted);
             });
         }
     }
@@ -84,7 +85,7 @@ impl Receiver {
         self.config.from.is_empty() || self.config.from.contain(peer)
     }
 
-    async fn connection(&self, socket: TcpStream, queue: &mpsc::Sender<MessageRows>) {
+    async fn connection(&self, socket: TcpStream, peer: IpAddr, queue: &mpsc::Sender<MessageRows>) {
         let Some(tls) = &self.tls else { return self.receive(socket, None, queue).await };
         let authority = ClientCertificate::authority(tls);
         let mut stopping = self.stopping.clone();
@@ -92,15 +93,14 @@ impl Receiver {
             agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket)) => agreed,
             _ = stopping.changed() => return,
         };
-        let socket = agreed.ok().and_then(Result::ok);
-        let Some(socket) = socket else {
-            self.progress.closed.fetch_add(1, Ordering::Relaxed);
-            return;
+        let socket = match agreed {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(error)) => return self.admission.fail(peer, reason_of(&error)),
+            Err(_) => return self.admission.fail(peer, "it took too long"),
         };
         let certificate = ClientCertificate::of(socket.get_ref().1, authority);
         if !self.is_named(certificate.as_ref()) {
-            self.progress.closed.fetch_add(1, Ordering::Relaxed);
-            return;
+            return self.admission.fail(peer, "no name of the certificate of the sender is in `clients`");
         }
         self.receive(socket, certificate, queue).await;
     }
@@ -120,7 +120,8 @@ impl Receiver {
     ) {
         let mut framer = Framer::new(self.config.message_bytes);
         let (mut bytes, mut stopping) = (vec![0; READ_BYTES], self.stopping.clone());
-        while certificate.as_ref().is_none_or(ClientCertificate::is_valid) {
+        let is_valid = || certificate.as_ref().is_none_or(ClientCertificate::is_valid);
+        while is_valid() {
             let read = tokio::select! {
                 biased;
                 _ = stopping.wait_for(|stops| *stops) => break,
@@ -128,6 +129,10 @@ impl Receiver {
             };
             let Ok(Ok(length @ 1..)) = read else { break };
             framer.push(&bytes[..length]);
+            // The sender may have been silent for longer than its certificate was valid.
+            if !is_valid() {
+                break;
+            }
             if !self.take(&mut framer, queue).await {
                 return;
             }
@@ -171,5 +176,42 @@ impl Receiver {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use tokio::io::AsyncWriteExt;
+
+    #[tokio::test]
+    async fn nothing_counts_that_was_sent_after_the_authority_was_replaced() {
+        let config: SyslogConfig = toml::from_str("listen = \"127.0.0.1:0\"\nstream = \"logs\"").unwrap();
+        let progress = Arc::new(SyslogProgress::new("logs", config.listen, 10, None));
+        let (_stop, stopping) = watch::channel(false);
+        let receiver = Receiver {
+            config,
+            admission: Admission::new(10, Arc::clone(&progress)),
+            zone: TimeZone::UTC,
+            now: Arc::new(Timestamp::now),
+            tls: None,
+            progress: Arc::clone(&progress),
+            stopping,
+        };
+        let authorities = Arc::new(AtomicU64::new(0));
+        let certificate = ClientCertificate::with_names(&[], &[], &authorities);
+        let (mut sender, socket) = tokio::io::duplex(1000);
+        let (queue, mut rows) = mpsc::channel::<MessageRows>(10);
+        let sending = async {
+            sender.write_all(b"<14>1 - h a - - - first\n").await.unwrap();
+            assert_eq!(rows.recv().await.unwrap().len(), 1);
+            authorities.fetch_add(1, Ordering::AcqRel); // while the connection is being read
+            sender.write_all(b"<14>1 - h a - - - second\n").await.unwrap();
+        };
+        tokio::join!(receiver.receive(socket, Some(certificate), &queue), sending);
+        drop(queue);
+        assert!(rows.recv().await.is_none(), "the second is not used");
+        assert_eq!(progress.refused(SyslogRefusal::Incomplete), 1);
     }
 }

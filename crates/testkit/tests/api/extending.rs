@@ -100,6 +100,11 @@ fn a_stream_is_extended_as_often_as_declared_also_after_a_long_stop() {
     // A reload takes up another number, and retiring ends the extensions.
     server.reload("times = 2", "times = 3").unwrap();
     wait_until(&server, "year #4", || is_open(&server, "year #4"));
+    // Who may read is declared for all parts.
+    server.reload("public = true", "public = false").unwrap();
+    for name in ["year", "year #4"] {
+        assert!(!server.service().stream(name).unwrap().is_public(), "{name}");
+    }
     for (more, problem) in [
         ("extend = \"automatic\"", "spends the budget again"),
         ("extend = { times = 0 }", "never extends"),

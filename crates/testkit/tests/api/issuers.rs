@@ -69,7 +69,7 @@ fn tokens_of_an_issuer_have_the_roles_of_their_claims() {
     let closed = server.private.post("/v1/streams/hand/close", &operator, &headers[1..], b"{\"through\":1}").unwrap();
     assert_eq!(closed.status, 200, "{}", closed.text);
     let entry = server.get("/v1/audit?last=1").json()["entries"][0].clone();
-    assert_eq!((&entry["action"], &entry["by"]), (&json!("close"), &json!("ann")));
+    assert_eq!((&entry["action"], &entry["by"]), (&json!("close"), &json!("oidc ann")));
     assert!(entry["token"].as_str().unwrap().starts_with("oidc-"), "{entry}");
     // The page may reach the issuer, and nothing else.
     let page = server.public.get("/", "").unwrap();

@@ -182,6 +182,7 @@ fn a_certificate_stands_for_a_machine() {
     certificate(&folder, "ca", "shop", "DNS:Shop.Example");
     certificate(&folder, "ca", "robot", "URI:spiffe://example/robot");
     certificate(&folder, "ca", "other", "DNS:other.example");
+    certificate(&folder, "ca", "uri", "URI:shop.example");
     certificate(&folder, "strange", "forged", "DNS:shop.example");
     server.change(listen, &encrypted);
     server.start().unwrap();
@@ -195,9 +196,13 @@ fn a_certificate_stands_for_a_machine() {
     let event = ["--data-binary", EVENT, "-H", "content-type: application/x-ndjson", "-H", "idempotency-key: 1"];
     assert_eq!(ask(&server, "shop", events, &event), 200);
     assert_eq!(ask(&server, "shop", "/v1/streams/closed", &[]), 200);
+    let answer = || std::fs::read_to_string(folder.join("answer.txt")).unwrap();
     assert_eq!(ask(&server, "shop", "/v1/operator", &[]), 403);
+    assert!(answer().contains("your certificate is valid, but the roles of its [[client]]"), "{}", answer());
     assert_eq!(ask(&server, "robot", events, &event), 403, "operators send no events");
     assert_eq!(ask(&server, "other", events, &event), 401, "it has no role");
+    assert!(answer().contains("no [[client]] of the service names it"), "{}", answer());
+    assert_eq!(ask(&server, "uri", events, &event), 401, "a URI is no DNS name");
     assert_eq!(ask(&server, "", events, &event), 401);
     assert_eq!(ask(&server, "forged", events, &event), 0, "another authority");
     // A token in the request counts alone, whether it allows less or more.

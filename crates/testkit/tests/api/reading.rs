@@ -234,6 +234,24 @@ fn watchers_are_told_of_everything_once() {
     assert!(line.contains("\"state\":\"retired\""), "{line}");
 }
 
+/// A watch of a private stream does not outlast the token of its caller.
+#[test]
+fn a_watch_ends_with_the_role_of_its_caller() {
+    let server = Server::new();
+    server.publish("closed", 1);
+    let token = server.token("read:closed");
+    let mut socket = TcpStream::connect(server.private.address()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let head = "GET /v1/streams/closed/watch HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    write!(socket, "{head}authorization: Bearer {token}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(socket).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "id: 1"));
+    server.revoke(&token);
+    server.publish("closed", 2);
+    let rest: Vec<String> = lines.collect();
+    assert!(!rest.iter().any(|line| line.starts_with("id: ")), "{rest:?}");
+}
+
 #[test]
 fn every_answer_says_what_a_browser_may_do_with_it() {
     let server = published(1);

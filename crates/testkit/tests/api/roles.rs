@@ -199,6 +199,28 @@ fn what_nobody_may_read_is_like_what_there_is_not() {
     }
 }
 
+/// A parameter that is not heeded, such as `dry-run`, is refused: most of these changes are permanent.
+#[test]
+fn changes_without_parameters_refuse_a_query() {
+    let server = Server::new();
+    for (method, path, body) in [
+        ("POST", "streams/hand/retire", ""),
+        ("POST", "streams/hand/close", "{\"through\":1}"),
+        ("POST", "streams/hand/extend", ""),
+        ("POST", "streams/hand/erase", "{\"person\":\"p\"}"),
+        ("POST", "streams/open/groups", "{\"groups\":[\"d\"]}"),
+        ("POST", "backup", ""),
+        ("POST", "tokens", "{\"role\":\"operate\"}"),
+        ("DELETE", "tokens/ffffffff", ""),
+        ("POST", "webhooks/dead-letters", "{\"webhook\":\"w\",\"stream\":\"open\",\"action\":\"discard\"}"),
+    ] {
+        let (target, kind) = (format!("/v1/{path}?dry-run=true"), [("content-type", "application/json")]);
+        let refused = server.private.ask(method, &target, &server.operate, &kind, body.as_bytes()).unwrap();
+        assert!(refused.status == 400 && refused.text.contains("unexpected query"), "{path}: {}", refused.text);
+    }
+    assert_ne!(server.get("/v1/streams/hand").json()["state"], "retired");
+}
+
 #[test]
 fn too_many_wrong_tokens_are_told_to_wait() {
     let server = Server::new();

@@ -119,6 +119,16 @@ fn a_stop_commits_what_was_read_and_a_stream_that_accepts_nothing_stops_the_send
     server.stop();
     assert_eq!((progress.rows(), progress.waiting()), (2001, 0));
     server.start().unwrap();
+    // A file that cannot be written does not stop the good ones.
+    let aside = server.path("refused.jsonl");
+    std::fs::remove_file(&aside).unwrap();
+    std::fs::create_dir(&aside).unwrap();
+    let mut socket = connect(&server);
+    socket.write_all(format!("{}\n{}\n", message("stranger", 2), message("shop", 2)).as_bytes()).unwrap();
+    wait_for("the good one is committed", || server.syslog().rows() == 1);
+    assert_eq!((refused(&server), server.syslog().problem()), ([0, 0, 0, 1], None));
+    assert!(server.get("/v1/operator").text.contains("refused messages are only counted"));
+    std::fs::remove_dir(&aside).unwrap();
     // A retired stream accepts nothing: the operator learns why, and senders are not read.
     let retired = server.post("/v1/streams/logs/retire", "{}");
     assert_eq!(retired.status, 200, "{}", retired.text);
@@ -191,4 +201,6 @@ fn only_named_senders_may_connect() {
         let _ = client.wait();
     }
     assert_eq!(server.events("logs"), 1);
+    let expiry = format!("evertally_certificate_expiry_seconds{{listener=\"{address}\"}} 1");
+    assert!(server.get("/metrics").text.contains(&expiry), "when the certificate expires");
 }

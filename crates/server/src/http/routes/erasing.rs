@@ -7,7 +7,7 @@ use super::super::work::waiting;
 use super::audit::audited;
 use crate::engine::PersonCell;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,20 +44,27 @@ pub(in super::super) async fn erase(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    query: RawQuery,
     body: Result<Json<Erasure>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     audited(&app, &caller, "erase", name.clone(), async {
         caller.operates_stream(&name)?;
+        ProblemAnswer::check_no_query(&query)?;
         let Json(Erasure { person }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         let person = match &person {
             Value::String(text) => PersonCell::text(text),
+            Value::Number(number) if number.is_f64() => {
+                return Err(ProblemAnswer::bad("write a `person` that is a long or broken number as a text"));
+            }
             Value::Number(number) => PersonCell::number(&number.to_string()),
             Value::Bool(is_true) => PersonCell::text(if *is_true { "true" } else { "false" }),
             _ => return Err(ProblemAnswer::bad("`person` must be a text, a number or a boolean")),
         };
         waiting(&app, Work::Engine, move |app| {
             let from_step = app.service.erase(&name, person)?;
-            let side_files = app.feeds.asides(&name).iter().map(|path| path.display().to_string()).collect();
+            let asides = app.feeds.asides(&name).into_iter().chain(app.syslog.asides(&name));
+            let side_files = asides.flat_map(|path| evertally_feeds::asides(&path));
+            let side_files = side_files.map(|path| path.display().to_string()).collect();
             Ok(Json(ErasedPerson { stream: name, from_step, side_files }))
         })
         .await

@@ -12,7 +12,7 @@ use crate::feeds::FeedProgress;
 use crate::sinks::SinkProgress;
 use crate::tokens::{Role, TokenEntry, expiry_from};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -384,6 +384,7 @@ pub(in super::super) struct MadeToken {
 pub(in super::super) async fn make_token(
     State(app): State<Arc<App>>,
     caller: Caller,
+    query: RawQuery,
     body: Result<Json<WantedToken>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     let subject = body.as_ref().map_or(String::new(), |Json(WantedToken { role, label, .. })| {
@@ -391,6 +392,7 @@ pub(in super::super) async fn make_token(
     });
     audited(&app, &caller, "make-token", subject, async {
         caller.operates()?;
+        ProblemAnswer::check_no_query(&query)?;
         let Json(WantedToken { role, label, expires }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         let role: Role = role.parse().map_err(ProblemAnswer::bad)?;
         let expires = expires.map(|text| expiry_from(&text, jiff::Timestamp::now())).transpose();
@@ -415,9 +417,11 @@ pub(in super::super) async fn revoke_token(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    query: RawQuery,
 ) -> Result<Response, ProblemAnswer> {
     audited(&app, &caller, "revoke-token", id.clone(), async {
         caller.operates()?;
+        ProblemAnswer::check_no_query(&query)?;
         waiting(&app, Work::Quick, move |app| {
             app.tokens.revoke(&id)?;
             Ok(StatusCode::NO_CONTENT)
@@ -442,9 +446,14 @@ pub(in super::super) struct Backup {
     (status = 403, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, ProblemAnswer> {
+pub(in super::super) async fn backup(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    query: RawQuery,
+) -> Result<Response, ProblemAnswer> {
     audited(&app, &caller, "backup", String::new(), async {
         caller.operates()?;
+        ProblemAnswer::check_no_query(&query)?;
         waiting(&app, Work::Rows, move |app| {
             let BackupFile { path, bytes } = app.backups.make(&app.service)?;
             Ok((StatusCode::CREATED, Json(Backup { file: path.display().to_string(), bytes })))

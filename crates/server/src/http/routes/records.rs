@@ -182,6 +182,7 @@ async fn take(
                 break;
             }
         }
+        drop(reader); // its memory counts, too
         if is_snappy {
             request = decode_snappy(&request, decoded, &mut memory)?;
         }
@@ -194,6 +195,7 @@ async fn take(
         };
         let mut rows = RowBuffer::new(&mut memory);
         to_rows(&request, &mut rows)?;
+        drop(request);
         let rows = rows.into_rows();
         app.service.accept(&info, id, (Format::JsonLines, Box::new(Cursor::new(rows))))?;
         Ok(accepted())

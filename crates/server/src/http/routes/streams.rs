@@ -240,11 +240,13 @@ pub(in super::super) async fn close(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    query: RawQuery,
     body: Result<Json<Through>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     let subject = body.as_ref().map_or(name.clone(), |Json(Through { through })| format!("{name} through {through}"));
     audited(&app, &caller, "close", subject, async {
         caller.operates_stream(&name)?;
+        ProblemAnswer::check_no_query(&query)?;
         let Json(Through { through }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         waiting(&app, Work::Engine, move |app| {
             app.service.close_through(&name, through)?;
@@ -265,9 +267,11 @@ pub(in super::super) async fn retire(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    query: RawQuery,
 ) -> Result<Response, ProblemAnswer> {
     audited(&app, &caller, "retire", name.clone(), async {
         caller.operates_stream(&name)?;
+        ProblemAnswer::check_no_query(&query)?;
         waiting(&app, Work::Engine, move |app| {
             app.service.retire(&name)?;
             described(app, &name)
@@ -290,14 +294,11 @@ pub(in super::super) async fn extend(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    RawQuery(query): RawQuery,
+    query: RawQuery,
 ) -> Result<Response, ProblemAnswer> {
     audited(&app, &caller, "extend", name.clone(), async {
         caller.operates_stream(&name)?;
-        if let Some(query) = query {
-            let problem = format!("unexpected query `{query}`: an extended stream keeps its original declaration");
-            return Err(ProblemAnswer::bad(problem));
-        }
+        ProblemAnswer::check_no_query(&query)?;
         waiting(&app, Work::Plan, move |app| {
             let next = app.service.extend(&name)?;
             Ok((StatusCode::CREATED, described(app, &next)?))
@@ -335,6 +336,7 @@ pub(in super::super) async fn join(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    query: RawQuery,
     body: Result<Json<Joining>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     let names = |names| match names {
@@ -343,6 +345,7 @@ pub(in super::super) async fn join(
     };
     audited(&app, &caller, "add-groups", name.clone(), async {
         caller.operates_stream(&name)?;
+        ProblemAnswer::check_no_query(&query)?;
         let Json(Joining { groups }) = body.map_err(|e| ProblemAnswer::bad_json(&e))?;
         waiting(&app, Work::Engine, move |app| {
             app.service.join_groups(&name, groups.into_iter().map(names).collect())?;

@@ -1,6 +1,7 @@
 //! Watching a stream: server-sent events.
 
 use super::super::app::{App, Caller};
+use super::super::hub::Permission;
 use super::super::problem::{Document, ProblemAnswer};
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -9,7 +10,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// Reports new publications: events `published` with the number of the publication as their id, and `state`.
+/// Reports new publications: events `published` with the number of the publication as their id, and `state`. It ends
+/// when the caller may not read the stream any more.
 #[utoipa::path(get, path = "/v1/streams/{stream}/watch", tag = "reading",
     params(("stream" = String, Path), ("Last-Event-ID" = Option<u64>, Header, description = "The last publication that \
         you know.")),
@@ -26,7 +28,10 @@ pub(in super::super) async fn watch(
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
-    let Some(messages) = app.hub.watch(info, behind) else {
+    // A watch may last longer than the service's other parts, which it must not keep alive.
+    let weak = Arc::downgrade(&app);
+    let may_read: Permission = Arc::new(move |info| weak.upgrade().is_some_and(|app| caller.reads_now(&app, info)));
+    let Some(messages) = app.hub.watch(info, behind, may_read) else {
         return Err(ProblemAnswer::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "watchers",

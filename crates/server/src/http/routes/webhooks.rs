@@ -8,7 +8,7 @@ use super::audit::audited;
 use crate::engine::DeadLetter;
 use crate::webhook::{DeadLetterAction, WebhookState, WebhookStream};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -124,9 +124,11 @@ pub(in super::super) struct DeadLettersLeft {
 pub(in super::super) async fn dead_letters(
     State(app): State<Arc<App>>,
     caller: Caller,
+    query: RawQuery,
     body: Result<Json<DeadLetterRequest>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, ProblemAnswer> {
     caller.operates()?;
+    ProblemAnswer::check_no_query(&query)?;
     let Json(DeadLetterRequest { webhook, stream, publication, action }) =
         body.map_err(|e| ProblemAnswer::bad_json(&e))?;
     let (action, word) = match action {

@@ -251,8 +251,13 @@ fn storage(text: &mut MetricsText, app: &App) {
         let age = jiff::Timestamp::now().duration_since(last).as_secs_f64().max(0.0);
         text.add("evertally_backup_age_seconds", "Age of the newest copy in the folder of backups.", &[], age);
     }
-    for (side, expiry) in app.certificates() {
-        let (labels, help) = ([("listener", side)], "When the certificate of a listener expires, since 1970.");
+    let sides = app.certificates().into_iter().map(|(side, expiry)| (side.to_owned(), expiry));
+    let listeners = app.syslog.progress();
+    let listeners = listeners.iter();
+    let syslog = listeners.filter_map(|own| Some((own.address.to_string(), own.certificate_expiry()? as f64)));
+    for (listener, expiry) in sides.chain(syslog) {
+        let (labels, help) =
+            ([("listener", listener.as_str())], "When the certificate of a listener expires, since 1970.");
         text.add("evertally_certificate_expiry_seconds", help, &labels, expiry);
     }
 }
