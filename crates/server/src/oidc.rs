@@ -5,15 +5,16 @@
 //! from its discovery document, keeps no session and stores no token. The rules of the configuration say which claims
 //! give which roles.
 
+mod issued;
 mod issuer;
 mod jwt;
 mod keys;
 mod rejection;
 
+pub use issued::IssuedToken;
 pub use rejection::IdentityError;
 
 use crate::config::IdentityConfig;
-use crate::tokens::KnownToken;
 use axum::http::HeaderValue;
 use evertally_declare::error::{Result, failure};
 use issuer::OidcIssuer;
@@ -25,17 +26,6 @@ pub struct SignIn {
     issuer: String,
     client_id: String,
     scopes: String,
-}
-
-/// A token of an issuer that was accepted.
-#[derive(Clone, Debug)]
-pub struct IssuedToken {
-    /// Its caller, with the roles of its claims.
-    pub caller: KnownToken,
-    /// The settings of its issuer at that time.
-    config: Arc<IdentityConfig>,
-    /// From when on it is refused, in seconds since 1970.
-    end_secs: f64,
 }
 
 /// The issuers of a service.

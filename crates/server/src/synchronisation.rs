@@ -166,7 +166,7 @@ fn output_of(command: &[String]) -> Option<String> {
     status.success().then_some(text)
 }
 
-/// Ends all processes of a command, which has a group of its own.
+/// Ends all processes of a command, whose group has no others.
 fn end_group(child: &Child) {
     #[cfg(unix)]
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {

@@ -40,7 +40,7 @@ type ToWatcher = mpsc::Sender<Result<Bytes, Infallible>>;
 pub(super) type Permission = Arc<dyn Fn(&StreamInfo) -> bool + Send + Sync>;
 
 /// One watcher of a stream.
-struct Watcher {
+struct WatchingClient {
     stream: String,
     may_read: Permission,
     to: ToWatcher,
@@ -117,19 +117,19 @@ impl Hub {
     pub(super) fn watch(
         self: &Arc<Self>,
         info: Arc<StreamInfo>,
-        behind: Option<u64>,
+        missed: Option<u64>,
         may_read: Permission,
     ) -> Option<ReceiverStream<Result<Bytes, Infallible>>> {
         let watching = self.admit(info.number)?;
         let (to, stream) = mpsc::channel(WATCHER_QUEUE);
-        let watcher = Watcher { stream: info.name().to_owned(), may_read, to };
+        let watcher = WatchingClient { stream: info.name().to_owned(), may_read, to };
         let messages = self.channel(&info);
-        tokio::spawn(async move { watching.0.tell(&info, behind, messages, &watcher).await });
+        tokio::spawn(async move { watching.0.tell(&info, missed, messages, &watcher).await });
         Some(ReceiverStream::new(stream))
     }
 
     /// Whether a watcher may read its stream now.
-    async fn permits(&self, watcher: &Watcher) -> bool {
+    async fn permits(&self, watcher: &WatchingClient) -> bool {
         let Some(info) = self.service.upgrade().and_then(|service| service.stream(&watcher.stream)) else {
             return false;
         };
@@ -148,13 +148,13 @@ impl Hub {
     async fn tell(
         &self,
         info: &Arc<StreamInfo>,
-        behind: Option<u64>,
+        missed: Option<u64>,
         mut messages: Receiver<Arc<WatchMessage>>,
-        watcher: &Watcher,
+        watcher: &WatchingClient,
     ) {
         // Without a `Last-Event-ID`, a watcher receives the last publication and the following ones.
         let shown = info.progress().publications;
-        let mut last = behind.map_or_else(|| shown.saturating_sub(1), |behind| behind.min(shown));
+        let mut last = missed.map_or_else(|| shown.saturating_sub(1), |missed| missed.min(shown));
         if !self.catch_up(&mut last, watcher).await {
             return;
         }
@@ -187,7 +187,7 @@ impl Hub {
 
     /// Sends a watcher the publications that it has missed, or the last of them; `false` if it has disconnected, or may
     /// not read them any more.
-    async fn catch_up(&self, last: &mut u64, watcher: &Watcher) -> bool {
+    async fn catch_up(&self, last: &mut u64, watcher: &WatchingClient) -> bool {
         let Some(info) = self.service.upgrade().and_then(|service| service.stream(&watcher.stream)) else {
             return false;
         };

@@ -1,6 +1,6 @@
 //! An issuer: its keys, and the roles that it gives.
 
-use super::IssuedToken;
+use super::issued::IssuedToken;
 use super::jwt::SignedToken;
 use super::keys::{PublicKey, matching, parse_keys};
 use super::rejection::IdentityError;

@@ -1,6 +1,6 @@
 //! Checks a configuration without its folder, its key or a network.
 
-use super::{reload, streams};
+use super::streams;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, secret_of};
 use crate::engine::{Core, check_continues};
@@ -36,7 +36,7 @@ pub(super) fn check_files(config: &Config) -> Result<(Vec<String>, Vec<String>)>
     for path in files.chain(&config.passphrase) {
         secret_of(path)?;
     }
-    reload::check_backups(config)?;
+    streams::check_backups(config)?;
     Ok((feeds, sinks))
 }
 

@@ -1,6 +1,6 @@
 //! Opens the folder of a service with its key and its witness, or checks it.
 
-use super::{reload, streams};
+use super::streams;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, RetentionConfig, WitnessConfig, secret_of};
 use crate::engine::{Core, Decoding, Service, Setting};
@@ -63,7 +63,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service
     // One that does not fit must not be found when others have spent the budget.
     let new = config.streams.iter().filter(|stream| service.stream(&stream.name).is_none());
     if new.filter(|stream| stream.source.is_some()).count() > 1 {
-        reload::check_new_streams(&service, config)?;
+        streams::check_new_streams(&service, config)?;
     }
     for stream in &config.streams {
         streams::take_up(&service, config, stream)?;

@@ -3,7 +3,7 @@
 use super::opening::decoding_of;
 use super::preflight::can_listen;
 use super::{Running, app_settings, streams};
-use crate::config::{Config, StreamConfig};
+use crate::config::Config;
 use crate::engine::{Intake, Refusal, Service};
 use crate::feeds::Feeds;
 use crate::http::feed_targets;
@@ -55,7 +55,7 @@ impl Running {
         let before = Intake::clone(&service.intake());
         service.change_intake(intake).map_err(Refusal::into_error)?;
         // New streams may spend from new sources.
-        if let Err(error) = check_new_streams(service, new) {
+        if let Err(error) = streams::check_new_streams(service, new) {
             service.change_intake(before).map_err(Refusal::into_error)?;
             return Err(error);
         }
@@ -83,7 +83,7 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     Sinks::check(&new.sinks)?;
     SyslogListeners::check(&new.syslog)?;
     TrustedIssuers::check(&new.identities)?;
-    check_backups(new)?;
+    streams::check_backups(new)?;
     streams::check_sources(service, new)?;
     for stream in &new.streams {
         if let Some(info) = service.stream(&stream.name) {
@@ -117,25 +117,4 @@ fn check(service: &Service, new: &Config) -> Result<()> {
 
 fn is_configured(config: &Config, name: &str) -> bool {
     config.streams.iter().any(|stream| stream.name == name)
-}
-
-/// Checks whether the streams that are not open yet could all be opened.
-pub(super) fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
-    let missing: Vec<&StreamConfig> =
-        new.streams.iter().filter(|stream| service.stream(&stream.name).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let openings = missing.iter().map(|stream| streams::opening_of(new, stream)).collect();
-    service.preview_all(openings).map_err(|(place, refusal)| streams::named(missing[place], &refusal.into_error()))
-}
-
-/// Checks that the folder for backups exists.
-pub(super) fn check_backups(config: &Config) -> Result<()> {
-    match &config.backups {
-        Some(folder) if !folder.is_dir() => {
-            Err(usage(format!("the folder for backups, {}, does not exist; create it", folder.display())))
-        }
-        _ => Ok(()),
-    }
 }

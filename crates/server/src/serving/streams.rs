@@ -182,6 +182,27 @@ pub(super) fn extension_cost(stream: &StreamConfig, planned: &Stream) -> Option<
     ))
 }
 
+/// Checks whether the streams that are not open yet could all be opened.
+pub(super) fn check_new_streams(service: &Service, new: &Config) -> Result<()> {
+    let missing: Vec<&StreamConfig> =
+        new.streams.iter().filter(|stream| service.stream(&stream.name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let openings = missing.iter().map(|stream| opening_of(new, stream)).collect();
+    service.preview_all(openings).map_err(|(place, refusal)| named(missing[place], &refusal.into_error()))
+}
+
+/// Checks that the folder for backups exists.
+pub(super) fn check_backups(config: &Config) -> Result<()> {
+    match &config.backups {
+        Some(folder) if !folder.is_dir() => {
+            Err(usage(format!("the folder for backups, {}, does not exist; create it", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The error for a feed of a stream that does not exist.
 pub(super) fn unknown_fed(stream: &str) -> PipelineError {
     usage(format!(

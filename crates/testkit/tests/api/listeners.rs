@@ -202,7 +202,7 @@ fn a_certificate_stands_for_a_machine() {
     assert_eq!(ask(&server, "robot", events, &event), 403, "operators send no events");
     assert_eq!(ask(&server, "other", events, &event), 401, "it has no role");
     assert!(answer().contains("no [[client]] of the service names it"), "{}", answer());
-    assert_eq!(ask(&server, "uri", events, &event), 401, "a URI is no DNS name");
+    assert_eq!(ask(&server, "uri", events, &event), 401, "a URI does not count as a DNS name");
     assert_eq!(ask(&server, "", events, &event), 401);
     assert_eq!(ask(&server, "forged", events, &event), 0, "another authority");
     // A token in the request counts alone, whether it allows less or more.

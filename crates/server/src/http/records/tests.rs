@@ -78,7 +78,7 @@ fn rows_of_a_request_are_bounded() {
     charge_parsing(&[b'{'; 1000], &mut memory).unwrap();
     assert_eq!(memory.used(), 520_000);
     assert!(charge_parsing(&[b'{'; 1 << 20], &mut memory).is_err());
-    // With small limits, what never fits is refused for good, and what does not fit now is to be sent again.
+    // With small limits, a body that never fits is refused for good, and one that does not fit now is to be sent again.
     let decoding = Decoding::new(1 << 20, 0, 1, 64 << 20);
     let _other = decoding.share(40 << 20).unwrap();
     for (objects, status) in [(1 << 17, 413_u16), (1 << 16, 503)] {

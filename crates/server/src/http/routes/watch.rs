@@ -27,11 +27,11 @@ pub(in super::super) async fn watch(
     headers: HeaderMap,
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
-    let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
+    let missed = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
     // A watch may last longer than the service's other parts, which it must not keep alive.
     let weak = Arc::downgrade(&app);
     let may_read: Permission = Arc::new(move |info| weak.upgrade().is_some_and(|app| caller.reads_now(&app, info)));
-    let Some(messages) = app.hub.watch(info, behind, may_read) else {
+    let Some(messages) = app.hub.watch(info, missed, may_read) else {
         return Err(ProblemAnswer::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "watchers",
