@@ -107,7 +107,7 @@ async fn each_message_counts_once_whatever_stops() {
     let (mut sent, mut stops, mut restarts, mut crashes) = (0, 0, 0, 0);
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut warnings = Vec::new();
-    while sent < 1500 || service.count() < sent {
+    while sent < 1500 || service.count() < sent || restarts < 6 || crashes < 3 {
         assert!(Instant::now() < deadline, "{} of {sent}, {warnings:?}", service.count());
         if sent < 1500 && random.below(3) == 0 {
             let more = 1 + random.below(150) as usize;
