@@ -55,7 +55,7 @@ pub use identity::BatchId;
 pub use info::{Counts, StreamInfo, StreamProgress, StreamState};
 pub use joining::added_groups;
 pub use opening::{Opening, Preview};
-pub(crate) use opening::{check_continues, next_name};
+pub(crate) use opening::{check_continues, is_spent, next_name};
 pub use outbox::DeadLetter;
 pub use positions::SourceRange;
 pub use prepare::PreparedBatch;

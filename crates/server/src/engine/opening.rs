@@ -15,7 +15,7 @@ use evertally_declare::records::Records;
 use evertally_declare::steps::{Horizon, Instant, StepCalendar};
 use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::Follows;
-use evertally_ledger::source::{Approval, Claim, SourceBudget};
+use evertally_ledger::source::{Approval, Claim, Costs, SourceBudget};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
 use std::collections::BTreeMap;
@@ -93,6 +93,11 @@ fn name_after(name: &str, follows: bool) -> Result<StreamName> {
     format!("{first} #{}", place + 1)
         .parse()
         .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))
+}
+
+/// Whether a source's budget has recorded the cost of a stream under a key.
+pub(crate) fn is_spent(costs: &[Costs], stream: &str, key_id: &str) -> bool {
+    costs.iter().any(|cost| cost.stream == stream && cost.key_id == key_id)
 }
 
 /// Checks that another stream can continue from the last values of this one.
@@ -246,7 +251,7 @@ impl Core {
         let (key_id, costs) = (self.key.id().to_string(), budget.state()?.costs);
         let spending = self.live.values().filter(|live| live.info.record().source == opening.source);
         for name in spending.map(|live| live.info.name()) {
-            if !costs.iter().any(|cost| cost.stream == name && cost.key_id == key_id) {
+            if !is_spent(&costs, name, &key_id) {
                 return Err(usage(format!(
                     "the budget of its source does not know stream `{name}`, which spends from it: restore the \
                      previous file"
@@ -347,7 +352,7 @@ impl Core {
         for _ in 0..most {
             part = following_part(part)?;
             // A crash came between the reservation and the opening.
-            match costs.iter().any(|cost| cost.stream == part.name.as_str() && cost.key_id == key_id) {
+            match is_spent(&costs, part.name.as_str(), &key_id) {
                 true => reserved += 1,
                 false => claims.push(Claim::from_stream(&part, &key_id)),
             }

@@ -27,15 +27,23 @@ pub(super) fn check_files(config: &Config) -> Result<(Vec<String>, Vec<String>)>
             crate::http::check_socket(path)?;
         }
     }
+    let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
+    for path in files.chain(&config.passphrase) {
+        secret_of(path)?;
+    }
+    check_changeable(config)
+}
+
+/// The same for the sections that a reload takes up.
+///
+/// # Errors
+/// As [`check_files`].
+pub(super) fn check_changeable(config: &Config) -> Result<(Vec<String>, Vec<String>)> {
     SyslogListeners::check(&config.syslog)?;
     Webhooks::check(&config.webhooks)?;
     let feeds = Feeds::check(&config.feeds)?;
     let sinks = Sinks::check(&config.sinks)?;
     TrustedIssuers::check(&config.identities)?;
-    let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
-    for path in files.chain(&config.passphrase) {
-        secret_of(path)?;
-    }
     streams::check_backups(config)?;
     Ok((feeds, sinks))
 }

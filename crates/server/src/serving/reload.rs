@@ -1,16 +1,12 @@
 //! Changes of the configuration while the service runs.
 
+use super::checking::check_changeable;
 use super::opening::decoding_of;
 use super::preflight::can_listen;
 use super::{Running, app_settings, streams};
 use crate::config::Config;
 use crate::engine::{Intake, Refusal, Service};
-use crate::feeds::Feeds;
 use crate::http::feed_targets;
-use crate::oidc::TrustedIssuers;
-use crate::sinks::Sinks;
-use crate::syslog::SyslogListeners;
-use crate::webhook::Webhooks;
 use evertally_declare::error::{Result, usage};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -78,12 +74,7 @@ impl Running {
 
 /// Checks all that can be checked before anything changes.
 fn check(service: &Service, new: &Config) -> Result<()> {
-    Webhooks::check(&new.webhooks)?;
-    Feeds::check(&new.feeds)?;
-    Sinks::check(&new.sinks)?;
-    SyslogListeners::check(&new.syslog)?;
-    TrustedIssuers::check(&new.identities)?;
-    streams::check_backups(new)?;
+    check_changeable(new)?;
     streams::check_sources(service, new)?;
     for stream in &new.streams {
         if let Some(info) = service.stream(&stream.name) {

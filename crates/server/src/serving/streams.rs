@@ -3,14 +3,14 @@
 use crate::audit::{AuditEntry, AuditLog};
 use crate::config::{Config, Extend, StreamConfig};
 use crate::engine::{
-    Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
+    Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences, is_spent,
 };
 use crate::extensions::parts_of;
 use evertally::privacy::Unit;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
-use evertally_ledger::source::{Costs, SourceBudget};
+use evertally_ledger::source::SourceBudget;
 
 /// Opens a stream of the configuration, or takes up its changes if it is open already.
 ///
@@ -147,8 +147,7 @@ pub(super) fn check_sources(service: &Service, config: &Config) -> Result<()> {
         let Some((source, path)) = record.source.and_then(|name| config.sources.get_key_value(&name)) else { continue };
         let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
         let state = budget.map_err(|error| error.context(format_args!("source `{source}`")))?;
-        let is_own = |cost: &Costs| cost.stream == info.name() && cost.key_id == service.key_id;
-        if !state.costs.iter().any(is_own) {
+        if !is_spent(&state.costs, info.name(), &service.key_id) {
             return Err(usage(format!(
                 "the budget {} of source `{source}` does not know stream `{}`, which spends from it: restore the \
                  previous file",
