@@ -30,6 +30,11 @@
 //! A chain has all steps that were shipped when it was begun, and while it is not whole, the ones since are in no other
 //! chain that a follower could use. So a chain counts as shipped only once it is whole and named as the last whole one
 //! of its primary, and a follower that takes over uses the chain with that name, even if a later one was begun.
+//!
+//! # Why copies agree on where a takeover was
+//! A machine that was replaced may not know it, and ship for a while. What it ships after the takeover is in no step of
+//! the new primary. So the new primary ends the chain before it opens its copy, with a segment at the next number:
+//! files are never replaced, so either the old primary's segment is there first, and is applied, or it is refused.
 
 mod claim;
 mod primary;
@@ -45,7 +50,7 @@ pub(crate) use primary::{MAX_WAITING_BYTES, Shipped, taken_over};
 pub use primary::{Shipping, ShippingState};
 pub use replica::{Applied, Replica};
 pub use restore::{MissingSteps, compare, restore};
-pub use segment::Segment;
+pub use segment::{Segment, end_chain};
 pub(crate) use shipper::SIDE_FILES;
 pub use shipper::Shipper;
 pub(crate) use signs::{FOLLOWERS, FollowerSign, PrimarySign, get as get_sign, primary_file, put as put_sign};

@@ -25,6 +25,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[path = "service/chains.rs"]
+mod chains;
 #[path = "service/sums.rs"]
 mod sums;
 #[path = "service/two_machines.rs"]

@@ -8,8 +8,8 @@ use super::signals::shutdown_signal;
 use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
 use crate::standby::{
-    Applied, ClaimOutcome, FOLLOWERS, FollowerSign, PrimarySign, Replica, SIDE_FILES, Target, claim, get_sign,
-    last_whole, primary_file, put_sign, target_from, whole_file,
+    Applied, ClaimOutcome, FOLLOWERS, FollowerSign, PrimarySign, Replica, SIDE_FILES, Target, claim, end_chain,
+    get_sign, last_whole, primary_file, put_sign, target_from, whole_file,
 };
 use crate::store::{Store, random_name};
 use crate::supervisor::Supervisor;
@@ -273,7 +273,7 @@ impl Follower {
     /// Applies the rest, which nobody adds to any more that was published, and makes the copy the folder's database.
     fn become_primary(&mut self, name: &str, followed: &str) -> Result<()> {
         if !self.memory.is_complete {
-            self.complete(followed)?;
+            self.complete(name, followed)?;
         }
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
         // Until this machine has shipped a chain, a follower needs the one that it continues.
@@ -295,12 +295,21 @@ impl Follower {
         Ok(())
     }
 
-    /// Applies everything that the primary has published, and removes the other copies.
-    fn complete(&mut self, followed: &str) -> Result<()> {
+    /// Applies everything that the primary has published, ends its chain, and removes the other copies.
+    fn complete(&mut self, name: &str, followed: &str) -> Result<()> {
         let own = self.whole().map(|whole| whole.epoch.clone());
         let last = last_whole(&*self.target, followed)?.or(own);
         let last = last.ok_or_else(|| failure("there is no whole copy"))?;
-        self.apply(&last, Duration::MAX)?;
+        loop {
+            self.apply(&last, Duration::MAX)?;
+            let copy = self.copies.iter().find(|copy| copy.applied.epoch == last).expect("just applied");
+            if !copy.applied.is_whole {
+                return Err(failure(format!("the chain {last} is not whole in {}", self.target.place())));
+            }
+            if end_chain(&*self.target, &copy.applied, name)? {
+                break;
+            }
+        }
         self.copies.retain(|copy| copy.applied.epoch == last);
         // Remembered before the copy is opened, which changes it: later segments would not fit any more.
         self.memory.is_complete = true;

@@ -52,7 +52,7 @@ impl<B: StorageBackend> Replica<B> {
     }
 
     /// Applies the next segment, durably, unless it was shipped after `until`; returns the other files with it, or
-    /// `None` if there is no such segment. After an error, or a crash, the same segment is applied again.
+    /// `None` if there is no such segment, or it ends the chain. After an error, or a crash, the same segment is applied again.
     ///
     /// # Errors
     /// If the segment cannot be read, is damaged or of another chain, or the copy cannot be written.
@@ -67,6 +67,9 @@ impl<B: StorageBackend> Replica<B> {
         let is_next = head.epoch == self.applied.epoch && head.number == number && head.previous == self.applied.digest;
         if !is_next || (number > 1 && head.folder != self.applied.folder) {
             return Err(usage(format!("the segment {name} does not continue the ones before it")));
+        }
+        if head.ended_by.is_some() {
+            return Ok(None);
         }
         head.apply(&body, &self.storage)?;
         self.storage.sync_data()?;

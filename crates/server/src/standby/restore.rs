@@ -13,7 +13,7 @@ use evertally_ledger::disk::{Disk, RealDisk, folder_of, sibling};
 use jiff::Timestamp;
 use redb::ReadableTable;
 use redb::backends::FileBackend;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The chains in a target, the oldest first.
@@ -88,24 +88,59 @@ pub fn compare(database: &Path, record: &WitnessRecord) -> Result<Vec<MissingSte
 
 /// The name at the witness of the primary that has shipped last.
 fn primary(target: &dyn Target) -> Result<String> {
-    for epoch in epochs(target)?.iter().rev() {
-        let name = Segment::name_of(epoch, 1);
+    for epoch in continued_epochs(target)?.iter().rev() {
         // A damaged chain does not keep an earlier one from being restored.
-        if let Some(bytes) = target.get(&name)?
-            && let Ok((head, ..)) = Segment::unseal(&bytes, &name)
-        {
+        if let Some(head) = head(target, &Segment::name_of(epoch, 1))? {
             return Ok(head.primary);
         }
     }
     Ok(String::new())
 }
 
+/// The head of a segment; `None` if it is damaged, or does not exist.
+fn head(target: &dyn Target, name: &str) -> Result<Option<Segment>> {
+    let bytes = target.get(name)?;
+    Ok(bytes.and_then(|bytes| Segment::unseal(&bytes, name).ok()).map(|(head, ..)| head))
+}
+
+/// The chains in a target, the oldest first, without those that a primary began after the one with which another
+/// machine took over from it: what it shipped there was never published.
+fn continued_epochs(target: &dyn Target) -> Result<Vec<String>> {
+    let mut continued = Vec::new();
+    let mut replaced = BTreeSet::new();
+    for epoch in epochs(target)? {
+        let Some(first) = head(target, &Segment::name_of(&epoch, 1))? else {
+            continued.push(epoch); // those who read it explain what is wrong
+            continue;
+        };
+        if replaced.contains(&first.primary) {
+            continue;
+        }
+        let names = segments(target, &epoch)?;
+        if let Some(last) = names.last()
+            && head(target, &format!("{epoch}/{last}"))?.is_some_and(|last| last.ended_by.is_some())
+        {
+            replaced.insert(first.primary);
+        }
+        continued.push(epoch);
+    }
+    Ok(continued)
+}
+
+/// The files of a chain, in their order.
+fn segments(target: &dyn Target, epoch: &str) -> Result<Vec<String>> {
+    let mut names = target.list(epoch)?;
+    names.retain(|name| name.ends_with(".segment"));
+    Ok(names)
+}
+
 /// Restores from the newest chain that has a whole database of a time.
 fn newest(target: &dyn Target, until: i64, to: &Path) -> Result<i64> {
-    let epochs = epochs(target)?;
+    let epochs = continued_epochs(target)?;
     // Names begin with the time at which a chain began.
     let last = Timestamp::from_microsecond(until).ok().map(time_of);
-    let has_begun = |epoch: &&String| last.as_ref().is_none_or(|last| *epoch <= last);
+    let has_begun =
+        |epoch: &&String| last.as_ref().is_none_or(|last| epoch.get(..last.len()).unwrap_or(epoch) <= last.as_str());
     for epoch in epochs.iter().rev().filter(has_begun) {
         let Some(through) = last_whole(target, epoch, until)? else { continue };
         let mut options = std::fs::OpenOptions::new();
@@ -149,14 +184,9 @@ fn advised(error: PipelineError, applied: &Applied) -> PipelineError {
 /// # Errors
 /// If it is not known, since a segment is damaged, or the target cannot be read.
 fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64>> {
-    let mut names = target.list(epoch)?;
-    names.retain(|name| name.ends_with(".segment"));
+    let names = segments(target, epoch)?;
     // Times grow with numbers; whole segments come after the others.
-    let bytes = |name: &str| target.get(&format!("{epoch}/{name}"));
-    let head = |name: &str| -> Result<Option<Segment>> {
-        let Some(bytes) = bytes(name)? else { return Ok(None) };
-        Ok(Segment::unseal(&bytes, &format!("{epoch}/{name}")).ok().map(|(head, ..)| head))
-    };
+    let head = |name: &str| head(target, &format!("{epoch}/{name}"));
     let (mut low, mut high) = (0, names.len());
     while low < high {
         let middle = usize::midpoint(low, high);
@@ -171,7 +201,7 @@ fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64
     };
     // A damaged segment may be one of that time.
     if let Some(name) = names.get(low)
-        && let Some(bytes) = bytes(name)?
+        && let Some(bytes) = target.get(&format!("{epoch}/{name}"))?
         && let Err(error) = Segment::unseal(&bytes, &format!("{epoch}/{name}"))
         && last.as_ref().is_none_or(|last| last.at < until)
     {
@@ -181,5 +211,7 @@ fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64
         }
         return Err(advised(error, &applied));
     }
-    Ok(last.filter(|head| head.is_whole).map(|head| head.number))
+    // The end of a chain has no changes.
+    let number = |head: Segment| if head.ended_by.is_some() { head.number - 1 } else { head.number };
+    Ok(last.filter(|head| head.is_whole).map(number))
 }

@@ -2,7 +2,13 @@
 //!
 //! A segment is a magic number, the length of its head, the head (postcard), the changed bytes (zstd), and the BLAKE3
 //! digest of everything before. The head names the previous digest, so that segments cannot be mixed or left out.
+//!
+//! A machine that takes over ends the chain that it continues: it writes the next segment of it, which says so. Files
+//! are never replaced, so a machine that was replaced and has not noticed can add nothing, and all who apply the chain
+//! later end where the new primary has begun.
 
+use super::replica::Applied;
+use super::target::Target;
 use crate::store::{Changes, from_bytes, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
 use redb::StorageBackend;
@@ -16,6 +22,21 @@ const MAX_SEGMENT_BYTES: usize = 2 << 30;
 
 /// Fast, and about as small as higher levels for pages of a database.
 const LEVEL: i32 = 1;
+
+/// Ends the chain of a copy that everything was applied to, so that nobody can add to it; returns `false` if there is
+/// another segment, which is to be applied first.
+///
+/// # Errors
+/// If the target cannot be read or written.
+pub fn end_chain(target: &dyn Target, applied: &Applied, by: &str) -> Result<bool> {
+    let name = Segment::name_of(&applied.epoch, applied.number + 1);
+    if target.create(&name, &Segment::end(applied, by)?.bytes)? {
+        return Ok(true);
+    }
+    // Perhaps of a machine that has taken over before, and was replaced.
+    let Some(bytes) = target.get(&name)? else { return Ok(false) };
+    Ok(Segment::unseal(&bytes, &name)?.0.ended_by.is_some())
+}
 
 /// The head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +63,8 @@ pub struct Segment {
     ranges: Vec<(u64, u32)>,
     /// Other files of the folder, by name.
     pub files: Vec<(String, Vec<u8>)>,
+    /// The name of the copy that ends the chain, if this is its end.
+    pub ended_by: Option<String>,
 }
 
 /// A segment and its digest.
@@ -54,7 +77,7 @@ impl Segment {
     /// A head without changes.
     pub(super) fn new(folder: &str, epoch: &str, number: u64, previous: [u8; 32], at: i64) -> Self {
         let (folder, epoch) = (folder.to_owned(), epoch.to_owned());
-        let (shortest, ranges, files) = (None, Vec::new(), Vec::new());
+        let (shortest, ranges, files, ended_by) = (None, Vec::new(), Vec::new(), None);
         Self {
             folder,
             primary: String::new(),
@@ -67,7 +90,15 @@ impl Segment {
             len: 0,
             ranges,
             files,
+            ended_by,
         }
+    }
+
+    /// The end of a chain after what was applied of it, for a copy that takes over. Two attempts give the same bytes.
+    fn end(applied: &Applied, by: &str) -> Result<Sealed> {
+        let mut head = Self::new(&applied.folder, &applied.epoch, applied.number + 1, applied.digest, applied.at);
+        head.ended_by = Some(by.to_owned());
+        head.seal(&Changes::default())
     }
 
     /// The name of its file.

@@ -4,7 +4,7 @@ use super::segment::{Sealed, Segment};
 use super::signs::whole_file;
 use super::target::Target;
 use crate::store::{Batch, Changes, Journal, Recorder, random_name};
-use evertally_declare::error::{Result, failure};
+use evertally_declare::error::{PipelineError, Result, failure};
 use jiff::Timestamp;
 use redb::StorageBackend;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,8 @@ pub struct Shipper {
     side_files_at: Vec<Option<SystemTime>>,
     epoch: Option<ShippedEpoch>,
     unsent: Option<Unsent>,
+    /// Whether another machine has ended the chain, to continue it.
+    is_replaced: bool,
     piece_bytes: usize,
     /// Bytes shipped so far.
     pub(super) bytes: u64,
@@ -84,6 +86,7 @@ impl Shipper {
             side_files_at: Vec::new(),
             epoch: None,
             unsent: None,
+            is_replaced: false,
             piece_bytes: PIECE_BYTES,
             bytes: 0,
         }
@@ -129,6 +132,9 @@ impl Shipper {
     /// # Errors
     /// If the target cannot be written; then the next call tries again.
     pub fn ship(&mut self, now: i64) -> Result<bool> {
+        if self.is_replaced {
+            return Err(replaced());
+        }
         if self.journal.is_full() {
             self.restart();
         }
@@ -225,6 +231,12 @@ impl Shipper {
         let Some(unsent) = &self.unsent else { return Ok(()) };
         // An attempt without an answer may have arrived: then the same bytes are there.
         if !self.target.create(&unsent.name, &unsent.sealed.bytes)? {
+            if let Some(bytes) = self.target.get(&unsent.name)?
+                && Segment::unseal(&bytes, &unsent.name)?.0.ended_by.is_some()
+            {
+                self.is_replaced = true;
+                return Err(replaced());
+            }
             let problem = format!(
                 "the segment {} in {} was written by another process; the whole database is shipped again",
                 unsent.name,
@@ -248,4 +260,8 @@ impl Shipper {
         }
         Ok(())
     }
+}
+
+fn replaced() -> PipelineError {
+    failure("another machine has taken over, and continues the chain of segments")
 }

@@ -4,9 +4,9 @@
 
 use crate::folder::make_folder;
 use evertally_declare::error::{Context, Result, usage};
-use evertally_ledger::disk::{Access, RealDisk, folder_of, replace};
+use evertally_ledger::disk::{Access, Disk, RealDisk, folder_of, replace};
 use evertally_tables::input::{ObjectFolder, is_object};
-use std::io::{Cursor, ErrorKind};
+use std::io::{Cursor, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// A place with named files that two machines reach. Names have parts, separated by `/`.
@@ -18,16 +18,11 @@ pub trait Target: Send {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
     /// Writes a file that never changes, durably and atomically. Returns whether it has these bytes now: an earlier
-    /// attempt may have written them, but no file with other bytes is replaced.
+    /// attempt may have written them, but no file with other bytes is replaced, even if two machines write at once.
     ///
     /// # Errors
     /// If it cannot be written.
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
-        match self.get(name)? {
-            Some(existing) => Ok(existing == bytes),
-            None => self.put(name, bytes).map(|()| true),
-        }
-    }
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool>;
 
     /// Reads a file; `None` if it does not exist.
     ///
@@ -88,6 +83,24 @@ impl Target for FolderTarget {
         make_folder(folder_of(&path))?;
         replace(&RealDisk, &path, &Access::Private, &mut Cursor::new(bytes))
             .context(format_args!("cannot write {}", path.display()))
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.check()?;
+        let path = self.0.join(name);
+        let folder = folder_of(&path);
+        make_folder(folder)?;
+        let write = || -> std::io::Result<bool> {
+            let mut file = tempfile::Builder::new().prefix(".").suffix(".tmp").tempfile_in(folder)?;
+            file.write_all(bytes)?;
+            RealDisk.sync(file.path())?;
+            match file.persist_noclobber(&path) {
+                Ok(_) => RealDisk.sync_folder(folder).map(|()| true),
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(std::fs::read(&path)? == bytes),
+                Err(error) => Err(error.error),
+            }
+        };
+        write().context(format_args!("cannot write {}", path.display()))
     }
 
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {

@@ -5,7 +5,9 @@
 //! and the releases are those of one run over the batches that the last primary has accepted.
 
 use super::*;
-use evertally_server::standby::{Applied, ClaimOutcome, Replica, Shipper, Target, claim, last_whole, whole_file};
+use evertally_server::standby::{
+    Applied, ClaimOutcome, Replica, Shipper, Target, claim, end_chain, last_whole, whole_file,
+};
 use evertally_server::store::{Journal, Recorder};
 use std::time::Duration;
 

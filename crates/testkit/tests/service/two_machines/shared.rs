@@ -105,6 +105,13 @@ impl Target for SharedFolder {
         if std::mem::take(&mut way.loses_answer) { Err(away()) } else { Ok(()) }
     }
 
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool, PipelineError> {
+        match self.get(name)? {
+            Some(existing) => Ok(existing == bytes),
+            None => self.put(name, bytes).map(|()| true),
+        }
+    }
+
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>, PipelineError> {
         if self.way.lock().unwrap().is_away {
             return Err(away());

@@ -106,7 +106,7 @@ impl World {
             Err(_) => return, // perhaps it has arrived
         }
         let is_complete = matches!(&self.machines[at].role, Role::Follower(own) if own.is_complete);
-        if !is_complete && self.apply(at, u64::MAX).is_err() {
+        if !is_complete && !self.end_chain(at, &name) {
             return;
         }
         let Role::Follower(own) = &mut self.machines[at].role else { unreachable!() };
@@ -134,6 +134,28 @@ impl World {
         self.unrepeated = Some((at, followed));
         if self.is_failing != Some(at) {
             self.repeat(at);
+        }
+    }
+
+    /// Applies everything of the machine before, and ends its chain; returns whether it has ended.
+    fn end_chain(&mut self, at: usize, name: &str) -> bool {
+        loop {
+            if self.apply(at, u64::MAX).is_err() {
+                return false;
+            }
+            // Between the two, others may ship more.
+            let other = self.any();
+            if other != at && self.is_failing.is_none() {
+                self.ship(other, 2);
+            }
+            let Role::Follower(own) = &self.machines[at].role else { unreachable!() };
+            let whole = own.copies.iter().rfind(|copy| copy.replica.applied.is_whole);
+            let applied = &whole.expect("whole copies are kept until another one is whole").replica.applied;
+            match end_chain(&self.machines[at].folder, applied, name) {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(_) => return false,
+            }
         }
     }
 
