@@ -32,8 +32,8 @@
 //! of its primary, and a follower that takes over uses the chain with that name, even if a later one was begun.
 //!
 //! # Why copies agree on where a takeover was
-//! A machine that was replaced may not know it, and ship for a while. What it ships after the takeover is in no step of
-//! the new primary. So the new primary ends the chain before it opens its copy, with a segment at the next number:
+//! A machine that was replaced may not know it, and ship for a while: changes that are in no step of the new primary.
+//! So the new primary ends the chain before it opens its copy, with a segment at the next number:
 //! files are never replaced, so either the old primary's segment is there first, and is applied, or it is refused.
 
 mod claim;

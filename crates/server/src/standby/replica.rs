@@ -52,7 +52,8 @@ impl<B: StorageBackend> Replica<B> {
     }
 
     /// Applies the next segment, durably, unless it was shipped after `until`; returns the other files with it, or
-    /// `None` if there is no such segment, or it ends the chain. After an error, or a crash, the same segment is applied again.
+    /// `None` if there is no such segment, or it ends the chain. After an error, or a crash, the same segment is applied
+    /// again.
     ///
     /// # Errors
     /// If the segment cannot be read, is damaged or of another chain, or the copy cannot be written.

@@ -104,13 +104,13 @@ fn head(target: &dyn Target, name: &str) -> Result<Option<Segment>> {
 }
 
 /// The chains in a target, the oldest first, without those that a primary began after the one with which another
-/// machine took over from it: what it shipped there was never published.
+/// machine took over from it: the changes there were never published.
 fn continued_epochs(target: &dyn Target) -> Result<Vec<String>> {
     let mut continued = Vec::new();
     let mut replaced = BTreeSet::new();
     for epoch in epochs(target)? {
         let Some(first) = head(target, &Segment::name_of(&epoch, 1))? else {
-            continued.push(epoch); // those who read it explain what is wrong
+            continued.push(epoch); // a fault is reported to those who read it
             continue;
         };
         if replaced.contains(&first.primary) {

@@ -94,7 +94,7 @@ impl Segment {
         }
     }
 
-    /// The end of a chain after what was applied of it, for a copy that takes over. Two attempts give the same bytes.
+    /// The end of a chain after its applied part, for a copy that takes over. Two attempts give the same bytes.
     fn end(applied: &Applied, by: &str) -> Result<Sealed> {
         let mut head = Self::new(&applied.folder, &applied.epoch, applied.number + 1, applied.digest, applied.at);
         head.ended_by = Some(by.to_owned());
