@@ -52,7 +52,7 @@ impl<B: StorageBackend> Replica<B> {
     }
 
     /// Applies the next segment, durably, unless it was shipped after `until`; returns the other files with it, or
-    /// `None` if there is no such segment, or it ends the chain. After an error, or a crash, the same segment is applied
+    /// `None` if there is no such segment, or it ends the chain. After an error or a crash, the segment is applied
     /// again.
     ///
     /// # Errors
