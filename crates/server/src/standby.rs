@@ -29,7 +29,8 @@
 //! # Why a follower has everything that was published
 //! A chain has all steps that were shipped when it was begun, and while it is not whole, the ones since are in no other
 //! chain that a follower could use. So a chain counts as shipped only once it is whole and named as the last whole one
-//! of its primary, and a follower that takes over uses the chain with that name, even if a later one was begun.
+//! of its primary, and a follower that takes over uses the chain with that name, even if a later one was begun. A
+//! machine that claims the right to publish refers to the primary before it, until it has a chain.
 //!
 //! # Why copies agree on where a takeover was
 //! A machine that was replaced may not know it, and ship for a while: changes that are in no step of the new primary.
@@ -54,5 +55,5 @@ pub use segment::{Segment, end_chain};
 pub(crate) use shipper::SIDE_FILES;
 pub use shipper::Shipper;
 pub(crate) use signs::{FOLLOWERS, FollowerSign, PrimarySign, get as get_sign, primary_file, put as put_sign};
-pub use signs::{last_whole, whole_file};
+pub use signs::{WholeChain, last_whole, put_whole};
 pub use target::{FolderTarget, Target, target_from};

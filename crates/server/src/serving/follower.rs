@@ -8,8 +8,8 @@ use super::signals::shutdown_signal;
 use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
 use crate::standby::{
-    Applied, ClaimOutcome, FOLLOWERS, FollowerSign, PrimarySign, Replica, SIDE_FILES, Target, claim, end_chain,
-    get_sign, last_whole, primary_file, put_sign, target_from, whole_file,
+    Applied, ClaimOutcome, FOLLOWERS, FollowerSign, PrimarySign, Replica, SIDE_FILES, Target, WholeChain, claim,
+    end_chain, get_sign, last_whole, primary_file, put_sign, put_whole, target_from,
 };
 use crate::store::{Store, random_name};
 use crate::supervisor::Supervisor;
@@ -60,7 +60,7 @@ struct FollowerMemory {
 
 /// The last sign of life of a primary.
 struct LastSign {
-    sign: PrimarySign,
+    sign: Option<PrimarySign>,
     /// Whose it is.
     primary: String,
     /// Since when it has not changed.
@@ -138,20 +138,22 @@ impl Follower {
         if self.memory.claim.as_ref() == Some(&primary) {
             return Ok(true); // a claim of this follower has arrived, though it was interrupted
         }
-        let Some(sign) = get_sign::<PrimarySign>(&*self.target, &primary_file(&primary))? else { return Ok(false) };
+        // None of a machine that was lost between its claim and its first sign.
+        let sign = get_sign::<PrimarySign>(&*self.target, &primary_file(&primary))?;
+        let epoch = sign.as_ref().and_then(|sign| sign.epoch.clone());
         let is_same = self.last.as_ref().is_some_and(|last| last.sign == sign && last.primary == primary);
         if !is_same {
-            self.last = Some(LastSign { sign: sign.clone(), primary: primary.clone(), since: Instant::now() });
+            self.last = Some(LastSign { sign, primary: primary.clone(), since: Instant::now() });
         }
-        if let Some(epoch) = &sign.epoch {
-            // While a chain is not whole, the one before is what a takeover needs.
-            if self.whole().is_none_or(|whole| whole.epoch != *epoch) {
-                let last = last_whole(&*self.target, &primary)?;
-                let is_known = |last: &String| self.whole().is_some_and(|whole| whole.epoch == *last);
-                if let Some(last) = last.filter(|last| last != epoch && !is_known(last)) {
-                    self.apply(&last, APPLY_TIME)?;
-                }
+        // While a chain is not whole, the one before is needed for a takeover.
+        if self.whole().is_none_or(|whole| Some(&whole.epoch) != epoch.as_ref()) {
+            let last = last_whole(&*self.target, &primary)?;
+            let is_known = |last: &String| self.whole().is_some_and(|whole| whole.epoch == *last);
+            if let Some(last) = last.filter(|last| Some(last) != epoch.as_ref() && !is_known(last)) {
+                self.apply(&last, APPLY_TIME)?;
             }
+        }
+        if let Some(epoch) = &epoch {
             self.apply(epoch, APPLY_TIME)?;
         }
         self.give_sign();
@@ -214,7 +216,7 @@ impl Follower {
 
     /// The id of the primary's key, if it has given a sign.
     fn primary_key(&self) -> Option<&str> {
-        Some(self.last.as_ref()?.sign.key_id.as_str())
+        Some(self.last.as_ref()?.sign.as_ref()?.key_id.as_str())
     }
 
     /// Whether this follower has claimed the right to publish, and nobody else after it.
@@ -255,6 +257,9 @@ impl Follower {
         // Remembered first: if this process is interrupted after the claim, the next one knows the name.
         self.remember()?;
         let name = self.memory.claim.clone().expect("just set");
+        if !self.memory.is_complete {
+            put_whole(&*self.target, &name, &WholeChain::After(followed.clone()))?;
+        }
         let outcome = claim(witness, &whole.folder, &followed, &name)?;
         match outcome {
             ClaimOutcome::Won => self.become_primary(&name, &followed)?,
@@ -277,7 +282,7 @@ impl Follower {
         }
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
         // Until this machine has shipped a chain, a follower needs the one that it continues.
-        self.target.put(&whole_file(name), whole.epoch.as_bytes())?;
+        put_whole(&*self.target, name, &WholeChain::Chain(whole.epoch.clone()))?;
         self.copies.clear();
         let (copy, path) = (self.own().join(file_name(&whole.epoch)), store_path(&self.folder));
         let store = Store::open(&copy)?;

@@ -1,7 +1,7 @@
 //! Ships a database: first the whole file, piece by piece, then the changes.
 
 use super::segment::{Sealed, Segment};
-use super::signs::whole_file;
+use super::signs::{WholeChain, put_whole};
 use super::target::Target;
 use crate::store::{Batch, Changes, Journal, Recorder, random_name};
 use evertally_declare::error::{PipelineError, Result, failure};
@@ -247,7 +247,7 @@ impl Shipper {
         }
         let epoch = self.epoch.as_mut().expect("it has begun");
         if unsent.is_whole && !epoch.is_named {
-            self.target.put(&whole_file(&self.primary), epoch.name.as_bytes())?;
+            put_whole(&*self.target, &self.primary, &WholeChain::Chain(epoch.name.clone()))?;
             epoch.is_named = true;
         }
         self.bytes += unsent.sealed.bytes.len() as u64;

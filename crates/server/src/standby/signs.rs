@@ -41,20 +41,49 @@ pub(crate) fn primary_file(primary: &str) -> String {
     format!("primaries/{}.json", if primary.is_empty() { "first" } else { primary })
 }
 
-/// The name of the file with the name of the last whole chain of a primary, which has everything that it published. It
-/// is written before anything is published that only this chain has.
-pub fn whole_file(primary: &str) -> String {
-    format!("wholes/{}", if primary.is_empty() { "first" } else { primary })
+/// The last whole chain of a primary, which has everything that it published. It is named before anything is published
+/// that only this chain has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WholeChain {
+    /// The name of the chain.
+    Chain(String),
+    /// It has claimed the right to publish from the primary of this name, and published nothing yet: the last whole
+    /// chain is that of the primary before. Written before the claim, so that whoever is named by the witness has one.
+    After(String),
 }
 
-/// The last whole chain of a primary; `None` if there is none yet.
+/// More takeovers without a publication than anybody sees.
+const MAX_CLAIMS: usize = 1000;
+
+fn whole_file(primary: &str) -> String {
+    format!("wholes/{}.json", if primary.is_empty() { "first" } else { primary })
+}
+
+/// Names the last whole chain of a primary.
 ///
 /// # Errors
-/// If the target cannot be read.
+/// If the target cannot be written.
+pub fn put_whole(target: &dyn Target, primary: &str, whole: &WholeChain) -> Result<()> {
+    put(target, &whole_file(primary), whole)
+}
+
+/// The name of the chain that has everything that a primary and those before it published; `None` if there is none yet.
+///
+/// # Errors
+/// If the target cannot be read, or the name of the chain is damaged.
 pub fn last_whole(target: &dyn Target, primary: &str) -> Result<Option<String>> {
-    let Some(bytes) = target.get(&whole_file(primary))? else { return Ok(None) };
-    let name = String::from_utf8(bytes).ok().filter(|name| !name.is_empty() && !name.contains(['/', '\\']));
-    name.map(Some).ok_or_else(|| usage(format!("{} in {} is damaged", whole_file(primary), target.place())))
+    let is_name = |name: &str| !name.contains(['/', '\\']);
+    let mut primary = primary.to_owned();
+    for _ in 0..MAX_CLAIMS {
+        match get(target, &whole_file(&primary))? {
+            None => return Ok(None),
+            Some(WholeChain::Chain(name)) if is_name(&name) && !name.is_empty() => return Ok(Some(name)),
+            Some(WholeChain::After(before)) if is_name(&before) => primary = before,
+            Some(_) => break,
+        }
+    }
+    Err(usage(format!("{} in {} is damaged", whole_file(&primary), target.place())))
 }
 
 pub(crate) fn put(target: &dyn Target, name: &str, sign: &impl Serialize) -> Result<()> {

@@ -6,7 +6,7 @@
 
 use super::*;
 use evertally_server::standby::{
-    Applied, ClaimOutcome, Replica, Shipper, Target, claim, end_chain, last_whole, whole_file,
+    Applied, ClaimOutcome, Replica, Shipper, Target, WholeChain, claim, end_chain, last_whole, put_whole,
 };
 use evertally_server::store::{Journal, Recorder};
 use std::time::Duration;

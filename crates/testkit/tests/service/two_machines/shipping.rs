@@ -94,6 +94,9 @@ impl World {
         let Some(applied) = whole.map(|copy| copy.replica.applied.clone()) else { return };
         let name = own.claim.get_or_insert(fresh).clone();
         own.copies.iter_mut().for_each(|copy| copy.remembered = copy.replica.applied.clone());
+        if !own.is_complete && put_whole(&machine.folder, &name, &WholeChain::After(own.followed.clone())).is_err() {
+            return;
+        }
         match claim(&mut machine.witness, &applied.folder, &own.followed, &name) {
             Ok(ClaimOutcome::Won) => {}
             Ok(ClaimOutcome::Lost) => {
@@ -115,7 +118,7 @@ impl World {
         let whole = own.copies.iter().rfind(|copy| copy.replica.applied.is_whole);
         let disk = whole.expect("whole copies are kept until another one is whole").disk.clone();
         let epoch = whole.expect("whole copies are kept until another one is whole").replica.applied.epoch.clone();
-        if self.machines[at].folder.put(&whole_file(&name), epoch.as_bytes()).is_err() {
+        if put_whole(&self.machines[at].folder, &name, &WholeChain::Chain(epoch)).is_err() {
             return;
         }
         match Store::on(disk.clone()).and_then(|store| store.set_primary(&name)) {
