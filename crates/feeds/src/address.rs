@@ -103,9 +103,18 @@ impl Query {
     /// # Errors
     /// If it is something else.
     pub fn flag(&mut self, name: &str) -> Result<bool> {
+        Ok(self.optional_flag(name)?.unwrap_or(false))
+    }
+
+    /// Takes out a parameter that is `true` or `false`, or not given.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn optional_flag(&mut self, name: &str) -> Result<Option<bool>> {
         match self.take(name)?.as_deref() {
-            None | Some("false") => Ok(false),
-            Some("true") => Ok(true),
+            None => Ok(None),
+            Some("false") => Ok(Some(false)),
+            Some("true") => Ok(Some(true)),
             Some(other) => Err(usage(format!("the parameter `{name}` of the URL is `{other}`; write true or false"))),
         }
     }

@@ -1,10 +1,11 @@
 //! Connections over TCP, plain or encrypted, for clients that leave the transport to their caller.
 
-use crate::{SourceError, tls};
+use crate::SourceError;
+use crate::tls::{Encryption, explained};
 use evertally_declare::error::{Context, usage};
 use rustls_pki_types::ServerName;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -23,16 +24,13 @@ impl<W: AsyncRead + AsyncWrite + Send + Sync + Unpin> Wire for W {}
 pub(crate) struct Server {
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Whether the connection is encrypted.
-    pub(crate) encrypted: bool,
-    /// A file with the certificate that signs the server's, if that is not a public one.
-    pub(crate) authority: Option<PathBuf>,
+    pub(crate) encryption: Encryption,
 }
 
 impl Server {
     /// Connects.
     pub(crate) async fn connect(&self) -> Result<Box<dyn Wire>, SourceError> {
-        let config = self.encrypted.then(|| tls::client(self.authority.as_deref())).transpose()?;
+        let config = self.encryption.config()?;
         let host = self.host.clone();
         let connect = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
@@ -43,7 +41,7 @@ impl Server {
         };
         match tokio::time::timeout(TIMEOUT, connect).await {
             Ok(Ok(wire)) => Ok(wire),
-            Ok(Err(e)) => Err(SourceError::Away(format!("cannot connect to {self}: {e}"))),
+            Ok(Err(e)) => Err(SourceError::Away(format!("cannot connect to {self}: {}", explained(e)))),
             Err(_) => Err(SourceError::Away(format!("{self} does not answer"))),
         }
     }

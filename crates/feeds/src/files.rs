@@ -251,12 +251,15 @@ impl FileSet {
         reading.is_rotated = !all[first].is_live();
         let mut position = reading.position.clone();
         for generation in &all[first..] {
-            let Some(contents) = generation.open()? else { return Ok(None) };
+            let Some(contents) = generation.open(&reading.archives)? else { return Ok(None) };
             // A rotated file grows no more once it was left alone for a while.
             let is_live = generation.is_live();
             let is_complete = if is_live { self.is_complete } else { generation.is_left_alone() };
             if let Some(cut) = self.cut(path, &contents, position, encoding, (limits, is_complete))? {
                 reading.file = Some(generation.id);
+                if is_live {
+                    reading.archives.close();
+                }
                 return self.batch("", path, &contents, reading, cut).map(Some);
             }
             if is_live || !generation.is_left_alone() {

@@ -67,6 +67,9 @@ pub struct SourceOptions {
     pub password_file: Option<PathBuf>,
     /// A file with the certificate of the authority of the other side, if that is not a public one.
     pub authority: Option<PathBuf>,
+    /// A file with the certificate of this side and its chain, and one with its private key, for a server that knows
+    /// its clients by them.
+    pub client: Option<(PathBuf, PathBuf)>,
     /// Whether rows get what the source knows about them, in further fields: `_time`, `_key`, `_topic`.
     pub with_metadata: bool,
 }

@@ -66,6 +66,7 @@ mod packets;
 mod session;
 
 use crate::dial::{self, Server, TIMEOUT};
+use crate::tls::Encryption;
 use crate::{Address, BatchLimits, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, usage};
@@ -77,7 +78,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-const PARAMETERS: [&str; 4] = ["client-id", "qos", "retained", "session-days"];
+const PARAMETERS: [&str; 5] = ["client-id", "qos", "retained", "session-days", "tls"];
 /// How long to wait for more messages, before those which arrived become a batch.
 const LINGER: Duration = Duration::from_millis(2);
 /// The most that waiting for more messages may take.
@@ -115,8 +116,9 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     pub(crate) fn open(mut address: Address, options: &SourceOptions) -> Result<Self> {
-        let encrypted = address.scheme == "mqtts";
-        let (host, port) = address.only_host(if encrypted { 8883 } else { 1883 })?;
+        let encryption = Encryption::of(&mut address, options, false)?;
+        let (host, port) = address.only_host(if encryption.is_on() { 8883 } else { 1883 })?;
+        let warnings = encryption.warning.clone().into_iter().map(SourceWarning::from).collect();
         let own_client_id = address.query.take("client-id")?;
         let lowest = match address.query.take("qos")?.as_deref() {
             None | Some("2") => Qos::ExactlyOnce,
@@ -142,7 +144,7 @@ impl Subscription {
             return Err(usage(format!("there is a password but no user; write {scheme}://USER@HOST")));
         }
         let settings = MqttSettings {
-            server: Server { host, port, encrypted, authority: options.authority.clone() },
+            server: Server { host, port, encryption },
             scheme,
             user: address.user,
             password_file: options.password_file.clone(),
@@ -153,8 +155,7 @@ impl Subscription {
             retained,
             session_days,
         };
-        let (session, link, warnings) = (None, None, Vec::new());
-        Ok(Self { settings, session, link, lower: 0, reported: None, warnings })
+        Ok(Self { settings, session: None, link: None, lower: 0, reported: None, warnings })
     }
 
     /// Receives until there is a batch.

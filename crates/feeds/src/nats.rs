@@ -48,6 +48,7 @@ pub(crate) struct Nats {
 
 impl Nats {
     pub(crate) fn new(config: NatsConfig) -> Self {
+        let warnings = config.encryption.warning.clone().into_iter().map(SourceWarning::from).collect();
         Self {
             config,
             client: None,
@@ -61,7 +62,7 @@ impl Nats {
             held: None,
             filling: Default::default(),
             returned: 0,
-            warnings: Vec::new(),
+            warnings,
             missing: 0,
             reported: None,
         }

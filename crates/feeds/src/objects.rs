@@ -69,9 +69,9 @@ pub(crate) fn open(url: &str, address: Address, options: &SourceOptions) -> Resu
     if !folder.ends_with('/') {
         return Err(usage(format!("the URL {folder} names one object; end it with a slash to follow a folder")));
     }
-    if options.password_file.is_some() || options.authority.is_some() {
+    if options.password_file.is_some() || options.authority.is_some() || options.client.is_some() {
         return Err(usage(
-            "stores have no password file and no authority; set the variables of the store, such as AWS_ACCESS_KEY_ID \
+            "stores have no password file, authority and certificate; set the variables of the store, such as AWS_ACCESS_KEY_ID \
              and AWS_SECRET_ACCESS_KEY, and SSL_CERT_FILE for a private authority",
         ));
     }

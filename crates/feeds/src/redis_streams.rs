@@ -14,6 +14,7 @@ mod reply;
 
 use crate::dial::{self, Server, TIMEOUT};
 use crate::time::rfc3339;
+use crate::tls::Encryption;
 use crate::{Address, BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result, usage};
@@ -27,7 +28,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-const PARAMETERS: [&str; 2] = ["stream", "json"];
+const PARAMETERS: [&str; 3] = ["stream", "json", "tls"];
 
 /// A place between two entries of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +88,8 @@ impl Drop for RedisConnection {
 impl Streams {
     pub(crate) fn open(mut address: Address, options: &SourceOptions) -> Result<Self> {
         let (host, port) = address.only_host(6379)?;
+        let encryption = Encryption::of(&mut address, options, false)?;
+        let warnings = encryption.warning.clone().into_iter().map(SourceWarning::from).collect();
         let keys = address.query.take_all("stream");
         let json = address.query.take("json")?;
         address.query.refuse_others(&PARAMETERS)?;
@@ -105,9 +108,8 @@ impl Streams {
         if address.user.is_some() && options.password_file.is_none() {
             return Err(usage("the URL has a user, whose password is missing: name a file with it (password-file)"));
         }
-        let encrypted = address.scheme == "rediss";
         Ok(Self {
-            server: Server { host, port, encrypted, authority: options.authority.clone() },
+            server: Server { host, port, encryption },
             scheme: address.scheme,
             database,
             user: address.user,
@@ -118,7 +120,7 @@ impl Streams {
             turn: 0,
             connection: None,
             fetch: (64, 0),
-            warnings: Vec::new(),
+            warnings,
         })
     }
 

@@ -8,6 +8,7 @@ mod samples;
 pub use samples::Samples;
 
 use crate::http::{ANSWER_TIMEOUT, RemoteTls, http_agent, is_this_machine};
+use crate::tls::refuse_files;
 use crate::{Address, Sink, SinkContent, SinkMemory, SourceError, SourceOptions, SourcePosition, blocking};
 use async_trait::async_trait;
 use base64::Engine;
@@ -85,6 +86,11 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
             "{host} is another machine, and http would reveal the password on the way: use prometheus+https"
         )));
     }
+    if address.scheme == "prometheus+http" {
+        refuse_files(options, "write prometheus+https://")?;
+    }
+    let client = options.client.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
+    let tls = RemoteTls { authority: options.authority.as_deref(), client };
     let scheme = address.scheme.trim_start_matches("prometheus+");
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
@@ -92,7 +98,7 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
     let authority = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
     let path = if path.is_empty() { "api/v1/write" } else { path };
     let receiver = SampleReceiver {
-        agent: http_agent(RemoteTls { authority: options.authority.as_deref(), client: None }, ANSWER_TIMEOUT)?,
+        agent: http_agent(tls, ANSWER_TIMEOUT)?,
         url: format!("{scheme}://{authority}/{path}"),
         user: address.user,
         password_file: options.password_file.clone(),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, Random, Service, free_port, installed, limits, warnings_of};
+use common::{Certificates, Program, Random, Service, free_port, installed, limits, problem, warnings_of};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -300,6 +300,40 @@ async fn refusals() {
     let mut source = open(&format!("mqtt://127.0.0.1:{port}/rooms/#"), &SourceOptions::default()).expect("valid");
     source.seek("", None).await.expect("known");
     assert!(source.next(limits(1, 100)).await.is_err());
+}
+
+#[tokio::test]
+async fn certificates_of_both_sides() {
+    let files = Certificates::new();
+    let text = |name: &str| files.text(name);
+    let broker = Broker::start(&format!(
+        "cafile {}\ncertfile {}\nkeyfile {}\nrequire_certificate true\nuse_identity_as_username true\n\
+         acl_file FOLDER/acl",
+        text("ca.pem"),
+        text("server.pem"),
+        text("server.key")
+    ));
+    std::fs::write(broker.folder.path().join("acl"), "user feeder\ntopic rooms/#\n").expect("written");
+    broker.signal("-HUP");
+    let url = format!("mqtts://localhost:{}/rooms/#", broker.port);
+    let options = files.options();
+    let mut service = Service::default();
+    let mut source = open(&url, &options).expect("valid");
+    service.seek(&mut *source).await.expect("known");
+    follow(&mut *source, &mut service, 100).await.expect("allowed");
+    let (ca, client, key) = (text("ca.pem"), text("client.pem"), text("client.key"));
+    broker.publish("rooms/a", "2", rows(0..3), &["--cafile", &ca, "--cert", &client, "--key", &key]);
+    follow(&mut *source, &mut service, 300).await.expect("allowed");
+    assert_eq!(service.rows[""].len(), 3);
+    for (options, why) in [
+        (SourceOptions { authority: None, ..options.clone() }, "--source-authority"),
+        (SourceOptions { client: None, ..options.clone() }, "certificate"),
+    ] {
+        let mut source = open(&url, &options).expect("valid");
+        source.seek("", None).await.expect("known");
+        let found = problem(source.next(limits(1, 100)).await);
+        assert!(found.contains(why), "{found}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 mod common;
 
 use async_nats::jetstream::{self, Context, stream};
-use common::{Program, Random, Service, fault, free_port, limits, warnings_of};
+use common::{Certificates, Program, Random, Service, fault, free_port, limits, problem, warnings_of};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -210,6 +210,35 @@ async fn subjects_metadata_latest_and_tokens() {
     let row = &service.rows[""][0];
     assert!(row.starts_with("{\"_stream\":\"VISITS\",\"_subject\":\"visits.south\",\"_time\":\"20"), "{row}");
     assert!(warnings_of(&mut *source).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_both_sides() {
+    let files = Certificates::new();
+    let (cert, key, ca) = (files.text("server.pem"), files.text("server.key"), files.text("ca.pem"));
+    let server = Server::start(&["--tlscert", &cert, "--tlskey", &key, "--tlscacert", &ca, "--tlsverify"]);
+    let client = async_nats::ConnectOptions::new()
+        .add_root_certificates(files.path("ca.pem"))
+        .add_client_certificate(files.path("client.pem"), files.path("client.key"));
+    let client = client.connect(format!("tls://localhost:{}", server.port)).await.expect("it listens");
+    let context = jetstream::new(client);
+    create(&context, "VISITS").await;
+    send(&context, "visits.north", 0..5).await;
+    let options = files.options();
+    let mut source = server.open("VISITS?tls=true", &options);
+    let mut service = Service::default();
+    service.seek(&mut *source).await.expect("nothing is asked yet");
+    read_all(&mut service, &mut *source).await;
+    assert_eq!(numbers(&service), with_value(0..5));
+    for (options, why) in [
+        (SourceOptions { authority: None, ..options.clone() }, "--source-authority"),
+        (SourceOptions { client: None, ..options.clone() }, "certificate"),
+    ] {
+        let mut source = server.open("VISITS?tls=true", &options);
+        source.seek("", None).await.expect("nothing is asked yet");
+        let found = problem(source.next(limits(9, 1000)).await);
+        assert!(found.contains(why), "{found}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

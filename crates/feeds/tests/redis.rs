@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Program, Random, Service, free_port, limits, warnings_of};
+use common::{Certificates, Program, Random, Service, free_port, limits, problem, warnings_of};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -219,45 +219,26 @@ fn write(path: &Path, text: &str) {
 
 #[tokio::test]
 async fn passwords_and_encryption() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    let made = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
-        .args([
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost",
-            "-addext",
-            "basicConstraints=CA:FALSE",
-        ])
-        .arg("-keyout")
-        .arg(at("key.pem"))
-        .arg("-out")
-        .arg(at("cert.pem"))
-        .output()
-        .expect("openssl");
-    assert!(made.status.success(), "{made:?}");
+    let files = Certificates::new();
+    let at = |name: &str| files.path(name);
     let tls_port = free_port();
-    let (cert, key) = (at("cert.pem").display().to_string(), at("key.pem").display().to_string());
+    let (ca, cert, key) = (files.text("ca.pem"), files.text("server.pem"), files.text("server.key"));
     let port = tls_port.to_string();
     let mut redis = Redis::start(&[
         "--tls-port",
         &port,
+        "--tls-ca-cert-file",
+        &ca,
         "--tls-cert-file",
         &cert,
         "--tls-key-file",
         &key,
         "--tls-auth-clients",
-        "no",
+        "yes",
     ]);
     redis.add("a", 0..3);
     redis.run("ACL SETUSER feeder on >s3cret resetkeys %R~a -@all +xread +xinfo +multi +exec +select");
-    let options = SourceOptions {
-        password_file: Some(at("password")),
-        authority: Some(at("cert.pem")),
-        ..SourceOptions::default()
-    };
+    let options = SourceOptions { password_file: Some(at("password")), ..files.options() };
     let mut service = Service::default();
     write(&at("password"), "wr0ng\n");
     let mut source = open(&format!("rediss://feeder@localhost:{tls_port}/?stream=a"), &options).expect("valid");
@@ -268,15 +249,21 @@ async fn passwords_and_encryption() {
     write(&at("password"), "s3cret\n");
     follow(&mut *source, &mut service).await.expect("read");
     assert_eq!(service.rows["a"], expected(0..3));
-    let mut source = open(&format!("redis://feeder@localhost:{}/?stream=b", redis.port), &options).expect("valid");
+    let plain = SourceOptions { authority: None, client: None, ..options.clone() };
+    let mut source = open(&format!("redis://feeder@localhost:{}/?stream=b", redis.port), &plain).expect("valid");
     source.seek("b", None).await.expect("known");
     let error = fault(follow(&mut *source, &mut service).await);
     assert!(error.contains("read access to the keys") && !error.contains("s3cret"), "{error}");
-    // A certificate of somebody else.
-    let options = SourceOptions { authority: None, ..options };
-    let mut source = open(&format!("rediss://feeder@localhost:{tls_port}/?stream=a"), &options).expect("valid");
-    source.seek("a", None).await.expect("known");
-    assert!(matches!(source.next(limits(1, 1)).await, Err(SourceError::Away(_))));
+    // An authority that is not known, and no certificate of the client.
+    for (options, why) in [
+        (SourceOptions { authority: None, ..options.clone() }, "--source-authority"),
+        (SourceOptions { client: None, ..options.clone() }, "certificate"),
+    ] {
+        let mut source = open(&format!("rediss://feeder@localhost:{tls_port}/?stream=a"), &options).expect("valid");
+        source.seek("a", None).await.expect("known");
+        let found = problem(source.next(limits(1, 1)).await);
+        assert!(found.contains(why) && !found.contains("s3cret"), "{found}");
+    }
     assert!(redis.folder.path().exists());
 }
 

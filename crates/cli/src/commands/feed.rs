@@ -58,6 +58,12 @@ pub(super) struct FeedArgs {
     /// File with the CA certificate of the source, if its authority is not a public one.
     #[arg(long, value_name = "FILE", requires = "from")]
     source_authority: Option<PathBuf>,
+    /// File with the certificate of this machine and its chain, for a source that knows its clients by certificates.
+    #[arg(long, value_name = "FILE", requires_all = ["from", "source_key"])]
+    source_certificate: Option<PathBuf>,
+    /// File with the private key of that certificate.
+    #[arg(long, value_name = "FILE", requires = "source_certificate")]
+    source_key: Option<PathBuf>,
     /// Add what the source knows about each message as further columns: _time, _key, _topic.
     #[arg(long, requires = "from")]
     metadata: bool,
@@ -148,6 +154,7 @@ impl FeedArgs {
                 let options = SourceOptions {
                     password_file: self.password_file.clone(),
                     authority: self.source_authority.clone(),
+                    client: self.source_certificate.clone().zip(self.source_key.clone()),
                     with_metadata: self.metadata,
                 };
                 evertally_feeds::open(url, &options)?

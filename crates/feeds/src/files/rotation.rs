@@ -11,6 +11,7 @@ use evertally_ledger::disk::folder_of;
 use std::cmp::Reverse;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// A program may write to a rotated file for this long.
@@ -32,12 +33,49 @@ pub(super) struct Generation {
     path: PathBuf,
     pub(super) id: FileId,
     modified: SystemTime,
+    len: u64,
     /// The part of its name that tells it from the others; empty for the present file.
     suffix: String,
 }
 
+/// The most compressed files that stay open: the one that is read, and the next.
+const MAX_ARCHIVES: usize = 2;
+
+/// Compressed files that stay open, so that the next batch is decompressed from where the last one ended.
+#[derive(Clone, Default)]
+pub(super) struct OpenArchives(Arc<Mutex<Vec<(Generation, FileContents)>>>);
+
+impl OpenArchives {
+    fn files(&self) -> MutexGuard<'_, Vec<(Generation, FileContents)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, generation: &Generation) -> Option<FileContents> {
+        let mut files = self.files();
+        let found = files.iter().position(|(own, _)| own == generation)?;
+        let file = files.remove(found);
+        let contents = file.1.clone();
+        files.push(file);
+        Some(contents)
+    }
+
+    fn keep(&self, generation: &Generation, contents: &FileContents) {
+        if matches!(contents, FileContents::Compressed(_)) {
+            let mut files = self.files();
+            files.push((generation.clone(), contents.clone()));
+            let old = files.len().saturating_sub(MAX_ARCHIVES);
+            files.drain(..old);
+        }
+    }
+
+    /// Closes all.
+    pub(super) fn close(&self) {
+        self.files().clear();
+    }
+}
+
 /// A file that is read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct OpenFile {
     /// The position, as text, after the rows read so far.
     pub(super) after: Option<SourcePosition>,
@@ -48,6 +86,7 @@ pub(super) struct OpenFile {
     pub(super) is_rotated: bool,
     /// Looks since the file was last seen.
     pub(super) misses: u32,
+    pub(super) archives: OpenArchives,
 }
 
 #[cfg(unix)]
@@ -67,11 +106,17 @@ fn id_of(about: &std::fs::Metadata, path: &Path) -> FileId {
 
 impl Generation {
     /// Opens it; `None` if it has another name by now.
-    pub(super) fn open(&self) -> Result<Option<FileContents>> {
+    pub(super) fn open(&self, archives: &OpenArchives) -> Result<Option<FileContents>> {
+        if let Some(contents) = archives.find(self) {
+            return Ok(Some(contents));
+        }
         let is_same = |path: &Path| std::fs::metadata(path).is_ok_and(|about| id_of(&about, path) == self.id);
         match FileContents::rotated(&self.path) {
             // Checked after it is open: before, another one could take its name in between.
-            Ok(contents) if is_same(&self.path) => Ok(Some(contents)),
+            Ok(contents) if is_same(&self.path) => {
+                archives.keep(self, &contents);
+                Ok(Some(contents))
+            }
             Ok(_) => Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(usage(format!("cannot open {}: {error}", self.path.display()))),
@@ -118,7 +163,8 @@ impl OpenFile {
     fn locate(&mut self, path: &Path, all: &[Generation]) -> Result<Option<usize>> {
         let live = all.iter().position(Generation::is_live);
         if let Some(known) = self.file.and_then(|id| all.iter().position(|one| one.id == id)) {
-            let begins = all[known].open()?.is_some_and(|it| it.begins_as(&self.position).unwrap_or(false));
+            let begins =
+                all[known].open(&self.archives)?.is_some_and(|it| it.begins_as(&self.position).unwrap_or(false));
             if begins {
                 return Ok(Some(known));
             }
@@ -128,7 +174,7 @@ impl OpenFile {
             return Ok(live); // nothing was sent
         }
         let begins = |one: &Generation| {
-            one.open().is_ok_and(|it| it.is_some_and(|it| it.begins_as(&self.position).unwrap_or(false)))
+            one.open(&self.archives).is_ok_and(|it| it.is_some_and(|it| it.begins_as(&self.position).unwrap_or(false)))
         };
         let found: Vec<usize> = (0..all.len()).filter(|index| begins(&all[*index])).collect();
         if let [only] = found[..] {
@@ -193,8 +239,8 @@ fn look(path: &Path) -> io::Result<Vec<Generation>> {
         // A file may be renamed meanwhile.
         let Ok(about) = std::fs::metadata(&path_of) else { continue };
         if about.is_file() {
-            let (id, modified) = (id_of(&about, &path_of), about.modified()?);
-            found.push(Generation { path: path_of, id, modified, suffix });
+            let (id, modified, len) = (id_of(&about, &path_of), about.modified()?, about.len());
+            found.push(Generation { path: path_of, id, modified, len, suffix });
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));

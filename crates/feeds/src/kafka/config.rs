@@ -2,6 +2,7 @@
 
 use super::connection::SaslMechanism;
 use super::scram::Hash;
+use crate::tls::Encryption;
 use crate::{Address, SourceOptions};
 use evertally_declare::error::{Result, usage};
 
@@ -14,7 +15,7 @@ pub(crate) struct KafkaConfig {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) user: Option<String>,
     pub(super) sasl: Option<SaslMechanism>,
-    pub(super) tls: bool,
+    pub(super) encryption: Encryption,
     pub(super) topic: String,
     pub(super) starts_at_latest: bool,
     pub(super) options: SourceOptions,
@@ -30,7 +31,6 @@ impl KafkaConfig {
         if address.hosts.is_empty() {
             return Err(usage("the URL names no broker; write kafka://HOST:9092/TOPIC"));
         }
-        let tls = address.query.flag("tls")?;
         let sasl = match address.query.take("sasl")?.as_deref() {
             Some("plain") => Some(SaslMechanism::Plain),
             Some("scram-sha-256") => Some(SaslMechanism::Scram(Hash::Sha256)),
@@ -41,6 +41,7 @@ impl KafkaConfig {
             }
             None => None,
         };
+        let encryption = Encryption::of(&mut address, options, sasl != Some(SaslMechanism::Plain))?;
         if address.user.is_some() != sasl.is_some() {
             return Err(usage(
                 "a user and a mechanism belong together; write kafka://USER@HOST:9092/TOPIC?sasl=scram-sha-512",
@@ -61,7 +62,7 @@ impl KafkaConfig {
             hosts: address.hosts.into_iter().map(|(host, port)| (host, port.unwrap_or(PORT))).collect(),
             user: address.user,
             sasl,
-            tls,
+            encryption,
             topic,
             starts_at_latest,
             options: options.clone(),
@@ -87,13 +88,17 @@ mod tests {
     fn urls() {
         let valid = config("kafka://feeder@b1,b2:93/visits?tls=true&sasl=scram-sha-256&start=latest").expect("valid");
         assert_eq!(valid.hosts, [("b1".to_owned(), 9092), ("b2".to_owned(), 93)]);
-        assert!(valid.tls && valid.starts_at_latest && valid.sasl == Some(SaslMechanism::Scram(Hash::Sha256)));
+        assert!(
+            valid.encryption.is_on()
+                && valid.starts_at_latest
+                && valid.sasl == Some(SaslMechanism::Scram(Hash::Sha256))
+        );
         assert_eq!(valid.shown(), "kafka://b1:9092,b2:93/visits");
         for (url, why) in [
             ("kafka://b1", "name of a topic"),
             ("kafka://b1/a/b", "name of a topic"),
             ("kafka:///visits", "names no broker"),
-            ("kafka://b1/visits?sasl=plain", "belong together"),
+            ("kafka://b1/visits?sasl=plain&tls=true", "belong together"),
             ("kafka://feeder@b1/visits", "belong together"),
             ("kafka://feeder@b1/visits?sasl=gssapi", "`gssapi`"),
             ("kafka://b1/visits?start=5", "earliest or latest"),

@@ -7,6 +7,7 @@ use super::wire::{RequestWriter, ResponseReader};
 use crate::SourceError;
 use crate::SourceOutcome;
 use crate::dial::password;
+use crate::tls::explained;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -57,11 +58,10 @@ impl BrokerConnection {
         let opened = timeout(TIMEOUT, async {
             let stream = TcpStream::connect((host, port)).await.map_err(|e| away(&e))?;
             let _ = stream.set_nodelay(true);
-            let stream: Box<dyn ByteStream> = if config.tls {
-                let tls = crate::tls::client(config.options.authority.as_deref())?;
+            let stream: Box<dyn ByteStream> = if let Some(tls) = config.encryption.config()? {
                 let name = ServerName::try_from(host.to_owned()).map_err(|e| away(&e))?;
                 let connector = tokio_rustls::TlsConnector::from(tls);
-                Box::new(connector.connect(name, stream).await.map_err(|e| away(&e))?)
+                Box::new(connector.connect(name, stream).await.map_err(|e| away(&explained(e)))?)
             } else {
                 Box::new(stream)
             };

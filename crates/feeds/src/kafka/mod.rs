@@ -61,6 +61,8 @@ pub(crate) struct Kafka {
 
 impl Kafka {
     pub(crate) fn new(config: KafkaConfig) -> Self {
+        let mut warnings = Warnings::default();
+        config.encryption.warning.iter().for_each(|warning| warnings.push(warning.clone().into()));
         Self {
             config: Arc::new(config),
             brokers: BTreeMap::new(),
@@ -72,7 +74,7 @@ impl Kafka {
             generation: 0,
             first_listed: BTreeSet::new(),
             is_first_run: None,
-            warnings: Warnings::default(),
+            warnings,
         }
     }
 

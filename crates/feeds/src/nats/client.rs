@@ -2,6 +2,7 @@
 
 use super::config::NatsConfig;
 use crate::dial::password;
+use crate::tls::explained;
 use crate::{SourceError, SourceOutcome};
 use async_nats::jetstream::consumer::pull::{Config as PullConfig, Stream as Messages};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
@@ -26,7 +27,7 @@ const HEARTBEAT: Duration = Duration::from_secs(3);
 const FETCH_BYTES: usize = 4 << 20;
 
 fn away(why: impl std::fmt::Display) -> SourceError {
-    SourceError::Away(format!("the server of NATS: {why}"))
+    SourceError::Away(explained(format_args!("the server of NATS: {why}")))
 }
 
 fn late<T>(_: T) -> SourceError {
@@ -53,18 +54,17 @@ impl NatsClient {
             .connection_timeout(TIMEOUT)
             .request_timeout(Some(TIMEOUT))
             .max_reconnects(1)
-            .require_tls(config.tls);
+            .require_tls(config.encryption.is_on());
         if let Some(secret) = password(config.options.password_file.as_deref())? {
             options = match &config.user {
                 Some(user) => options.user_and_password(user.clone(), secret),
                 None => options.token(secret),
             };
         }
-        if config.tls {
-            let tls = crate::tls::client(config.options.authority.as_deref())?;
+        if let Some(tls) = config.encryption.config()? {
             options = options.tls_client_config((*tls).clone());
         }
-        let scheme = if config.tls { "tls" } else { "nats" };
+        let scheme = if config.encryption.is_on() { "tls" } else { "nats" };
         let bracketed = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let servers: Vec<String> =
             config.hosts.iter().map(|(host, port)| format!("{scheme}://{}:{port}", bracketed(host))).collect();

@@ -1,5 +1,6 @@
 //! URLs of NATS.
 
+use crate::tls::Encryption;
 use crate::{Address, SourceOptions};
 use evertally_declare::error::{Result, usage};
 
@@ -10,7 +11,7 @@ const PORT: u16 = 4222;
 pub(crate) struct NatsConfig {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) user: Option<String>,
-    pub(super) tls: bool,
+    pub(super) encryption: Encryption,
     pub(super) stream: String,
     /// Only messages of these subjects.
     pub(super) subject: Option<String>,
@@ -30,7 +31,7 @@ impl NatsConfig {
         if address.user.is_some() && options.password_file.is_none() {
             return Err(usage("the source needs a password; write it to a file, and name that with --password-file"));
         }
-        let tls = address.query.flag("tls")?;
+        let encryption = Encryption::of(&mut address, options, false)?;
         let subject = address.query.take("subject")?;
         if subject.as_ref().is_some_and(|subject| subject.is_empty() || subject.contains(char::is_whitespace)) {
             return Err(usage("the parameter `subject` of the URL is not a subject; write subject=orders.>"));
@@ -46,7 +47,7 @@ impl NatsConfig {
         Ok(Self {
             hosts: address.hosts.into_iter().map(|(host, port)| (host, port.unwrap_or(PORT))).collect(),
             user: address.user,
-            tls,
+            encryption,
             stream,
             subject,
             starts_at_latest,

@@ -29,9 +29,9 @@ pub(crate) fn open(url: &str, address: &Address, stream: &str, options: &SourceO
     if !url.ends_with('/') {
         return Err(usage(format!("the URL {url} names one object; end it with a slash to write into a folder")));
     }
-    if options.password_file.is_some() || options.authority.is_some() {
+    if options.password_file.is_some() || options.authority.is_some() || options.client.is_some() {
         return Err(usage(
-            "stores have no password file and no authority; set the variables of the store, such as AWS_ACCESS_KEY_ID \
+            "stores have no password file, authority and certificate; set the variables of the store, such as AWS_ACCESS_KEY_ID \
              and AWS_SECRET_ACCESS_KEY, and SSL_CERT_FILE for a private authority",
         ));
     }

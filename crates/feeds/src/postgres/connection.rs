@@ -1,7 +1,8 @@
 //! Connections to PostgreSQL, and the meaning of its errors.
 
 use crate::dial::password;
-use crate::{Address, Query, SourceError, SourceOptions, tls};
+use crate::tls::{TlsFiles, explained, refuse_files};
+use crate::{Address, Query, SourceError, SourceOptions};
 use evertally_declare::error::{Result, usage};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -80,16 +81,19 @@ impl Database {
         }
         let mode = query.take("sslmode")?;
         let is_encrypted = match mode.as_deref() {
-            None => !is_local,
+            None => !is_local || options.authority.is_some() || options.client.is_some(),
             Some("verify-full") => true,
             Some("disable") => false,
             Some(other) => {
                 return Err(usage(format!(
                     "the parameter `sslmode` of the URL is `{other}`; choose verify-full, which checks the \
-                     certificate of the server (a private authority is named with --authority), or disable"
+                     certificate of the server (a private authority has a file, see authority), or disable"
                 )));
             }
         };
+        if !is_encrypted {
+            refuse_files(options, "write sslmode=verify-full")?;
+        }
         config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
         let hosts: Vec<&str> = match &socket {
             Some(folder) => vec![folder],
@@ -105,7 +109,7 @@ impl Database {
                 "{shown}: rows are not encrypted on their way; use sslmode=verify-full where others share the network"
             )
         });
-        let tls = is_encrypted.then(|| tls::client(options.authority.as_deref())).transpose()?;
+        let tls = is_encrypted.then(|| TlsFiles::of(options).config()).transpose()?;
         let tls = tls.map(|config| MakeRustlsConnect::new((*config).clone()));
         let password_file = options.password_file.clone();
         Ok(Self { config, tls, password_file, name: address.path.clone(), shown, warning })
@@ -152,7 +156,7 @@ impl Database {
     pub(super) fn problem(&self, error: &Error) -> SourceError {
         let shown = &self.shown;
         let Some(found) = error.as_db_error() else {
-            return SourceError::Away(format!("{shown} cannot be reached ({})", innermost(error)));
+            return SourceError::Away(format!("{shown} cannot be reached ({})", explained(innermost(error))));
         };
         let (code, message) = (found.code().code(), found.message());
         let text = format!("{shown}: {message} (SQLSTATE {code})");

@@ -4,7 +4,7 @@
 
 pub(crate) mod cluster;
 
-use evertally_feeds::{BatchLimits, Source, SourceBatch, SourceError};
+use evertally_feeds::{BatchLimits, Source, SourceBatch, SourceError, SourceOptions};
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -153,6 +153,50 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// An authority (`ca.pem`), and certificates with keys that it signed: `server.pem` for this machine, and `client.pem`
+/// for the user `feeder`.
+pub(crate) struct Certificates(tempfile::TempDir);
+
+impl Certificates {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = "set -e
+            new='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+            openssl req -x509 $new -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
+            for name in server client; do
+                openssl req $new -subj /CN=feeder -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+                    -keyout $name.key -out $name.csr
+                openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -days 2 -copy_extensions copy -out $name.pem
+            done";
+        let made = Command::new("sh").args(["-c", script]).current_dir(folder.path()).output().expect("openssl");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// The options of a client that trusts the authority, and has its certificate.
+    pub(crate) fn options(&self) -> SourceOptions {
+        let client = Some((self.path("client.pem"), self.path("client.key")));
+        SourceOptions { authority: Some(self.path("ca.pem")), client, ..SourceOptions::default() }
+    }
+}
+
+/// The message of a problem.
+pub(crate) fn problem(outcome: Result<impl Sized, SourceError>) -> String {
+    match outcome {
+        Err(SourceError::Fault(error)) => error.to_string(),
+        Err(SourceError::Away(why)) => why,
+        Ok(_) => panic!("no problem"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[[feed]]`: sources that the service follows itself.
 
-use evertally_declare::error::Result;
+use evertally_declare::error::{Result, usage};
 use evertally_feeds::{FileOptions, FollowOptions, Source, SourceOptions, open, open_files};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -29,6 +29,12 @@ pub struct FeedConfig {
     /// A file with the certificate of the authority of the source, if that is not a public one.
     #[serde(default)]
     pub authority: Option<PathBuf>,
+    /// A file with the certificate of the service and its chain, for a source that asks for one.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+    /// A file with the private key of the certificate.
+    #[serde(default)]
+    pub certificate_key: Option<PathBuf>,
     /// Whether rows get what the source knows about them: `_time`, `_key`, `_topic`.
     #[serde(default)]
     pub metadata: bool,
@@ -50,11 +56,24 @@ fn rows() -> usize {
     5000
 }
 
+/// The certificate of a client and its key.
+///
+/// # Errors
+/// If one of them is missing.
+pub(super) fn client_files(chain: Option<&PathBuf>, key: Option<&PathBuf>) -> Result<Option<(PathBuf, PathBuf)>> {
+    match (chain, key) {
+        (Some(chain), Some(key)) => Ok(Some((chain.clone(), key.clone()))),
+        (None, None) => Ok(None),
+        _ => Err(usage("certificate and certificate-key belong together: give both")),
+    }
+}
+
 impl FeedConfig {
     /// The paths in it.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let own = [&mut self.file, &mut self.folder, &mut self.password_file, &mut self.authority, &mut self.aside];
-        own.into_iter().flatten()
+        let own = [&mut self.file, &mut self.folder, &mut self.aside];
+        let of_url = [&mut self.password_file, &mut self.authority, &mut self.certificate, &mut self.certificate_key];
+        own.into_iter().chain(of_url).flatten()
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -63,8 +82,12 @@ impl FeedConfig {
         if named.iter().filter(|is_set| **is_set).count() != 1 {
             return Err(format!("{what} needs one of from = \"kafka://HOST/TOPIC\", file and folder"));
         }
-        if self.from.is_none() && (self.password_file.is_some() || self.authority.is_some() || self.metadata) {
-            return Err(format!("{what}: password-file, authority and metadata belong to a source with a URL"));
+        let of_url = [&self.password_file, &self.authority, &self.certificate, &self.certificate_key];
+        if self.from.is_none() && (self.metadata || of_url.iter().any(|file| file.is_some())) {
+            return Err(format!(
+                "{what}: password-file, authority, certificate, certificate-key and metadata belong to a source with \
+                 a URL"
+            ));
         }
         if self.from.is_some() && self.format.is_some() {
             return Err(format!("{what}: format is for files; messages are JSON"));
@@ -88,6 +111,7 @@ impl FeedConfig {
                 let options = SourceOptions {
                     password_file: self.password_file.clone(),
                     authority: self.authority.clone(),
+                    client: client_files(self.certificate.as_ref(), self.certificate_key.as_ref())?,
                     with_metadata: self.metadata,
                 };
                 open(url, &options)

@@ -1,5 +1,6 @@
 //! `[[sink]]`: where the service writes publications itself.
 
+use super::feed::client_files;
 use evertally_declare::error::Result;
 use evertally_feeds::{Sink, SourceOptions, open_sink};
 use serde::Deserialize;
@@ -19,12 +20,19 @@ pub struct SinkConfig {
     /// A file with the certificate of the authority of the other side, if that is not a public one.
     #[serde(default)]
     pub authority: Option<PathBuf>,
+    /// A file with the certificate of the service and its chain, for a server that asks for one.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+    /// A file with the private key of the certificate.
+    #[serde(default)]
+    pub certificate_key: Option<PathBuf>,
 }
 
 impl SinkConfig {
     /// The paths in it.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        [&mut self.password_file, &mut self.authority].into_iter().flatten()
+        let own = [&mut self.password_file, &mut self.authority, &mut self.certificate, &mut self.certificate_key];
+        own.into_iter().flatten()
     }
 
     /// Whether two sinks write the same publications to the same place.
@@ -40,6 +48,8 @@ impl SinkConfig {
         let options = SourceOptions {
             password_file: self.password_file.clone(),
             authority: self.authority.clone(),
+            client: client_files(self.certificate.as_ref(), self.certificate_key.as_ref())
+                .map_err(|error| error.context(format_args!("[[sink]] of stream `{}`", self.stream)))?,
             with_metadata: false,
         };
         open_sink(&self.to, &self.stream, &options)

@@ -140,6 +140,8 @@ fn invalid_feeds_are_refused_before_anything_starts() {
         ("stream = \"open\"\nfile = \"a\"\n", "does not reveal its format"),
         ("stream = \"open\"\nfrom = \"gopher://x/y\"\n", "is not a kind of source"),
         ("stream = \"open\"\nfrom = \"kafka://u:secret-word@h/t\"\n", "password-file"),
+        ("stream = \"open\"\nfrom = \"nats://h/S?tls=true\"\ncertificate = \"c\"\n", "belong together"),
+        ("stream = \"open\"\nfrom = \"mqtt://u@h/t\"\npassword-file = \"p\"\n", "unencrypted: write mqtts://"),
         ("stream = \"open\"\nfile = \"a.csv\"\nrows = 0\n", "between 1 and 100000"),
         ("stream = \"open\"\nfile = \"a.csv\"\n[[feed]]\nstream = \"open\"\nfile = \"a.csv\"\n", "configured twice"),
         (

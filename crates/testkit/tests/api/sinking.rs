@@ -328,6 +328,10 @@ fn sinks_that_cannot_work_are_refused() {
         ("[[sink]]\nstream = \"hand\"\nto = \"mqtt://h/x\"\n", "choose postgresql"),
         ("[[sink]]\nstream = \"hand\"\nto = \"s3://bucket\"\n", "end it with a slash"),
         ("[[sink]]\nstream = \"hand\"\nto = \"prometheus+https://u@h\"\n", "name it in password-file"),
+        (
+            "[[sink]]\nstream = \"hand\"\nto = \"prometheus+http://h\"\nauthority = \"ca\"\n",
+            "write prometheus+https://",
+        ),
         ("[[sink]]\nstream = \"hand\"\nto = \"postgresql://a:secret@h/d?table=t\"\n", "password"),
     ] {
         let refused = with(sink);
