@@ -66,7 +66,7 @@ mod packets;
 mod session;
 
 use crate::dial::{self, Server, TIMEOUT};
-use crate::tls::Encryption;
+use crate::tls::{Encryption, explained};
 use crate::{Address, BatchLimits, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{Result, usage};
@@ -213,7 +213,7 @@ impl MqttSettings {
     }
 
     fn away(&self, why: &str) -> SourceError {
-        SourceError::Away(format!("{}: {why}", self.server))
+        SourceError::Away(format!("{}: {}", self.server, explained(why)))
     }
 
     /// Connects, and returns whether the broker has the session.

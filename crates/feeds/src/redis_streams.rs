@@ -14,7 +14,7 @@ mod reply;
 
 use crate::dial::{self, Server, TIMEOUT};
 use crate::time::rfc3339;
-use crate::tls::Encryption;
+use crate::tls::{Encryption, explained};
 use crate::{Address, BatchLimits, Origins, RowWriter, Source, SourceBatch, SourceError, SourceOptions, SourceWarning};
 use async_trait::async_trait;
 use evertally_declare::error::{PipelineError, Result, usage};
@@ -175,7 +175,7 @@ impl Streams {
             }
             (Some("WRONGTYPE"), _) => "the keys of the URL must be streams",
             (Some("MOVED"), _) => "clusters are not supported: name the server that has the key",
-            _ => return SourceError::Away(format!("{}: {error}", self.server)),
+            _ => return SourceError::Away(format!("{}: {}", self.server, explained(error))),
         };
         usage(format!("{}: {error}; {remedy}", self.server)).into()
     }

@@ -9,9 +9,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What servers answer to a client without a certificate, or with one that they do not trust.
+const CLIENT_ALERTS: [&str; 4] =
+    ["alert: CertificateRequired", "alert: BadCertificate", "alert: CertificateUnknown", "alert: UnknownCA"];
+
 /// The files of encrypted connections.
 #[derive(Clone, Debug)]
-pub(crate) struct TlsFiles {
+pub(crate) struct ConnectionFiles {
     authority: Option<PathBuf>,
     client: Option<(PathBuf, PathBuf)>,
 }
@@ -19,12 +23,12 @@ pub(crate) struct TlsFiles {
 /// Whether the connections of a URL are encrypted.
 #[derive(Clone, Debug)]
 pub(crate) struct Encryption {
-    files: Option<TlsFiles>,
+    files: Option<ConnectionFiles>,
     /// What the operator should know about connections that are not.
     pub(crate) warning: Option<String>,
 }
 
-impl TlsFiles {
+impl ConnectionFiles {
     pub(crate) fn of(options: &SourceOptions) -> Self {
         Self { authority: options.authority.clone(), client: options.client.clone() }
     }
@@ -33,7 +37,7 @@ impl TlsFiles {
     /// again at each connection, so that they can be renewed.
     ///
     /// # Errors
-    /// If a file cannot be read, or does not contain what it should.
+    /// If a file cannot be read, or contains no certificate or key.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
         let mut roots = RootCertStore::empty();
         if let Some(path) = &self.authority {
@@ -81,7 +85,7 @@ impl Encryption {
             }
             (by_scheme, flag) => by_scheme.or(flag).unwrap_or(false),
         };
-        let files = TlsFiles::of(options);
+        let files = ConnectionFiles::of(options);
         if is_encrypted {
             files.config()?;
             return Ok(Self { files: Some(files), warning: None });
@@ -107,9 +111,9 @@ impl Encryption {
     /// The configuration of an encrypted connection; `None` if it is not.
     ///
     /// # Errors
-    /// As [`TlsFiles::config`].
+    /// As [`ConnectionFiles::config`].
     pub(crate) fn config(&self) -> Result<Option<Arc<ClientConfig>>> {
-        self.files.as_ref().map(TlsFiles::config).transpose()
+        self.files.as_ref().map(ConnectionFiles::config).transpose()
     }
 
     /// Whether connections are encrypted.
@@ -138,9 +142,9 @@ pub(crate) fn explained(problem: impl fmt::Display) -> String {
         "; name its authority (in a configuration: authority, for evertally feed: --source-authority)"
     } else if problem.contains("CaUsedAsEndEntity") {
         "; a self-signed certificate must not be marked as an authority (CA:FALSE)"
-    } else if problem.contains("CertificateRequired") {
-        "; the server needs the certificate of a client (certificate and certificate-key; for evertally feed: \
-         --source-certificate and --source-key)"
+    } else if CLIENT_ALERTS.iter().any(|alert| problem.contains(alert)) {
+        "; the server wants the certificate of a client that it trusts (in a configuration: certificate and \
+         certificate-key, for evertally feed: --source-certificate and --source-key)"
     } else {
         ""
     };

@@ -327,7 +327,7 @@ async fn certificates_of_both_sides() {
     assert_eq!(service.rows[""].len(), 3);
     for (options, why) in [
         (SourceOptions { authority: None, ..options.clone() }, "--source-authority"),
-        (SourceOptions { client: None, ..options.clone() }, "certificate"),
+        (SourceOptions { client: None, ..options.clone() }, "--source-certificate"),
     ] {
         let mut source = open(&url, &options).expect("valid");
         source.seek("", None).await.expect("known");

@@ -232,7 +232,7 @@ async fn certificates_of_both_sides() {
     assert_eq!(numbers(&service), with_value(0..5));
     for (options, why) in [
         (SourceOptions { authority: None, ..options.clone() }, "--source-authority"),
-        (SourceOptions { client: None, ..options.clone() }, "certificate"),
+        (SourceOptions { client: None, ..options.clone() }, "--source-certificate"),
     ] {
         let mut source = server.open("VISITS?tls=true", &options);
         source.seek("", None).await.expect("nothing is asked yet");

@@ -257,7 +257,7 @@ async fn passwords_and_encryption() {
     // An authority that is not known, and no certificate of the client.
     for (options, why) in [
         (SourceOptions { authority: None, ..options.clone() }, "--source-authority"),
-        (SourceOptions { client: None, ..options.clone() }, "certificate"),
+        (SourceOptions { client: None, ..options.clone() }, "--source-certificate"),
     ] {
         let mut source = open(&format!("rediss://feeder@localhost:{tls_port}/?stream=a"), &options).expect("valid");
         source.seek("a", None).await.expect("known");

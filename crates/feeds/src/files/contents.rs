@@ -130,7 +130,7 @@ impl CompressedFile {
         Ok(self.recent[place(offset)..place(end)].to_vec())
     }
 
-    /// Decompresses up to an offset, and keeps what is needed from another one.
+    /// Decompresses up to `end`, and keeps the contents from `from` on, with a window before it.
     fn decompress(&mut self, from: u64, end: u64) -> io::Result<()> {
         loop {
             let old = from.saturating_sub(WINDOW).saturating_sub(self.recent_from);

@@ -97,7 +97,7 @@ impl BrokerConnection {
     ) -> SourceOutcome<ResponseReader> {
         let away = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => SourceError::Away("the broker closed the connection".to_owned()),
-            _ => SourceError::Away(format!("the connection failed: {e}")),
+            _ => SourceError::Away(format!("the connection failed: {}", explained(e))),
         };
         let flexible = is_flexible(api, version);
         self.number = self.number.wrapping_add(1);

@@ -31,8 +31,8 @@ pub(crate) fn open(url: &str, address: &Address, stream: &str, options: &SourceO
     }
     if options.password_file.is_some() || options.authority.is_some() || options.client.is_some() {
         return Err(usage(
-            "stores have no password file, authority and certificate; set the variables of the store, such as AWS_ACCESS_KEY_ID \
-             and AWS_SECRET_ACCESS_KEY, and SSL_CERT_FILE for a private authority",
+            "stores have no password file, authority and certificate; set the variables of the store, such as \
+             AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and SSL_CERT_FILE for a private authority",
         ));
     }
     Ok(Box::new(ParquetFolder {

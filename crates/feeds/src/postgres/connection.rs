@@ -1,7 +1,7 @@
 //! Connections to PostgreSQL, and the meaning of its errors.
 
 use crate::dial::password;
-use crate::tls::{TlsFiles, explained, refuse_files};
+use crate::tls::{ConnectionFiles, explained, refuse_files};
 use crate::{Address, Query, SourceError, SourceOptions};
 use evertally_declare::error::{Result, usage};
 use std::net::IpAddr;
@@ -109,7 +109,7 @@ impl Database {
                 "{shown}: rows are not encrypted on their way; use sslmode=verify-full where others share the network"
             )
         });
-        let tls = is_encrypted.then(|| TlsFiles::of(options).config()).transpose()?;
+        let tls = is_encrypted.then(|| ConnectionFiles::of(options).config()).transpose()?;
         let tls = tls.map(|config| MakeRustlsConnect::new((*config).clone()));
         let password_file = options.password_file.clone();
         Ok(Self { config, tls, password_file, name: address.path.clone(), shown, warning })
