@@ -284,9 +284,9 @@ mod tests {
             ("nats://n1", "name of a stream"),
             ("nats://n1/orders.new", "name of a stream"),
             ("nats:///ORDERS", "names no server"),
-            ("nats://n1/ORDERS?subject=", "not a subject"),
-            ("nats://n1/ORDERS?start=new", "earliest or latest"),
-            ("nats://n1/ORDERS?durable=x", "no parameter `durable`"),
+            ("nats://localhost/ORDERS?subject=", "not a subject"),
+            ("nats://localhost/ORDERS?start=new", "earliest or latest"),
+            ("nats://localhost/ORDERS?durable=x", "no parameter `durable`"),
         ] {
             let error = config(url).expect_err(url).to_string();
             assert!(error.contains(why), "{url}: {error}");
