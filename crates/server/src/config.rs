@@ -2,6 +2,7 @@
 
 mod aside;
 mod clock;
+mod consistency;
 mod feed;
 mod identity;
 mod keeping;
@@ -13,10 +14,12 @@ mod standby;
 mod stream;
 mod syslog;
 mod time_span;
+mod toml_file;
 mod webhook;
 
 pub(crate) use aside::check_aside;
 pub use clock::ClockConfig;
+use consistency::check_scheme;
 pub use feed::FeedConfig;
 pub(crate) use identity::is_protected;
 pub use identity::{IdentityConfig, RoleRule};
@@ -38,9 +41,9 @@ use evertally_ledger::protected::is_inside;
 use evertally_tables::input::is_object;
 use keeping::{MIN_BACKUP_INTERVAL, MIN_RETENTION};
 use serde::Deserialize;
-use standby::MIN_TAKEOVER;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use toml_file::read_toml;
 
 /// The configuration of a service.
 #[derive(Clone, Debug, Deserialize)]
@@ -158,8 +161,8 @@ impl Config {
     /// If it cannot be read or is invalid; the message names the line and the setting.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {shown}: {e}")))?;
-        let mut config: Self = toml::from_str(&text).map_err(|e| usage(format!("{shown}: {e}")))?;
+        let (mut config, text): (Self, String) = read_toml(path)?;
+        config.streams.iter_mut().for_each(|stream| stream.find_lines(&shown.to_string(), &text));
         let base = path.parent().unwrap_or(Path::new("")).to_owned();
         let by_day = config.retention.side_files.is_some();
         config.feeds.iter_mut().for_each(|feed| feed.aside_by_day = by_day);
@@ -169,6 +172,13 @@ impl Config {
 
     /// Makes paths relative to `base`, so that they do not depend on the working directory. Refuses URLs.
     fn from(&mut self, base: &Path) -> Result<(), String> {
+        if let Some(standby) = self.standby.as_ref().filter(|own| is_url(&own.folder) && !is_object(&own.folder)) {
+            return Err(format!(
+                "[standby] folder: {} is not in an object store; give s3://, gs:// or az://, or a folder that both \
+                 machines have mounted",
+                without_secrets(&standby.folder)
+            ));
+        }
         let witness = self.witness.iter_mut().flat_map(|w| w.file.iter_mut().chain(&mut w.authorization_file));
         let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
         let certificates = listeners.flat_map(Listener::paths);
@@ -182,6 +192,7 @@ impl Config {
         let standby = self.standby.iter_mut().map(|standby| &mut standby.folder);
         let own = own.chain(standby.filter(|folder| !is_object(folder)));
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(feeds).chain(self.sources.values_mut()) {
+            check_scheme(path)?;
             if is_url(path) {
                 let shown = without_secrets(path);
                 return Err(format!("{shown}: the service keeps its files on this machine; give a path, not a URL"));
@@ -197,9 +208,10 @@ impl Config {
                 "nobody can reach the service: give [private] or [public] with listen = \"127.0.0.1:8800\"".into()
             );
         }
-        for listener in [&self.public, &self.private].into_iter().flatten() {
-            listener.check()?;
+        for (name, listener) in [("public", &self.public), ("private", &self.private)] {
+            listener.iter().try_for_each(Listener::check).map_err(|problem| format!("[{name}]: {problem}"))?;
         }
+        self.check_addresses()?;
         self.check_clients()?;
         if self.private.as_ref().is_some_and(|private| private.cors != Cors::SameOrigin) {
             return Err("cors is for readers: move it from [private] to [public]".into());
@@ -211,17 +223,7 @@ impl Config {
                 self.key.display()
             ));
         }
-        if let Some(witness) = &self.witness {
-            match (&witness.file, &witness.url) {
-                (Some(_), Some(_)) | (None, None) => return Err("[witness] needs either a file or a url".into()),
-                (Some(file), None) if is_inside(file, &self.folder) => {
-                    return Err(
-                        "the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into(),
-                    );
-                }
-                _ => {}
-            }
-        }
+        self.check_witness()?;
         let mut names = BTreeSet::new();
         for stream in &self.streams {
             if !names.insert(stream.name.as_str()) {
@@ -249,21 +251,7 @@ impl Config {
                 return Err("`every` of [backup-schedule] is at least 1 minute".into());
             }
         }
-        if let Some(standby) = &self.standby {
-            if self.witness.is_none() {
-                return Err("[standby] needs a witness that both machines reach, since it decides which of them may \
-                            publish: add [witness]"
-                    .into());
-            }
-            if !is_object(&standby.folder) && is_inside(&standby.folder, &self.folder) {
-                return Err("the standby folder is inside the folder of the service: the other machine needs it when \
-                            this one is lost"
-                    .into());
-            }
-            if standby.takeover().0 < MIN_TAKEOVER.0 {
-                return Err("`takeover` of [standby] is at least `3s`".into());
-            }
-        }
+        self.check_standby()?;
         if self.retention.batch_ids.is_some_and(|kept| kept.0 < MIN_RETENTION.0) {
             return Err("`batch-ids` of [retention] is at least `1d`: clients send batches again".into());
         }
@@ -276,12 +264,7 @@ impl Config {
                 return Err(format!("a [[feed]] of stream `{}` is configured twice", feed.stream));
             }
         }
-        for (index, syslog) in self.syslog.iter().enumerate() {
-            syslog.check()?;
-            if self.syslog[..index].iter().any(|other| other.listen == syslog.listen && syslog.listen.port() != 0) {
-                return Err(format!("two [[syslog]] listen at {}; give one of them another port", syslog.listen));
-            }
-        }
+        self.syslog.iter().try_for_each(SyslogConfig::check)?;
         self.check_asides()?;
         for (index, sink) in self.sinks.iter().enumerate() {
             if self.sinks[..index].iter().any(|other| other.is_same(sink)) {

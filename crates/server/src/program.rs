@@ -5,6 +5,7 @@ mod health;
 pub use health::health;
 
 use crate::config::{Config, ReplicaConfig};
+use crate::engine::StreamState;
 use crate::http::Side;
 use crate::serving::{
     ReloadSignal, Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait, witness_from,
@@ -151,12 +152,28 @@ pub fn verify(config: &Path, say: impl Fn(&str)) -> Result<()> {
     Ok(())
 }
 
+/// What a configuration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A service.
+    Service,
+    /// A follower of another machine.
+    Follower,
+    /// A replica for readers.
+    Replica,
+}
+
 /// Checks a configuration without opening anything: its streams are planned, and the files that it names are read.
 ///
 /// # Errors
 /// The first setting that a service could not start with.
-pub fn check(config: &Path, say: impl Fn(&str)) -> Result<()> {
-    for line in crate::serving::check(&Config::read(config)?)? {
+pub fn check(config: &Path, purpose: Purpose, say: impl Fn(&str)) -> Result<()> {
+    let found = match purpose {
+        Purpose::Service => crate::serving::check(&Config::read(config)?)?,
+        Purpose::Follower => crate::serving::check_follower(&Config::read(config)?)?,
+        Purpose::Replica => crate::serving::check_replica(&ReplicaConfig::read(config)?)?,
+    };
+    for line in found {
         say(&line);
     }
     Ok(())
@@ -167,7 +184,9 @@ fn addresses(running: &Running) -> Vec<String> {
         Side::Public => format!("reading: {url}"),
         Side::Private => format!("writing and operating: {url}"),
     };
-    let streams = match running.service.streams().len() {
+    let streams = running.service.streams();
+    let is_open = |state: StreamState| matches!(state, StreamState::Open | StreamState::Recovering(_));
+    let streams = match streams.iter().filter(|info| is_open(info.progress().state)).count() {
         0 => "no stream is open yet".to_owned(),
         1 => "1 stream is open".to_owned(),
         streams => format!("{streams} streams are open"),

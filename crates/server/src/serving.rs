@@ -1,6 +1,7 @@
 //! From a configuration to a running service.
 
 mod checking;
+mod comparison;
 mod follower;
 mod opening;
 mod preflight;
@@ -10,7 +11,7 @@ mod signals;
 mod streams;
 mod upkeep;
 
-pub use checking::check;
+pub use checking::{check, check_follower, check_replica};
 pub(crate) use follower::wait;
 pub use follower::{Follower, Waited, follow};
 pub use opening::verify;

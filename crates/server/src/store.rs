@@ -39,6 +39,7 @@ mod copy;
 mod journal;
 mod ledger;
 mod records;
+mod unchanged;
 
 pub(crate) use journal::{Batch, Changes};
 pub use journal::{Journal, Recorder};
@@ -48,6 +49,7 @@ pub use records::{
     StoredRow, StoredView, StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
+pub(crate) use unchanged::FolderStreams;
 
 use crate::meters::Histogram;
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use evertally_server::program::{self, Level};
+use evertally_server::program::{self, Level, Purpose};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -30,7 +30,8 @@ pub(super) struct ServeArgs {
     /// ones.
     #[arg(long, conflicts_with = "demo")]
     verify: bool,
-    /// Check the configuration and exit: plans its streams, reads the files that it names, and creates nothing.
+    /// Check the configuration and exit: plans its streams, compares them with the folder, reads the files that it names,
+    /// and creates nothing. With --follow or --replica, checks the configuration of those.
     #[arg(long, conflicts_with_all = ["demo", "verify"])]
     check: bool,
     /// Ask the running service of the configuration whether it is ready, and exit: with 0 if it is.
@@ -45,11 +46,11 @@ pub(super) struct ServeArgs {
     forget_witness: bool,
     /// Follow the machine that is the primary, and take over when it gives no sign of life; needs [standby] in the
     /// configuration.
-    #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health", "adopt_key", "forget_witness"])]
+    #[arg(long, conflicts_with_all = ["demo", "verify", "health", "adopt_key", "forget_witness"])]
     follow: bool,
     /// Serve readers alone, with copies of the public streams of another service; `--config` names the configuration of
     /// the replica.
-    #[arg(long, conflicts_with_all = ["demo", "verify", "check", "health", "adopt_key", "forget_witness", "follow"])]
+    #[arg(long, conflicts_with_all = ["demo", "verify", "health", "adopt_key", "forget_witness", "follow"])]
     replica: bool,
     /// Log level. Logs never contain data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
@@ -74,6 +75,14 @@ enum LogLevel {
 }
 
 impl ServeArgs {
+    fn purpose(&self) -> Purpose {
+        match (self.follow, self.replica) {
+            (true, _) => Purpose::Follower,
+            (_, true) => Purpose::Replica,
+            _ => Purpose::Service,
+        }
+    }
+
     /// Runs `evertally serve`.
     pub(super) fn run(self) -> Result<()> {
         let level = match self.log {
@@ -87,10 +96,11 @@ impl ServeArgs {
             LogFormat::Text => eprintln!("{line}"),
             LogFormat::Json => program::note(line),
         };
+        let purpose = self.purpose();
         match self.config {
             None => program::demonstrate(self.listen, say)?,
             Some(config) if self.health => println!("{}", program::health(&config)?),
-            Some(config) if self.check => program::check(&config, say)?,
+            Some(config) if self.check => program::check(&config, purpose, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
             Some(config) if self.replica => program::replicate(&config, say)?,
             Some(config) => {

@@ -1,9 +1,11 @@
 //! `[public]` and `[private]`: where the service listens, and `[[client]]`: machines that are known by a certificate.
 
+use super::toml_file::text_of;
 use crate::cors::Cors;
 use crate::proxies::Networks;
 use crate::role::Role;
 use crate::tls::{ClientCertificate, TlsFiles};
+use rustls_pki_types::DnsName;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::net::SocketAddr;
@@ -84,13 +86,13 @@ impl FromStr for ListenAddress {
 
 impl<'de> Deserialize<'de> for ListenAddress {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
+        text_of(from, "an address in quotes")?.parse().map_err(de::Error::custom)
     }
 }
 
 /// Permissions of a socket, as `chmod` takes them. Without those of its owner, the service could not be asked.
 fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    let text = String::deserialize(from)?;
+    let text = text_of(from, "a mode in quotes")?;
     // The standard library would also read a sign.
     let is_octal = matches!(text.len(), 3 | 4) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
     let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| is_octal && *mode <= 0o777 && mode & 0o600 == 0o600);
@@ -163,6 +165,27 @@ impl Listener {
     }
 }
 
+/// Checks that a certificate can have an alternative name: a DNS name, or with a colon a URI.
+pub(super) fn check_certificate_name(name: &str) -> Result<(), String> {
+    let needs = "a DNS name of its certificate, such as shop.example, or a URI, such as spiffe://shop.example/till";
+    let Some((scheme, rest)) = name.split_once(':') else {
+        let is_dns = DnsName::try_from(name.strip_prefix("*.").unwrap_or(name)).is_ok();
+        return if is_dns { Ok(()) } else { Err(format!("no certificate has this name; give {needs}")) };
+    };
+    if ["dns", "uri", "ip", "email"].iter().any(|kind| scheme.eq_ignore_ascii_case(kind)) {
+        return match scheme.to_ascii_lowercase().as_str() {
+            "dns" | "uri" => Err(format!("write the name without `{scheme}:`, as in `{rest}`")),
+            _ => Err(format!("only DNS names and URIs of certificates are known; give {needs}")),
+        };
+    }
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));
+    // A host with a port has the form of a URI, but is not meant as one.
+    let is_port = rest.bytes().all(|c| c.is_ascii_digit());
+    let is_uri = is_scheme && !is_port && rest.bytes().all(|c| c.is_ascii_graphic());
+    if is_uri { Ok(()) } else { Err(format!("no certificate has this name; give {needs}")) }
+}
+
 /// A machine that is known by its certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -182,9 +205,7 @@ fn roles<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Role>, D::Error> {
 impl ClientConfig {
     pub(super) fn check(&self) -> Result<(), String> {
         let Self { name, roles } = self;
-        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err("the name of a [[client]] is a DNS name or a URI of its certificate".into());
-        }
+        check_certificate_name(name).map_err(|problem| format!("[[client]] name = \"{name}\": {problem}"))?;
         match roles.is_empty() {
             true => Err(format!("[[client]] `{name}` has no roles: give roles = [\"write:STREAM\"]")),
             false => Ok(()),

@@ -1,5 +1,6 @@
 //! `replica.toml`: a machine that serves readers with copies of the public streams of a service.
 
+use super::toml_file::read_toml;
 use super::{LimitsConfig, Listener, TimeSpan};
 use evertally_declare::error::{Result, usage};
 use serde::Deserialize;
@@ -40,19 +41,14 @@ impl ReplicaConfig {
     /// If it cannot be read or is invalid; the message names the line and the setting.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| usage(format!("cannot read {shown}: {error}")))?;
-        let mut config: Self = toml::from_str(&text).map_err(|error| usage(format!("{shown}: {error}")))?;
+        let (mut config, _): (Self, String) = read_toml(path)?;
         let base = path.parent().unwrap_or(Path::new(""));
-        let listener = &mut config.public;
-        let certificates = listener.certificate.iter_mut().chain(&mut listener.certificate_key);
-        certificates.chain([&mut config.folder]).for_each(|path| *path = base.join(&*path));
+        config.public.paths().chain([&mut config.folder]).for_each(|path| *path = base.join(&*path));
         let is_url = config.from.starts_with("http://") || config.from.starts_with("https://");
         if !is_url {
             return Err(usage(format!("{shown}: `from` is the URL of a service: https://HOST or http://HOST:PORT")));
         }
-        if config.public.certificate.is_some() != config.public.certificate_key.is_some() {
-            return Err(usage(format!("{shown}: certificate and certificate-key go together")));
-        }
+        config.public.check().map_err(|problem| usage(format!("{shown}: [public]: {problem}")))?;
         if config.every.0 < MIN_INTERVAL.0 {
             return Err(usage(format!("{shown}: `every` is at least `50ms`")));
         }

@@ -1,12 +1,15 @@
 //! A `[[stream]]` of the configuration.
 
+use super::toml_file::line_at;
 use super::{StepsConfig, TimeSpan};
 use crate::store::ClosedBy;
 use evertally_declare::chain::{ChainPeriod, ChainUnit};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::settings::Settings;
 use serde::Deserialize;
-use toml::Value;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use std::fmt;
+use toml::{Spanned, Value};
 
 /// A stream, as it is declared in the configuration.
 #[derive(Clone, Debug)]
@@ -29,11 +32,14 @@ pub struct StreamConfig {
     pub delay: Option<TimeSpan>,
     /// Whether it is extended without a request when its horizon is over.
     pub extend: Option<Extend>,
+    /// The positions of its settings in the file.
+    offsets: Vec<(String, usize)>,
+    lines: StreamLines,
 }
 
 /// How often a stream is extended without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(from = "DeclaredExtend")]
 pub enum Extend {
     /// Whenever its horizon is over, as long as its source has budget.
     Automatic,
@@ -41,38 +47,127 @@ pub enum Extend {
     Times(u32),
 }
 
-impl<'de> Deserialize<'de> for StreamConfig {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        let mut table = toml::Table::deserialize(from)?;
-        fn own<T: for<'t> Deserialize<'t>, E: Error>(table: &mut toml::Table, name: &str) -> Result<Option<T>, E> {
-            let value = table.remove(name);
-            value.map(|value| value.try_into().map_err(|e| E::custom(format!("{name}: {e}")))).transpose()
+/// How it is written.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write extend = \"automatic\", or extend = { times = 11 }")]
+enum DeclaredExtend {
+    Word(ExtendWord),
+    Number(ExtendTimes),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ExtendWord {
+    Automatic,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExtendTimes {
+    times: u32,
+}
+
+impl From<DeclaredExtend> for Extend {
+    fn from(declared: DeclaredExtend) -> Self {
+        match declared {
+            DeclaredExtend::Word(ExtendWord::Automatic) => Self::Automatic,
+            DeclaredExtend::Number(ExtendTimes { times }) => Self::Times(times),
         }
-        let (public, source) = (own(&mut table, "public")?, own(&mut table, "source")?);
-        let closing: Option<Closer> = own(&mut table, "closing")?;
-        let (grace, delay) = (own(&mut table, "grace")?, own(&mut table, "delay")?);
-        let id = own(&mut table, "id")?;
-        let extend = own(&mut table, "extend")?;
-        let Some(Value::String(name)) = table.get("stream").cloned() else {
-            return Err(D::Error::custom("a stream needs a name, as in stream = \"visits\""));
+    }
+}
+
+/// The lines of a stream in the file, for messages.
+#[derive(Clone, Debug, Default)]
+struct StreamLines {
+    /// The file and the first line, as in `serve.toml:12`; empty if the stream is in no file.
+    first: String,
+    /// The same for its settings.
+    settings: Vec<(String, String)>,
+}
+
+impl<'de> Deserialize<'de> for StreamConfig {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(StreamTable)
+    }
+}
+
+/// Reads the settings one by one, so that errors have their lines.
+struct StreamTable;
+
+impl<'de> Visitor<'de> for StreamTable {
+    type Value = StreamConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the settings of a stream")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StreamConfig, A::Error> {
+        let mut stream = StreamConfig {
+            declaration: String::new(),
+            name: String::new(),
+            public: false,
+            source: None,
+            closer: Closer::default(),
+            id: None,
+            grace: None,
+            delay: None,
+            extend: None,
+            offsets: Vec::new(),
+            lines: StreamLines::default(),
         };
-        let declaration = serde_json::to_string(&table).map_err(D::Error::custom)?;
-        Ok(Self {
-            declaration,
-            name,
-            public: public.unwrap_or(false),
-            source,
-            closer: closing.unwrap_or_default(),
-            id,
-            grace,
-            delay,
-            extend,
-        })
+        let (mut declared, mut is_named) = (toml::Table::new(), false);
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            let offset = key.span().start;
+            let key = key.into_inner();
+            match key.as_str() {
+                "public" => stream.public = map.next_value()?,
+                "source" => stream.source = Some(map.next_value()?),
+                "closing" => stream.closer = map.next_value()?,
+                "id" => stream.id = Some(map.next_value()?),
+                "grace" => stream.grace = Some(map.next_value()?),
+                "delay" => stream.delay = Some(map.next_value()?),
+                "extend" => stream.extend = Some(map.next_value()?),
+                _ => {
+                    let value = match map.next_value()? {
+                        // A date without quotes.
+                        Value::Datetime(time) => Value::String(time.to_string()),
+                        Value::String(name) if key == "stream" => {
+                            (stream.name, is_named) = (name.clone(), true);
+                            Value::String(name)
+                        }
+                        other => other,
+                    };
+                    declared.insert(key.clone(), value);
+                }
+            }
+            stream.offsets.push((key, offset));
+        }
+        if !is_named {
+            return Err(A::Error::custom("a stream needs a name, as in stream = \"visits\""));
+        }
+        stream.declaration = serde_json::to_string(&declared).map_err(A::Error::custom)?;
+        Ok(stream)
     }
 }
 
 impl StreamConfig {
+    /// Notes the lines of its settings.
+    pub(super) fn find_lines(&mut self, file: &str, text: &str) {
+        let line = |offset: usize| format!("{file}:{}", line_at(text, offset));
+        self.lines.first = self.offsets.iter().map(|(_, offset)| *offset).min().map(line).unwrap_or_default();
+        self.lines.settings = self.offsets.drain(..).map(|(key, offset)| (key, line(offset))).collect();
+    }
+
+    /// The stream in messages, after the line of the setting that a problem begins with or quotes first: `serve.toml:12:
+    /// stream `visits``.
+    pub(crate) fn at(&self, problem: &str) -> String {
+        let words = [problem.split(':').next(), problem.split('`').nth(1)];
+        let line_of = |word: &str| self.lines.settings.iter().find(|(key, _)| key == word).map(|(_, line)| line);
+        let line = words.into_iter().flatten().find_map(line_of).unwrap_or(&self.lines.first);
+        let colon = if line.is_empty() { "" } else { ": " };
+        format!("{line}{colon}stream `{}`", self.name)
+    }
+
     /// Who closes its steps.
     pub fn closing(&self, steps: &StepsConfig) -> ClosedBy {
         self.closer.with(steps, self.grace, self.delay)

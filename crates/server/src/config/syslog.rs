@@ -1,9 +1,11 @@
 //! `[[syslog]]`: listeners for messages of syslog.
 
 use super::TimeSpan;
+use super::listener::check_certificate_name;
+use super::toml_file::text_of;
 use crate::proxies::Networks;
 use crate::tls::TlsFiles;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SyslogConfig {
     /// Address and port.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// The stream that receives the messages.
     pub stream: String,
@@ -52,6 +55,12 @@ pub struct SyslogConfig {
 
 /// The most bytes that a message can be allowed to have: a cell of a row has no more.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = text_of(from, "an address in quotes, such as \"127.0.0.1:6514\"")?;
+    let invalid = |_| de::Error::custom(format!("`{text}` is not an address with a port, such as `127.0.0.1:6514`"));
+    text.parse().map_err(invalid)
+}
 
 fn utc() -> String {
     "UTC".to_owned()
@@ -101,6 +110,9 @@ impl SyslogConfig {
         }
         if !self.clients.is_empty() && self.client_authority.is_none() {
             return Err(format!("{what}: clients are named by their certificates: add client-authority = \"FILE\""));
+        }
+        for name in &self.clients {
+            check_certificate_name(name).map_err(|problem| format!("{what}: clients, `{name}`: {problem}"))?;
         }
         if self.from.is_empty() && self.client_authority.is_none() && !self.listen.ip().is_loopback() {
             return Err(format!(

@@ -1,5 +1,6 @@
 //! Durations in a configuration.
 
+use super::toml_file::text_of;
 use serde::Deserialize;
 
 /// A time such as `90s`, `5m`, `2h`, in microseconds.
@@ -8,7 +9,7 @@ pub struct TimeSpan(pub i64);
 
 impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
+        let text = text_of(from, "a duration in quotes, such as \"90s\", \"5m\" or \"2h\"")?;
         Self::parse(&text).ok_or_else(|| {
             let problem = format!("`{text}` is not a duration: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`");
             serde::de::Error::custom(problem)

@@ -68,6 +68,30 @@ impl Preview {
         ErrorFacts::for_releases(&self.resolved.stream)
     }
 
+    /// Checks that the stream can accept sums, if an external counter sends them.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub(crate) fn check_sums(&self) -> Result<()> {
+        let (stream, opening) = (self.stream(), &self.opening);
+        if opening.closing != ClosedBy::Sums {
+            return Ok(());
+        }
+        if stream.columns.labels.iter().any(|name| name == "step" || name == "sum") {
+            return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
+        }
+        if opening.id.is_some() {
+            return Err(usage("a stream that accepts sums has no rows with ids: omit `id`"));
+        }
+        if stream.measures.is_some() {
+            return Err(usage(
+                "a stream that accepts sums cannot have several measures or workloads: open one stream for each, \
+                 or close its steps by the clock",
+            ));
+        }
+        Ok(())
+    }
+
     /// The end of its first step, if the clock would close that step before its events can arrive.
     pub fn missed_step(&self, now: Instant) -> Option<String> {
         let ClosedBy::Schedule { grace, .. } = self.opening.closing else { return None };
@@ -190,19 +214,7 @@ impl Core {
         }
         // A stream that recovers is not closed by the clock, and the start of an automatic one was declared long ago.
         let may_be_past = self.witnessed.streams.contains_key(name) || preview.is_automatic;
-        if opening.closing == ClosedBy::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
-        {
-            return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
-        }
-        if opening.closing == ClosedBy::Sums && opening.id.is_some() {
-            return Err(usage("a stream that accepts sums has no rows with ids: omit `id`"));
-        }
-        if opening.closing == ClosedBy::Sums && stream.measures.is_some() {
-            return Err(usage(
-                "a stream that accepts sums cannot have several measures or workloads: open one stream for each, \
-                 or close its steps by the clock",
-            ));
-        }
+        preview.check_sums()?;
         if let Some(end) = preview.missed_step(self.clock.now()).filter(|_| !may_be_past) {
             if preview.follows.is_some() {
                 return Err(usage(format!(

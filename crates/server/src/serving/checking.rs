@@ -1,16 +1,23 @@
-//! Checks a configuration without its folder, its key or a network.
+//! Checks a configuration without opening its folder, and without a network.
 
+use super::comparison::{Compared, Folder, compare};
+use super::preflight::{check_key, check_start};
 use super::streams;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, secret_of};
-use crate::engine::{Core, check_continues};
+use crate::config::{Config, ListenAddress, Listener, ReplicaConfig, StreamConfig, secret_of};
+use crate::engine::Preview;
 use crate::feeds::Feeds;
 use crate::oidc::TrustedIssuers;
+use crate::role::Role;
 use crate::sinks::Sinks;
+use crate::standby::target_from;
 use crate::syslog::SyslogListeners;
 use crate::webhook::Webhooks;
-use evertally_declare::error::Result;
+use evertally_declare::error::{Context, Result, usage};
+use evertally_ledger::disk::folder_of;
 use evertally_ledger::source::SourceBudget;
+use evertally_tables::input::is_object;
+use std::path::Path;
 
 /// Reads the files that a configuration names, except the key and the budgets of sources. Returns how messages name the
 /// places of feeds and of sinks.
@@ -18,20 +25,60 @@ use evertally_ledger::source::SourceBudget;
 /// # Errors
 /// The first that cannot be used.
 pub(super) fn check_files(config: &Config) -> Result<(Vec<String>, Vec<String>)> {
-    for listener in [&config.public, &config.private].into_iter().flatten() {
-        if let Some(files) = listener.tls() {
-            files.check()?;
-        }
-        #[cfg(unix)]
-        if let crate::config::ListenAddress::Unix(path) = &listener.listen {
-            crate::http::check_socket(path)?;
-        }
+    if config.folder.exists() && !config.folder.is_dir() {
+        return Err(usage(format!("folder: {} is not a folder", config.folder.display())));
     }
-    let files = config.witness.iter().filter_map(|witness| witness.authorization_file.as_ref());
-    for path in files.chain(&config.passphrase) {
-        secret_of(path)?;
+    for (name, listener) in [("[public]", &config.public), ("[private]", &config.private)] {
+        listener.iter().try_for_each(check_listener).context(name)?;
+    }
+    if let Some(path) = &config.passphrase {
+        secret_of(path).context("passphrase")?;
+    }
+    check_witness(config)?;
+    if let Some(standby) = &config.standby {
+        let folder = &standby.folder;
+        match is_object(folder) {
+            true => target_from(folder).map(drop).context("[standby]")?,
+            false => check_folder(folder).context("[standby] folder")?,
+        }
     }
     check_changeable(config)
+}
+
+fn check_listener(listener: &Listener) -> Result<()> {
+    if let Some(files) = listener.tls() {
+        files.check()?;
+    }
+    #[cfg(unix)]
+    if let ListenAddress::Unix(path) = &listener.listen {
+        crate::http::check_socket(path)?;
+    }
+    Ok(())
+}
+
+fn check_witness(config: &Config) -> Result<()> {
+    let Some(witness) = &config.witness else { return Ok(()) };
+    if let Some(path) = &witness.authorization_file {
+        secret_of(path).context("[witness] authorization-file")?;
+    }
+    match &witness.file {
+        Some(file) if file.is_dir() => {
+            let shown = file.display();
+            Err(usage(format!("[witness] file: {shown} is a folder; name a file in it, such as witness.json")))
+        }
+        Some(file) => check_folder(folder_of(file)).context("[witness] file"),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a folder on another disk exists.
+fn check_folder(folder: &Path) -> Result<()> {
+    let shown = folder.display();
+    match folder.is_dir() {
+        true => Ok(()),
+        false if folder.exists() => Err(usage(format!("{shown} is not a folder"))),
+        false => Err(usage(format!("the folder {shown} does not exist; create it, or mount its disk"))),
+    }
 }
 
 /// The same for the sections that a reload takes up.
@@ -48,73 +95,120 @@ pub(super) fn check_changeable(config: &Config) -> Result<(Vec<String>, Vec<Stri
     Ok((feeds, sinks))
 }
 
-/// Checks a configuration: every stream is planned, and every file that it names is read, except the key. Nothing is
-/// opened, created or spent. Returns the findings.
+/// Checks a configuration: every stream is planned and compared with the folder, and every file that it names is read.
+/// Nothing is opened, created or spent. Returns the findings.
 ///
 /// # Errors
 /// The first setting that a service could not start with.
 pub fn check(config: &Config) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    let (feeds, sinks) = check_files(config)?;
-    for (name, path) in &config.sources {
+    let places = check_files(config)?;
+    let folder = Folder::of(config)?;
+    let mut found = check_sources(config)?;
+    let warning = check_key(config, &folder)?;
+    let compared = compare(config, &folder, SystemClock::default().now(), true)?;
+    found.extend(described(config, &compared, places));
+    found.extend(warning.into_iter().chain(compared.warnings).map(|warning| format!("warning: {warning}")));
+    found.extend(unknown_roles(config, &folder));
+    let unconfigured = folder.unconfigured(config);
+    if !unconfigured.is_empty() {
+        found.push(format!(
+            "the folder has open streams that the configuration does not name, and they continue: {}",
+            unconfigured.join(", ")
+        ));
+    }
+    found.push(match folder.is_known() {
+        true => "the configuration is valid".to_owned(),
+        false => "the configuration is valid; a service has the folder open, and compares its streams when it reads \
+                  the configuration"
+            .to_owned(),
+    });
+    Ok(found)
+}
+
+/// Checks the configuration of a follower: whether it could take over.
+///
+/// # Errors
+/// The first reason for which it could not follow, or not serve.
+pub fn check_follower(config: &Config) -> Result<Vec<String>> {
+    if config.standby.is_none() {
+        return Err(usage("--follow needs [standby] in the configuration, with the folder that the primary ships to"));
+    }
+    check_start(config, None, None)?;
+    let places = check_files(config)?;
+    let mut found = check_sources(config)?;
+    // Its copy may be in use by the follower.
+    let compared = compare(config, &Folder::InUse, SystemClock::default().now(), true)?;
+    found.extend(described(config, &compared, places));
+    found.push(
+        "the configuration is valid for a follower, which compares its streams with those of the primary".to_owned(),
+    );
+    Ok(found)
+}
+
+/// Checks the configuration of a replica.
+///
+/// # Errors
+/// The first setting that a replica could not start with.
+pub fn check_replica(config: &ReplicaConfig) -> Result<Vec<String>> {
+    if config.folder.exists() && !config.folder.is_dir() {
+        return Err(usage(format!("folder: {} is not a folder", config.folder.display())));
+    }
+    check_listener(&config.public).context("[public]")?;
+    Ok(vec![format!("the configuration of the replica is valid; {} is not connected for this check", config.from)])
+}
+
+fn check_sources(config: &Config) -> Result<Vec<String>> {
+    let left = |(name, path): (&String, &std::path::PathBuf)| {
         let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
         let state = budget.map_err(|error| error.context(format_args!("source `{name}`")))?;
-        found.push(format!("source `{name}`: {} of {} is left", state.left, state.cap));
-    }
-    let now = SystemClock::default().now();
-    for stream in &config.streams {
-        let preview = Core::plan(streams::opening_of(config, stream));
-        let preview = preview.map_err(|error| streams::named(stream, &error))?;
-        let (planned, errors) = (preview.stream(), preview.errors());
-        let budget = planned.plan.request().budget();
-        let mechanism = planned.plan.mechanism().name();
-        let error = match errors.max_std_error {
-            error if error.is_finite() => format!("standard error at most {error:.4}"),
-            _ => "standard error without bound".to_owned(),
-        };
-        let (name, mechanism) = (&stream.name, mechanism.brief());
-        found.push(format!("stream `{name}`: {budget} by {mechanism}, {error}, protects {}", planned.unit()));
-        if let Some(end) = preview.missed_step(now) {
-            found.push(format!(
-                "the first step of stream `{name}` ended at {end}: the service starts only if the stream was opened \
-                 before"
-            ));
-        }
-        if let Some(cost) = streams::extension_cost(stream, planned) {
-            check_continues(planned)?;
-            found.push(cost);
-        }
-    }
-    for hook in &config.webhooks {
-        let is_configured = |name: &&String| config.streams.iter().any(|stream| stream.name == **name);
-        let unknown: Vec<&str> = hook.streams.iter().filter(|name| !is_configured(name)).map(String::as_str).collect();
-        if !unknown.is_empty() {
-            found.push(format!(
-                "the webhook {} names {}, which this file does not: the service starts only if it was opened before",
-                hook.name(),
-                unknown.join(", ")
-            ));
-        }
-    }
+        Ok(format!("source `{name}`: {} of {} is left", state.left, state.cap))
+    };
+    config.sources.iter().map(left).collect()
+}
+
+/// The streams and the places of their events and publications, in words.
+fn described(config: &Config, compared: &Compared<'_>, (feeds, sinks): (Vec<String>, Vec<String>)) -> Vec<String> {
+    let mut found: Vec<String> =
+        compared.planned.iter().flat_map(|(stream, preview)| described_stream(stream, preview)).collect();
     let feeds = config.feeds.iter().zip(feeds).map(|(feed, source)| (&feed.stream, "fed from", source));
     let sinks = config.sinks.iter().zip(sinks).map(|(sink, place)| (&sink.stream, "written to", place));
-    for (stream, what, place) in feeds.chain(sinks) {
-        found.push(format!("stream `{stream}` is {what} {place}, which is not connected for this check"));
-        if !config.streams.iter().any(|own| own.name == *stream) {
-            found.push(format!(
-                "this file does not name stream `{stream}`: the service starts only if it was opened before"
-            ));
-        }
-    }
-    for syslog in &config.syslog {
-        found.push(format!("stream `{}` is fed by syslog at {}", syslog.stream, syslog.listen));
-        if !config.streams.iter().any(|own| own.name == syslog.stream) {
-            found.push(format!(
-                "this file does not name stream `{}`: the service starts only if it was opened before",
-                syslog.stream
-            ));
-        }
-    }
-    found.push("the configuration is valid; whether open streams can take it up is checked at the start".to_owned());
-    Ok(found)
+    found.extend(feeds.chain(sinks).map(|(stream, what, place)| {
+        format!("stream `{stream}` is {what} {place}, which is not connected for this check")
+    }));
+    let syslog = config.syslog.iter();
+    found.extend(syslog.map(|own| format!("stream `{}` is fed by syslog at {}", own.stream, own.listen)));
+    found
+}
+
+fn described_stream(stream: &StreamConfig, preview: &Preview) -> Vec<String> {
+    let (planned, errors) = (preview.stream(), preview.errors());
+    let budget = planned.plan.request().budget();
+    let mechanism = planned.plan.mechanism().name();
+    let error = match errors.max_std_error {
+        error if error.is_finite() => format!("standard error at most {error:.4}"),
+        _ => "standard error without bound".to_owned(),
+    };
+    let (name, mechanism) = (&stream.name, mechanism.brief());
+    let line = format!("stream `{name}`: {budget} by {mechanism}, {error}, protects {}", planned.unit());
+    [line].into_iter().chain(streams::extension_cost(stream, planned)).collect()
+}
+
+/// Warnings about roles for streams that do not exist, which may be typing errors.
+fn unknown_roles(config: &Config, folder: &Folder) -> Vec<String> {
+    let clients = config.clients.iter().flat_map(|client| {
+        let what = format!("[[client]] `{}`", client.name);
+        client.roles.iter().map(move |role| (what.clone(), role.clone()))
+    });
+    let issuers = config.identities.iter().flat_map(|identity| {
+        let what = format!("[[identity]] `{}`", identity.issuer);
+        let roles = identity.roles.iter().filter_map(|rule| rule.role.parse::<Role>().ok());
+        roles.map(move |role| (what.clone(), role))
+    });
+    let is_unknown = |role: &Role| {
+        let name = role.stream().map(streams::first_part);
+        name.is_some_and(|name| !streams::is_configured(config, name) && !folder.may_have(name))
+    };
+    let unknown = clients.chain(issuers).filter(|(_, role)| is_unknown(role));
+    let warning = |(what, role)| format!("warning: {what} has the role `{role}`, and there is no such stream yet");
+    unknown.map(warning).collect()
 }

@@ -128,6 +128,12 @@ impl Follower {
         self.copies.iter().map(|copy| &copy.applied).rfind(|applied| applied.is_whole)
     }
 
+    /// Checks whether this machine could serve, as far as the primary and its database are known.
+    fn check_start(&self, config: &Config) -> Result<()> {
+        let copy = self.whole().map(|whole| self.own().join(file_name(&whole.epoch)));
+        check_start(config, self.primary_key(), copy.as_deref())
+    }
+
     /// Reads the sign of the primary that the witness names, applies its segments, and gives its own sign.
     /// Returns whether the primary has given no sign of life for so long that this follower takes over.
     ///
@@ -394,11 +400,12 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
     set_aside(&config.folder)?;
     let mut follower = Follower::new(&config.folder, standby)?;
     say(&format!("following the primary that ships to {}", standby.folder.display()));
-    let mut checked: Option<Instant> = None;
+    let mut checked: Option<(Instant, (bool, bool))> = None;
     while !is_over.load(Ordering::Relaxed) {
-        if checked.is_none_or(|checked| checked.elapsed() >= CHECK_INTERVAL) {
-            follower.unready = check_start(config, follower.primary_key()).err().map(|error| error.to_string());
-            checked = follower.primary_key().is_some().then(Instant::now);
+        let known = (follower.primary_key().is_some(), follower.whole().is_some());
+        if checked.is_none_or(|(at, before)| at.elapsed() >= CHECK_INTERVAL || before != known) {
+            follower.unready = follower.check_start(config).err().map(|error| error.to_string());
+            checked = Some((Instant::now(), known));
         }
         let problem = match follower.poll(&mut *reader) {
             Ok(true) => match take_over(config, &mut follower, &mut *reader, takeover) {
@@ -424,7 +431,7 @@ fn take_over(
     takeover: Duration,
 ) -> Result<ClaimOutcome> {
     if !follower.has_claimed(reader)? {
-        let ready = check_start(config, follower.primary_key()).and_then(|()| check_addresses(config));
+        let ready = follower.check_start(config).and_then(|()| check_addresses(config));
         ready.context("the primary gives no sign of life, and this machine cannot take over")?;
         tracing::warn!(seconds = takeover.as_secs_f64(), "the primary gives no sign of life; taking over");
     }

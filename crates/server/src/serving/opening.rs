@@ -68,7 +68,7 @@ pub(super) fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Arc<Service
     for stream in &config.streams {
         streams::take_up(&service, config, stream)?;
     }
-    streams::check_named(&service, config)?;
+    streams::check_named(config, |name| service.stream(name).is_some())?;
     streams::check_sources(&service, config)?;
     Ok(service)
 }

@@ -1,27 +1,60 @@
 //! Whether a follower could serve: checked before it claims the right to publish, since after a claim nobody else does.
 
 use super::checking::check_files;
+use super::comparison::{Folder, compare};
+use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ListenAddress};
+use crate::store::FolderStreams;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_ledger::keyfile;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 
-/// Checks the key and the files of a configuration. `key_id` is that of the key of the primary, if it is known.
+/// Checks the key and the files of a configuration, and its streams with those of the primary: a start ends if they
+/// differ in what an open stream cannot change. `key_id` is that of the key of the primary, and `copy` its database, if
+/// they are known.
 ///
 /// # Errors
 /// The first reason for which this machine could not serve.
-pub(super) fn check_start(config: &Config, key_id: Option<&str>) -> Result<()> {
+pub(super) fn check_start(config: &Config, key_id: Option<&str>, copy: Option<&Path>) -> Result<()> {
     check_files(config)?;
     let shown = config.key.display();
     let key = match &config.passphrase {
         Some(passphrase) => crate::sealed::read(&config.key, passphrase)?,
         None => keyfile::read(&config.key)?,
     };
-    match key_id.filter(|id| *id != key.id().to_string()) {
-        Some(_) => {
-            Err(usage(format!("the key {shown} is not that of the primary; copy the primary's to this machine")))
-        }
-        None => Ok(()),
+    if key_id.is_some_and(|id| *id != key.id().to_string()) {
+        return Err(usage(format!("the key {shown} is not that of the primary; copy the primary's to this machine")));
+    }
+    if let Some(copy) = copy {
+        let folder = Folder::Known(FolderStreams::of_copy(copy)?);
+        let compared = compare(config, &folder, SystemClock::default().now(), false);
+        compared.context("the configuration does not fit the copy of the primary's database")?;
+    }
+    Ok(())
+}
+
+/// Checks the key of a configuration with its folder, as a start does. Returns a warning if the start needs a
+/// permission.
+///
+/// # Errors
+/// If it is missing, or is that of another folder.
+pub(super) fn check_key(config: &Config, folder: &Folder) -> Result<Option<String>> {
+    let (shown, exists) = (config.key.display(), config.key.exists());
+    if config.key.is_dir() {
+        return Err(usage(format!("key: {shown} is a folder; name a file in it, such as serve.key")));
+    }
+    match folder.key_id() {
+        Some(_) if !exists => Err(usage(format!(
+            "key: {shown} is missing, but the folder {} was written with it; restore the key",
+            config.folder.display()
+        ))),
+        None if exists && folder.is_known() => Ok(Some(format!(
+            "the key {shown} exists, but the folder {} is new: a service starts only with a new key, or once with \
+             --adopt-key if the key was never used",
+            config.folder.display()
+        ))),
+        _ => Ok(None),
     }
 }
 
@@ -60,12 +93,12 @@ mod tests {
         std::fs::write(&path, format!("folder = \"data\"\nkey = \"own.key\"\n[public]\nlisten = \"{address}\"\n"))
             .unwrap();
         let config = Config::read(&path).unwrap();
-        assert!(check_start(&config, None).is_err(), "there is no key");
+        assert!(check_start(&config, None, None).is_err(), "there is no key");
         let key = SecretKey::generate().unwrap();
         keyfile::write_new(&config.key, &key).unwrap();
-        check_start(&config, None).unwrap();
-        check_start(&config, Some(&key.id().to_string())).unwrap();
-        let refused = check_start(&config, Some("another")).unwrap_err().to_string();
+        check_start(&config, None, None).unwrap();
+        check_start(&config, Some(&key.id().to_string()), None).unwrap();
+        let refused = check_start(&config, Some("another"), None).unwrap_err().to_string();
         assert!(refused.contains("is not that of the primary"), "{refused}");
         assert!(check_addresses(&config).unwrap_err().to_string().contains(&address.to_string()));
         drop(busy);

@@ -78,34 +78,8 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     streams::check_sources(service, new)?;
     for stream in &new.streams {
         if let Some(info) = service.stream(&stream.name) {
-            streams::check_change(new, stream, &info).map_err(|error| streams::named(stream, &error))?;
+            streams::check_change(new, stream, &info.record()).map_err(|error| streams::named(stream, &error))?;
         }
     }
-    for hook in &new.webhooks {
-        if let Some(unknown) =
-            hook.streams.iter().find(|name| service.stream(name).is_none() && !is_configured(new, name))
-        {
-            return Err(usage(format!(
-                "the webhook {} names the stream `{unknown}`, which does not exist",
-                hook.name()
-            )));
-        }
-    }
-    let feeds = new.feeds.iter().map(|feed| &feed.stream);
-    if let Some(unknown) = feeds.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
-        return Err(streams::unknown_fed(unknown));
-    }
-    let syslog = new.syslog.iter().map(|own| &own.stream);
-    if let Some(unknown) = syslog.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
-        return Err(streams::unknown_receiver(unknown));
-    }
-    let sinks = new.sinks.iter().map(|sink| &sink.stream);
-    if let Some(unknown) = sinks.into_iter().find(|name| service.stream(name).is_none() && !is_configured(new, name)) {
-        return Err(usage(format!("a [[sink]] names the stream `{unknown}`, which does not exist")));
-    }
-    Ok(())
-}
-
-fn is_configured(config: &Config, name: &str) -> bool {
-    config.streams.iter().any(|stream| stream.name == name)
+    streams::check_named(new, |name| service.stream(name).is_some() || streams::is_configured(new, name))
 }

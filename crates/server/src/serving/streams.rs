@@ -6,6 +6,7 @@ use crate::engine::{
     Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences, is_spent,
 };
 use crate::extensions::parts_of;
+use crate::store::StreamRecord;
 use evertally::privacy::Unit;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::problem::Wording;
@@ -41,20 +42,20 @@ pub(super) fn opening_of(config: &Config, stream: &StreamConfig) -> Opening {
 /// An error about a stream, with its parameters named as in the configuration file.
 pub(super) fn named(stream: &StreamConfig, error: &PipelineError) -> PipelineError {
     let worded = error.worded(Wording::Toml);
+    let place = stream.at(&worded);
     let error = if error.is_usage() { usage(worded) } else { failure(worded) };
-    error.context(format_args!("stream `{}`", stream.name))
+    error.context(place)
 }
 
 /// Checks whether the configuration of an open stream can be taken up.
 ///
 /// # Errors
 /// The names of the settings that cannot change, or that are invalid.
-pub(super) fn check_change(config: &Config, stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
-    let record = info.record();
+pub(super) fn check_change(config: &Config, stream: &StreamConfig, record: &StreamRecord) -> Result<()> {
     if record.id != stream.id {
         return Err(fixed("`id`"));
     }
-    settings_of(config, stream).check(&record)?;
+    settings_of(config, stream).check(record)?;
     let same_source = record.source == stream.source;
     let is_joined = added_groups(&record.declaration, &stream.declaration).is_some();
     let was_joined = added_groups(&stream.declaration, &record.declaration).is_some();
@@ -98,7 +99,7 @@ fn settings_of(config: &Config, stream: &StreamConfig) -> StreamSettings {
 }
 
 fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &StreamInfo) -> Result<()> {
-    check_change(config, stream, info)?;
+    check_change(config, stream, &info.record())?;
     let wanted = settings_of(config, stream);
     let joining = added_groups(&info.record().declaration, &stream.declaration);
     if matches!(info.progress().state, StreamState::Recovering(_)) {
@@ -142,17 +143,26 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
 /// # Errors
 /// The first that does not.
 pub(super) fn check_sources(service: &Service, config: &Config) -> Result<()> {
-    for info in service.streams() {
-        let record = info.record();
-        let Some((source, path)) = record.source.and_then(|name| config.sources.get_key_value(&name)) else { continue };
+    let records: Vec<StreamRecord> = service.streams().iter().map(|info| info.record()).collect();
+    check_known(&records, &service.key_id, config)
+}
+
+/// The same for the records of streams.
+///
+/// # Errors
+/// As [`check_sources`].
+pub(super) fn check_known(records: &[StreamRecord], key_id: &str, config: &Config) -> Result<()> {
+    for record in records {
+        let source = record.source.as_ref().and_then(|name| config.sources.get_key_value(name));
+        let Some((source, path)) = source else { continue };
         let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
         let state = budget.map_err(|error| error.context(format_args!("source `{source}`")))?;
-        if !is_spent(&state.costs, info.name(), &service.key_id) {
+        let name = &record.name;
+        if !is_spent(&state.costs, name, key_id) {
             return Err(usage(format!(
-                "the budget {} of source `{source}` does not know stream `{}`, which spends from it: restore the \
+                "the budget {} of source `{source}` does not know stream `{name}`, which spends from it: restore the \
                  previous file",
-                path.display(),
-                info.name()
+                path.display()
             )));
         }
     }
@@ -202,56 +212,47 @@ pub(super) fn check_backups(config: &Config) -> Result<()> {
     }
 }
 
-/// The error for a feed of a stream that does not exist.
-pub(super) fn unknown_fed(stream: &str) -> PipelineError {
-    usage(format!(
-        "a [[feed]] names the stream `{stream}`, which does not exist: correct the name, or open the stream first"
-    ))
-}
-
-/// Checks that every stream named by a webhook, a feed or a sink exists.
+/// Checks that every stream that a feed, a sink, a webhook or a listener for syslog names exists.
 ///
 /// # Errors
 /// The first that does not.
-pub(super) fn check_named(service: &Service, config: &Config) -> Result<()> {
-    if let Some(feed) = config.feeds.iter().find(|feed| service.stream(&feed.stream).is_none()) {
-        return Err(unknown_fed(&feed.stream));
+pub(super) fn check_named(config: &Config, exists: impl Fn(&str) -> bool) -> Result<()> {
+    match named_by(config).into_iter().find(|(_, name)| !exists(name)) {
+        Some((what, name)) => Err(usage(format!(
+            "{what} names the stream `{name}`, which does not exist: correct the name, or open the stream first"
+        ))),
+        None => Ok(()),
     }
-    if let Some(syslog) = config.syslog.iter().find(|own| service.stream(&own.stream).is_none()) {
-        return Err(unknown_receiver(&syslog.stream));
-    }
-    if let Some(sink) = config.sinks.iter().find(|sink| service.stream(&sink.stream).is_none()) {
-        return Err(usage(format!(
-            "a [[sink]] names the stream `{}`, which does not exist: correct the name, or open the stream first",
-            sink.stream
-        )));
-    }
-    for hook in &config.webhooks {
-        if let Some(unknown) = hook.streams.iter().find(|name| service.stream(name).is_none()) {
-            return Err(usage(format!(
-                "the webhook {} names the stream `{unknown}`, which does not exist: correct the name in its `streams`, \
-                 or open the stream first",
-                hook.name()
-            )));
-        }
-    }
-    Ok(())
 }
 
-/// The error for a listener of syslog whose stream does not exist.
-pub(super) fn unknown_receiver(stream: &str) -> PipelineError {
-    usage(format!(
-        "a [[syslog]] names the stream `{stream}`, which does not exist: correct the name, or open the stream first"
-    ))
+/// The streams that other tables name, each with its table.
+pub(super) fn named_by(config: &Config) -> Vec<(String, &str)> {
+    let feeds = config.feeds.iter().map(|feed| ("a [[feed]]".to_owned(), feed.stream.as_str()));
+    let syslog = config.syslog.iter().map(|own| (format!("the [[syslog]] at {}", own.listen), own.stream.as_str()));
+    let sinks = config.sinks.iter().map(|sink| ("a [[sink]]".to_owned(), sink.stream.as_str()));
+    let hooks = config.webhooks.iter().flat_map(|hook| {
+        let named = hook.streams.iter().map(String::as_str);
+        named.map(|name| (format!("the [[webhook]] {}", hook.name()), name))
+    });
+    feeds.chain(syslog).chain(sinks).chain(hooks).collect()
+}
+
+/// The name of the first part of an extended stream, from that of any part.
+pub(super) fn first_part(name: &str) -> &str {
+    let part = name.rsplit_once(" #");
+    part.filter(|(_, place)| place.parse::<u32>().is_ok()).map_or(name, |(first, _)| first)
+}
+
+/// Whether a configuration has a stream.
+pub(super) fn is_configured(config: &Config, name: &str) -> bool {
+    config.streams.iter().any(|stream| stream.name == name)
 }
 
 /// The names of open streams that no configuration names: they continue all the same.
 pub(super) fn unconfigured(service: &Service, config: &Config) -> Vec<String> {
     let is_configured = |info: &StreamInfo| {
         let name = info.name();
-        // An extended stream belongs to the first one.
-        let first = name.rsplit_once(" #").map_or(name, |(first, _)| first);
-        config.streams.iter().any(|stream| stream.name == name || stream.name == first)
+        is_configured(config, name) || is_configured(config, first_part(name))
     };
     let streams = service.streams();
     let unnamed = streams.iter().filter(|info| info.progress().state == StreamState::Open && !is_configured(info));
