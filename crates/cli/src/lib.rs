@@ -19,6 +19,11 @@ use std::ffi::OsString;
 ///
 /// Ends the process for `--help`, `--version` and arguments that clap refuses.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if starts_service(&arguments) {
+        // First of all: until then, a signal to reload ends the process. An error comes again when the service starts.
+        drop(evertally_server::program::survive_reload_signals());
+    }
     match commands::CommandLine::parse_from(arguments).run() {
         Ok(()) => 0,
         Err(error) if failure::is_broken_pipe(&error) => 0,
@@ -27,4 +32,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             failure::exit_status(&error)
         }
     }
+}
+
+/// Whether a service is to run: the other uses of `serve` end with the terminal that they were started from.
+fn starts_service(arguments: &[OsString]) -> bool {
+    let others = ["--demo", "--check", "--verify", "--health", "--help", "-h"];
+    arguments.get(1).is_some_and(|command| command == "serve")
+        && !arguments.iter().any(|argument| others.iter().any(|other| argument == other))
 }

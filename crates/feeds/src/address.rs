@@ -40,13 +40,13 @@ impl Address {
     /// configurations are shared.
     pub fn parse(url: &str) -> Result<Self> {
         let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| usage("the URL of a source begins with SCHEME://HOST"))?;
+            url.split_once("://").ok_or_else(|| usage("this is not a URL: it begins with SCHEME://HOST"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, _)) if user.contains(':') => {
                 return Err(usage(
-                    "the URL of a source has a password, which others could read: write it to a file, and name that \
+                    "the URL has a password, which others could read: write it to a file, and name that \
                      with --password-file (in a configuration: password-file)",
                 ));
             }
@@ -166,7 +166,7 @@ fn host_of(text: &str) -> Result<(String, Option<u16>)> {
 }
 
 fn decode(text: &str) -> Result<String> {
-    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| usage("the URL of a source is not UTF-8"))?;
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| usage("the URL is not UTF-8"))?;
     Ok(decoded.into_owned())
 }
 

@@ -7,7 +7,7 @@
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::config::Extend;
-use crate::engine::{Refusal, Service, StreamInfo, StreamState, next_name};
+use crate::engine::{BatchId, Refusal, Service, StreamInfo, StreamState, next_name};
 use evertally_declare::error::Result;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +52,29 @@ pub(crate) fn parts_of(service: &Service, name: &str) -> Vec<Arc<StreamInfo>> {
         parts.push(next);
     }
     parts
+}
+
+/// The part of a stream for a batch that was sent to it: the part that has accepted a batch with this id, or else the
+/// first one whose steps are not all closed. The steps of the parts do not overlap, so no event is counted in two parts,
+/// even if its batch is sent again without an id of its sender.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(crate) fn part_for(service: &Service, info: Arc<StreamInfo>, id: &BatchId) -> Result<Arc<StreamInfo>> {
+    // The positions of a source are those of one part.
+    if info.progress().state != StreamState::Ended || matches!(id, BatchId::Source(_)) {
+        return Ok(info);
+    }
+    for part in parts_of(service, info.name()) {
+        let is_known = match id {
+            BatchId::Named(id) => service.has_accepted(&part, id)?,
+            _ => false,
+        };
+        if is_known || part.progress().state != StreamState::Ended {
+            return Ok(part);
+        }
+    }
+    Ok(info)
 }
 
 impl Extensions {
@@ -142,7 +165,7 @@ fn look_at(
     }
     // The budget itself decides.
     let next = service.extend_automatically(&name).map_err(Refusal::into_error)?;
-    tracing::info!(stream = next, "the next part of a stream is open: writers send their events to it from now on");
+    tracing::info!(stream = next, "the next part of a stream is open, and accepts its events from now on");
     audit.record(&AuditEntry::done("service", "extend", &name));
     Ok((fitting.saturating_sub(1), None))
 }

@@ -29,6 +29,17 @@ pub struct StartPermissions {
     pub follows: bool,
 }
 
+/// Handles signals to reload from now on, until a service or a replica does: without this they would end the process.
+///
+/// # Errors
+/// If the handler cannot be installed.
+pub fn survive_reload_signals() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failure)?;
+    let _entered = runtime.enter();
+    // The handler stays when the runtime ends.
+    ReloadSignal::new().map(drop)
+}
+
 /// Runs a configured service until the process receives a signal to end. `say` receives messages for people.
 ///
 /// # Errors

@@ -110,7 +110,8 @@ fn listeners_that_could_not_be_meant_are_refused() {
         ("socket-mode = \"+66\"", "is not a mode"),
         ("socket-mode = \"0466\"", "its owner may read and write"),
         ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\naside = \"data/a\"", "its own files"),
-        ("proxy-protocol = true", "trusted-proxies"),
+        ("proxy-protocol = true", "[private]: proxy-protocol"),
+        ("[[syslog]]\nlisten = \"127.0.0.1:x\"\nstream = \"visits\"", "is not an address with a port"),
         ("[[client]]\nname = \"a\"\nroles = [\"operate\"]", "client-authority"),
         ("[[syslog]]\nlisten = \"0.0.0.0:6514\"\nstream = \"visits\"", "from = [\"10.0.0.0/8\"]"),
         ("[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"visits\"\nclients = [\"a\"]", "client-authority"),
@@ -131,4 +132,47 @@ fn listeners_that_could_not_be_meant_are_refused() {
     assert!(read(&WHOLE.replace("127.0.0.1:0", "localhost")).is_err());
     let long = read(&WHOLE.replace("127.0.0.1:0", &format!("unix:{}", "x".repeat(120)))).unwrap_err().to_string();
     assert!(long.contains("accepts at most 10") && long.contains("xxx"), "{long}");
+}
+
+#[test]
+fn places_that_do_not_go_together_are_refused() {
+    let standby = "[standby]\nfolder = \"between\"\n[witness]";
+    for (from, to, expected) in [
+        ("127.0.0.1:0\"", "127.0.0.1:1\"\n[private]\nlisten = \"127.0.0.1:1\"", "[public] and [private] listen at"),
+        ("127.0.0.1:0\"", "127.0.0.1:1\"\n[private]\nlisten = \"0.0.0.0:1\"", "at 127.0.0.1:1 and 0.0.0.0:1"),
+        ("127.0.0.1:0\"", "unix:a\"\n[private]\nlisten = \"unix:a\"", "listen at the same socket"),
+        ("127.0.0.1:0\"", "127.0.0.1:1\"\n[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"a\"", "and [[syslog]]"),
+        ("file = \"other/witness.json\"", "url = \"witness.example\"", "[witness] url: `witness.example` is not a URL"),
+        ("[witness]", &standby.replace("between", "data/x"), "is inside the folder of the service"),
+        ("[witness]", &standby.replace("between", "other"), "inside the standby folder"),
+        ("[witness]", &standby.replace("between", "."), "is inside the standby folder, which both"),
+        ("[witness]", &standby.replace("between", "s3:/bucket/x"), "s3:/bucket/x: a URL begins with s3://"),
+        ("[witness]", &standby.replace("between", "ftp://host/x"), "ftp://host/x is not in an object store"),
+        ("\"data\"", "\"file:/data\"", "a URL begins with file://"),
+    ] {
+        let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{to}: {refused}");
+    }
+    read(&WHOLE.replace("[witness]", standby)).unwrap();
+    read(&WHOLE.replace("127.0.0.1:0\"", "127.0.0.1:1\"\n[private]\nlisten = \"127.0.0.2:1\"")).unwrap();
+}
+
+#[test]
+fn names_that_no_certificate_has_are_refused() {
+    for name in ["shop.example", "*.shop.example", "spiffe://shop.example/till", "urn:a:b", "shop_1"] {
+        listener::check_certificate_name(name).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+    }
+    for (name, problem) in [
+        ("", "no certificate has this name"),
+        ("a b", "no certificate has this name"),
+        ("CN=shop/O=x", "no certificate has this name"),
+        ("shop@example.org", "no certificate has this name"),
+        ("shop.example:8443", "no certificate has this name"),
+        ("://shop", "no certificate has this name"),
+        ("DNS:shop.example", "write the name without `DNS:`, as in `shop.example`"),
+        ("IP:10.0.0.7", "only DNS names and URIs"),
+    ] {
+        let refused = listener::check_certificate_name(name).unwrap_err();
+        assert!(refused.contains(problem), "{name}: {refused}");
+    }
 }

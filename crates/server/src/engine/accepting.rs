@@ -6,6 +6,7 @@ use super::decoding::Share;
 use super::identity::ResolvedId;
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
+use super::opening::next_name;
 use super::positions::positions_of;
 use super::prepare::{MAX_NAMED_ROWS, PreparedBatch, late_rows};
 use super::refusal::Refusal;
@@ -139,7 +140,7 @@ impl Core {
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
         }
-        check_open(&live.state(), info.name())?;
+        check_open(&live.state(), info.name()).map_err(|refusal| self.with_next_part(info, refusal))?;
         if let Some(why) = info.slow_clock(Instant::from_micros(now)) {
             return Err(Refusal::Halted(why));
         }
@@ -190,6 +191,15 @@ impl Core {
         new.batches.insert(number, batch);
         let aside = (open_step, aside);
         Ok((receipt, Some(Accepted { number, batch, chunks, aside, late, _memory: memory })))
+    }
+
+    /// A refusal with the name of the stream that continues this one, if there is one.
+    fn with_next_part(&self, info: &StreamInfo, refusal: Refusal) -> Refusal {
+        let next = next_name(info).ok().filter(|next| self.find(next.as_str()).is_some());
+        match (refusal, next) {
+            (Refusal::ReadOnly(why), Some(next)) => Refusal::ReadOnly(format!("{why}; `{next}` continues it")),
+            (refusal, _) => refusal,
+        }
     }
 
     /// Writes the id of an accepted batch.

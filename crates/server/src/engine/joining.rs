@@ -107,14 +107,18 @@ pub fn added_groups(old: &str, new: &str) -> Option<Vec<Vec<String>>> {
         declared.retain(|name, _| !CHANGEABLE.contains(&name.as_str()));
     }
     let (before, after) = (old.remove("groups")?, new.remove("groups")?);
-    let (before, after) = (before.as_array()?, after.as_array()?);
+    // Groups of one column are texts, or lists of one text.
+    let names = |groups: &Value| -> Option<Vec<Vec<String>>> {
+        let group = |group: &Value| match group {
+            Value::String(name) => Some(vec![name.clone()]),
+            Value::Array(names) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+            _ => None,
+        };
+        groups.as_array()?.iter().map(group).collect()
+    };
+    let (before, mut after) = (names(&before)?, names(&after)?);
     if old != new || after.len() <= before.len() || after[..before.len()] != before[..] {
         return None;
     }
-    let names = |group: &Value| match group {
-        Value::String(name) => Some(vec![name.clone()]),
-        Value::Array(names) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
-        _ => None,
-    };
-    after[before.len()..].iter().map(names).collect()
+    Some(after.split_off(before.len()))
 }

@@ -131,7 +131,7 @@ pub(crate) fn is_spent(costs: &[Costs], stream: &str, key_id: &str) -> bool {
 pub(crate) fn check_continues(stream: &Stream) -> Result<()> {
     let name = &stream.name;
     if stream.plan.is_unbounded() {
-        return Err(usage(format!("stream `{name}` has no end, so it cannot be extended: remove `extend`")));
+        return Err(usage(format!("stream `{name}` has no end, so there is nothing to extend")));
     }
     if stream.published.is_some() || stream.measures.is_some() || stream.plan.threshold().is_some() {
         return Err(usage(format!(
@@ -385,6 +385,7 @@ impl Core {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get(&info.number).ok_or(Refusal::NoStream)?;
         let next = next_name(&info)?;
+        check_continues(&info.stream)?;
         if self.find(next.as_str()).is_some() {
             return Err(usage(format!("stream `{name}` was extended already, as `{next}`: extend that one")).into());
         }

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::RetentionConfig;
 use crate::meters::Histogram;
 use crate::standby::Shipping;
-use crate::store::{ClosedBy, Store};
+use crate::store::{BATCHES, ClosedBy, Store, stored};
 use evertally_declare::error::Result;
 use evertally_declare::format::Format;
 use evertally_declare::steps::Instant;
@@ -239,6 +239,15 @@ impl Service {
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
         answered.recv().unwrap_or_else(|_| Err(Refusal::Stopping))
+    }
+
+    /// Whether a stream has accepted a batch with this id, and remembers it.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn has_accepted(&self, info: &StreamInfo, id: &str) -> Result<bool> {
+        let batches = self.store.look()?.open_table(BATCHES).map_err(stored)?;
+        Ok(batches.get((info.number, id)).map_err(stored)?.is_some())
     }
 
     /// Accepts the sums of complete steps that were counted elsewhere, and publishes them idempotently.

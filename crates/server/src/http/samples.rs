@@ -58,6 +58,7 @@ pub(super) fn publication_samples(service: &Service, info: &StreamInfo, publicat
         Ok(())
     })?;
     let millis = info.stream.rows().end_of(publication).micros().div_euclid(1000);
-    samples.add(RELEASED_STEP, &[("stream", info.name())], publication as f64, millis);
+    let step = publication + info.stream.steps_before();
+    samples.add(RELEASED_STEP, &[("stream", info.name())], step as f64, millis);
     Ok(samples.into_bytes())
 }

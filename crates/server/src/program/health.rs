@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ListenAddress, Listener};
 use evertally_declare::error::{Result, failure, usage};
+use evertally_ledger::lock::NameLock;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
@@ -14,12 +15,16 @@ const LOCAL_HEADER: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 /// More is not an answer of this service.
 const MAX_ANSWER: u64 = 64 << 10;
 
-/// Asks the service of a configuration on this machine whether it is ready, and returns its answer.
+/// Asks the service of a configuration on this machine whether it is ready, and returns its answer. A running follower
+/// is healthy, too.
 ///
 /// # Errors
 /// If it does not answer within five seconds, or is not ready; the answer says why.
 pub fn health(config: &Path) -> Result<String> {
     let config = Config::read(config)?;
+    if is_following(&config) {
+        return Ok("this machine follows another one, and answers no requests until it takes over".to_owned());
+    }
     let listeners = [&config.private, &config.public];
     let listener = listeners.into_iter().flatten().find(|listener| !listener.require_client_certificate);
     let listener = listener.ok_or_else(|| {
@@ -40,6 +45,12 @@ pub fn health(config: &Path) -> Result<String> {
     let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let why = problem["detail"].as_str().unwrap_or(&text);
     Err(failure(format!("the service at {shown} is not ready: {why}")))
+}
+
+/// Whether a follower runs with the folder of a configuration: it holds a lock there.
+fn is_following(config: &Config) -> bool {
+    let memory = config.folder.join("standby").join("memory.json");
+    config.standby.is_some() && memory.exists() && NameLock::now(&memory).is_err_and(|error| error.is_usage())
 }
 
 /// An address of this machine for a listener.

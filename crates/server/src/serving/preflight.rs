@@ -82,6 +82,7 @@ pub(super) fn can_listen(address: SocketAddr) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Phase, STREAMS, Store, StreamRecord, stored, to_bytes};
     use evertally::noise::SecretKey;
 
     #[test]
@@ -103,5 +104,49 @@ mod tests {
         assert!(check_addresses(&config).unwrap_err().to_string().contains(&address.to_string()));
         drop(busy);
         check_addresses(&config).unwrap();
+    }
+
+    /// Once a follower has claimed the right to publish, nobody else serves: its start must not end then.
+    #[test]
+    fn streams_that_differ_from_those_of_the_primary_are_found_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.toml");
+        let file = "folder = \"data\"\nkey = \"own.key\"\n[public]\nlisten = \"127.0.0.1:0\"\n[[stream]]\nstream = \
+                    \"a\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 4\nrho = 0.5\n";
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Config::read(&path).unwrap()
+        };
+        let config = read(file);
+        keyfile::write_new(&config.key, &SecretKey::generate().unwrap()).unwrap();
+        let copy = folder.path().join("copy.redb");
+        let store = Store::open(&copy).unwrap();
+        let stream = &config.streams[0];
+        let record = StreamRecord {
+            name: stream.name.clone(),
+            declaration: stream.declaration.clone(),
+            public: false,
+            source: None,
+            closing: stream.closing(&config.steps),
+            opened_at: 0,
+            phase: Phase::Open,
+            id: None,
+        };
+        let written = store.change(|writing| {
+            let mut streams = writing.open_table(STREAMS).map_err(stored)?;
+            streams.insert(1, to_bytes(&record)?.as_slice()).map_err(stored)?;
+            Ok(())
+        });
+        written.unwrap();
+        let check = |config: &Config| check_start(config, None, Some(&copy)).map_err(|error| error.to_string());
+        check(&config).unwrap();
+        let refused = check(&read(&file.replace("rho = 0.5", "rho = 0.6"))).unwrap_err();
+        assert!(refused.contains("serve.toml:6: stream `a`") && refused.contains("`rho`, which cannot"), "{refused}");
+        let unknown = format!("[[webhook]]\nurl = \"http://127.0.0.1:1\"\nstreams = [\"b\"]\n{file}");
+        let (head, stream) = file.split_once("[[stream]]").unwrap();
+        let unknown = unknown.replace(file, &format!("[[stream]]{stream}"));
+        let refused = check(&read(&format!("{head}{unknown}"))).unwrap_err();
+        assert!(refused.contains("names the stream `b`, which does not exist"), "{refused}");
+        check(&read(&format!("{file}title = \"A\"\n"))).unwrap();
     }
 }

@@ -3,7 +3,8 @@
 use crate::audit::{AuditEntry, AuditLog};
 use crate::config::{Config, Extend, StreamConfig};
 use crate::engine::{
-    Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences, is_spent,
+    CHANGEABLE, Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
+    is_spent,
 };
 use crate::extensions::parts_of;
 use crate::store::StreamRecord;
@@ -12,6 +13,7 @@ use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
 use evertally_ledger::source::SourceBudget;
+use serde_json::{Map, Value};
 
 /// Opens a stream of the configuration, or takes up its changes if it is open already.
 ///
@@ -75,22 +77,51 @@ fn fixed(differing: &str) -> PipelineError {
     ))
 }
 
-/// Takes up for the streams that extend another who may read them, and when their steps are closed.
-fn change_parts(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
-    let settings = settings_of(config, stream);
-    for part in parts_of(service, &stream.name).iter().skip(1) {
+/// Takes up the configuration of a stream for the streams that extend it: who may read them, when their steps are
+/// closed, how rows are treated, their titles and their groups.
+///
+/// # Errors
+/// If a setting is invalid, or a group cannot join.
+pub(super) fn change_parts(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
+    let parts = parts_of(service, &stream.name);
+    let Some((first, others)) = parts.split_first() else { return Ok(()) };
+    for part in others {
         let record = part.record();
-        if (record.public, record.closing) == (settings.public, settings.closing) {
-            continue;
+        let wanted = declaration_of_part(&stream.declaration, &record.declaration, &first.stream.title)?;
+        if part.progress().state == StreamState::Open
+            && let Some(groups) = added_groups(&record.declaration, &wanted)
+        {
+            tracing::info!(stream = part.name(), groups = groups.len(), "groups join");
+            service.join_groups(part.name(), groups).map_err(Refusal::into_error)?;
         }
-        let wanted = StreamSettings { declaration: record.declaration.clone(), ..settings.clone() };
+        let wanted = StreamSettings { declaration: wanted, ..settings_of(config, stream) };
         match service.change_settings(part.name(), wanted) {
-            Ok(_) => tracing::info!(stream = part.name(), "changed settings are taken up"),
-            Err(Refusal::Halted(why)) => tracing::warn!(stream = part.name(), why, "changed settings wait"),
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => {
+                tracing::info!(stream = part.name(), settings = names.join(", "), "changed settings are taken up");
+            }
+            Err(Refusal::Halted(why) | Refusal::ReadOnly(why)) => {
+                tracing::warn!(stream = part.name(), why, "changed settings wait");
+            }
             Err(refusal) => return Err(refusal.into_error()),
         }
     }
     Ok(())
+}
+
+/// The declaration of a part of a stream with what may change in that of the stream. The title is that of the first
+/// part, which may be its name.
+fn declaration_of_part(stream: &str, part: &str, title: &str) -> Result<String> {
+    let parsed = |text: &str| serde_json::from_str::<Map<String, Value>>(text).map_err(failure);
+    let (stream, mut declared) = (parsed(stream)?, parsed(part)?);
+    for name in CHANGEABLE.into_iter().chain(["groups"]) {
+        match stream.get(name) {
+            Some(value) => declared.insert(name.to_owned(), value.clone()),
+            None => declared.remove(name),
+        };
+    }
+    declared.insert("title".to_owned(), title.into());
+    serde_json::to_string(&declared).map_err(failure)
 }
 
 fn settings_of(config: &Config, stream: &StreamConfig) -> StreamSettings {
@@ -118,6 +149,8 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
             tracing::info!(stream = %stream.name, groups = groups.len(), "groups join");
             service.join_groups(&stream.name, groups).map_err(Refusal::into_error)?;
         }
+        // They join the stream that continues it.
+        Some(_) if parts_of(service, &stream.name).len() > 1 => {}
         Some(_) => tracing::warn!(stream = %stream.name, "no group can join: the stream is not open"),
         None => {}
     }

@@ -1,10 +1,14 @@
 //! Work at regular times in a thread: extending streams, watching the clock, removing old side files.
 
+use super::streams;
 use crate::config::Config;
+use crate::engine::Service;
+use crate::extensions::parts_of;
 use crate::http::App;
 use evertally_declare::error::Result;
 use evertally_feeds::remove_old_asides;
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,6 +23,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 /// The thread.
 pub(super) struct Upkeep {
     thread: Mutex<Option<JoinHandle<()>>>,
+    parts: Arc<Mutex<PartsOfStreams>>,
     sweep: Arc<Mutex<Sweep>>,
     is_over: Arc<AtomicBool>,
 }
@@ -38,12 +43,14 @@ impl Upkeep {
     /// # Errors
     /// If the system gives no thread.
     pub(super) fn start(app: &Arc<App>, config: &Config, is_over: &Arc<AtomicBool>) -> Result<Self> {
-        let (thread, sweep) = (Mutex::default(), Arc::default());
-        let upkeep = Self { thread, sweep, is_over: Arc::clone(is_over) };
+        let parts = PartsOfStreams { config: config.clone(), known: BTreeMap::new() };
+        let (thread, sweep, parts) = (Mutex::default(), Arc::default(), Arc::new(Mutex::new(parts)));
+        let upkeep = Self { thread, parts, sweep, is_over: Arc::clone(is_over) };
         upkeep.set(app, config);
         let (of_app, ends, swept) = (Arc::downgrade(app), Arc::clone(is_over), Arc::clone(&upkeep.sweep));
+        let parts = Arc::clone(&upkeep.parts);
         let thread = std::thread::Builder::new().name("upkeep".to_owned());
-        let thread = thread.spawn(move || run(&of_app, &ends, &swept))?;
+        let thread = thread.spawn(move || run(&of_app, &ends, &swept, &parts))?;
         *upkeep.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(upkeep)
     }
@@ -52,6 +59,7 @@ impl Upkeep {
     pub(super) fn set(&self, app: &App, config: &Config) {
         let extended = config.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.extend?)));
         app.extensions.set(extended.collect());
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).config = config.clone();
         app.synchronisation.set(&config.clock);
         let files = match config.retention.side_files {
             Some(_) => config.feeds.iter().filter_map(|feed| feed.aside.clone()).collect(),
@@ -72,15 +80,38 @@ impl Upkeep {
     }
 }
 
-fn run(app: &Weak<App>, is_over: &AtomicBool, sweep: &Mutex<Sweep>) {
+fn run(app: &Weak<App>, is_over: &AtomicBool, sweep: &Mutex<Sweep>, parts: &Mutex<PartsOfStreams>) {
     while !is_over.load(Ordering::Relaxed) {
         {
             let Some(app) = app.upgrade() else { return };
             app.extensions.look(&app.service, &app.audit);
+            parts.lock().unwrap_or_else(PoisonError::into_inner).look(&app.service);
             app.synchronisation.look();
             sweep.lock().unwrap_or_else(PoisonError::into_inner).look();
         }
         std::thread::park_timeout(INTERVAL);
+    }
+}
+
+/// The parts of the streams of a configuration: a new one takes up what the ones before it could not, such as groups
+/// that were added after their end.
+struct PartsOfStreams {
+    config: Config,
+    /// The number of parts that have taken up the configuration.
+    known: BTreeMap<String, usize>,
+}
+
+impl PartsOfStreams {
+    fn look(&mut self, service: &Service) {
+        for stream in &self.config.streams {
+            let count = parts_of(service, &stream.name).len();
+            if self.known.insert(stream.name.clone(), count) == Some(count) || count < 2 {
+                continue;
+            }
+            if let Err(error) = streams::change_parts(service, &self.config, stream) {
+                tracing::error!(stream = %stream.name, %error, "a part of a stream cannot take up its configuration");
+            }
+        }
     }
 }
 

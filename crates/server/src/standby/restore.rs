@@ -152,7 +152,11 @@ fn newest(target: &dyn Target, until: i64, to: &Path) -> Result<i64> {
         while replica.applied.number < through {
             match replica.apply_next(target, until).map_err(|error| advised(error, &replica.applied))? {
                 Some(_) => {}
-                None => return Err(usage(format!("a segment of {epoch} is missing in {}", target.place()))),
+                None => {
+                    let missing = Segment::name_of(epoch, replica.applied.number + 1);
+                    let error = usage(format!("the segment {missing} is missing in {}", target.place()));
+                    return Err(advised(error, &replica.applied));
+                }
             }
         }
         return Ok(replica.applied.at);

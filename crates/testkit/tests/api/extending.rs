@@ -122,3 +122,59 @@ fn a_stream_is_extended_as_often_as_declared_also_after_a_long_stop() {
     server.more = events;
     server.try_config().unwrap();
 }
+
+/// What may change is declared once, for all parts, and readers find the next one.
+#[test]
+fn the_parts_of_a_stream_have_one_configuration() {
+    let groups = "group-by = [\"group\"]\ngroups = [\"a\"]\nextend = { times = 1 }";
+    let mut server = Server::with("", &stream(groups).replace("person = \"person\"\nmax-events = 2\n", ""));
+    let page = |server: &Server, query: &str| server.get(&format!("/v1/streams/year/releases?{query}"));
+    close(&server, "year");
+    wait_until(&server, "year #2", || is_open(&server, "year #2"));
+    let next = |answer: &evertally_testkit::service::Answer| answer.header("link").unwrap_or_default().to_owned();
+    let whole = page(&server, "from=1&to=2026-02-01&format=csv");
+    assert_eq!(next(&whole), "<../year%20%232/releases?to=2026-02-01&format=csv>; rel=\"next-part\"");
+    assert!(!next(&page(&server, "from=1&to=1")).contains("next-part"), "it is not the end");
+    server.reload("groups = [\"a\"]", "title = \"Gates\"\nlate = \"next-step\"\ngroups = [\"a\", \"b\"]").unwrap();
+    let of_part = |server: &Server, name: &str| server.service().stream(name).unwrap();
+    for name in ["year", "year #2"] {
+        let info = of_part(&server, name);
+        assert_eq!(info.stream.title, "Gates", "{name}");
+        assert!(info.record().declaration.contains("next-step"), "{name}");
+    }
+    assert_eq!((of_part(&server, "year").line_count(), of_part(&server, "year #2").line_count()), (1, 2));
+    close(&server, "year%20%232");
+    // Steps have one number in rows and metrics.
+    let rows = server.get("/v1/streams/year%20%232/releases?from=1&to=2&format=csv").text;
+    assert!(rows.lines().any(|row| row.contains(",4,b,") || row.contains(",b,4,")), "{rows}");
+    let step = "evertally_released_step{stream=\"year #2\"} 4\n";
+    wait_until(&server, step, || server.get("/metrics").text.contains(step));
+    server.stop();
+    server.start().unwrap();
+    assert_eq!(of_part(&server, "year #2").line_count(), 2);
+}
+
+/// Writers keep the name of the stream: the part whose steps are open accepts their events, each batch once.
+#[test]
+fn events_sent_to_a_stream_reach_the_part_that_is_open() {
+    let server = Server::with("", &stream("extend = { times = 1 }\nlate = \"next-step\""));
+    let row =
+        |hour: u32, person: &str| format!("{{\"time\":\"2026-01-01T{hour:02}:30:00Z\",\"person\":\"{person}\"}}\n");
+    let send = |id: &str, body: &str| server.send("year", id, body);
+    assert_eq!(send("1", &row(0, "a")).json()["stream"], "year");
+    close(&server, "year");
+    wait_until(&server, "year #2", || is_open(&server, "year #2"));
+    let second = send("2", &row(2, "b"));
+    assert_eq!((second.status, &second.json()["stream"]), (200, &"year #2".into()), "{}", second.text);
+    // A batch of the first part that is sent again, and one of the second.
+    for (id, hour, person, part) in [("1", 0, "a", "year"), ("2", 2, "b", "year #2")] {
+        let again = send(id, &row(hour, person)).json();
+        assert_eq!((&again["repeated"], &again["stream"]), (&true.into(), &part.into()), "{again}");
+    }
+    assert_eq!(send("1", &row(2, "c")).status, 409, "other rows under a known id");
+    // Events before the part are in the steps of another one, and are not late.
+    assert_eq!(send("3", &row(1, "d")).status, 422);
+    assert_eq!(server.events("year #2"), 1);
+    let direct = server.send_as("year", "", "application/x-ndjson", row(2, "e").as_bytes(), &[]);
+    assert_eq!(direct.status, 400, "a batch needs an id in every part");
+}

@@ -3,6 +3,7 @@
 mod answering;
 mod batches;
 mod changing;
+mod checking;
 mod copies;
 mod erasing;
 mod extending;

@@ -99,7 +99,12 @@ fn write_other_noise(out: &mut impl Write, ledger: &PublicLedger) -> Result<()> 
         writeln!(out, "Not counted here: `{name}`, issued by {}; its plan's budget adds to this.", issuer.in_words())?;
     }
     if let Some(folder) = ledger.service() {
-        writeln!(out, "Not counted here: the streams of the service in {folder}, which this key belongs to.")?;
+        writeln!(
+            out,
+            "Not counted here: the streams of the service in {folder}, which this key belongs to. The service shows \
+             the budget of each (`GET /v1/operator`, or the operator's page), and `evertally budget show` adds those \
+             of a source."
+        )?;
     }
     Ok(())
 }

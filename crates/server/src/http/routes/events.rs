@@ -7,6 +7,7 @@ use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::{BatchId, Receipt, SourceRange};
+use crate::extensions::part_for;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -25,6 +26,9 @@ use utoipa::{IntoParams, ToSchema};
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct ReceiptAnswer {
+    /// The stream that has accepted it: that of the request, or the one that continues it if all of its steps are
+    /// closed.
+    stream: String,
     /// Its id: the client's, or `content:` and a digest of its bytes, or its source, partition and position.
     batch: String,
     /// The number of its rows.
@@ -118,11 +122,13 @@ pub(in super::super) async fn take(
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
+        let info = part_for(&app.service, info, &id)?;
         let reader = incoming.open(&app.service.decoding())?;
         let receipt = app.service.accept_again(&info, id, open_step, (format, reader))?;
+        let stream = info.name().to_owned();
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         let Receipt { batch, rows, duplicates, open_step, repeated, .. } = receipt;
-        Ok(Json(ReceiptAnswer { batch, rows, duplicates, open_step, repeated, digest }))
+        Ok(Json(ReceiptAnswer { stream, batch, rows, duplicates, open_step, repeated, digest }))
     })
     .await
 }

@@ -75,7 +75,8 @@ fn released(text: &mut MetricsText, app: &App, info: &StreamInfo) -> Result<(), 
         Ok(())
     })?;
     let (labels, end) = ([("stream", info.name())], info.stream.rows().end_of(last).micros() as f64 / 1e6);
-    text.add(RELEASED_STEP, "The number of the last publication.", &labels, last as f64);
+    let step = last + info.stream.steps_before();
+    text.add(RELEASED_STEP, "The number of the last publication, as in its rows.", &labels, step as f64);
     text.add("evertally_released_time_seconds", "The end of its step.", &labels, end);
     Ok(())
 }

@@ -80,6 +80,13 @@ impl RangeQuery {
         self.limit
     }
 
+    /// The ends of the range that are times, which have a meaning in other streams, too.
+    pub(super) fn times(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let is_time = |text: &&str| text.parse::<u64>().map_or(true, |number| number >= MIN_EPOCH);
+        let ends = [("from", &self.from), ("to", &self.to)];
+        ends.into_iter().filter_map(move |(name, text)| Some((name, text.as_deref().filter(is_time)?)))
+    }
+
     /// Reads a parameter; `false` if it does not select publications.
     pub(super) fn read(&mut self, name: &str, value: &str) -> Result<bool, ProblemAnswer> {
         let of = match name {

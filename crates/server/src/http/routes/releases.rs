@@ -8,7 +8,7 @@ use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use super::range::{Page, RangeQuery, count_in};
-use crate::engine::{RowsQuery, StreamInfo};
+use crate::engine::{RowsQuery, StreamInfo, next_name};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LINK, VARY};
@@ -38,6 +38,8 @@ pub(super) struct ReleasesQuery {
     format: Option<String>,
     /// The parameters that do not select publications, as they were sent.
     others: Vec<(String, String)>,
+    /// The stream that continues this one.
+    next_part: Option<String>,
 }
 
 impl ReleasesQuery {
@@ -88,8 +90,9 @@ impl ReleasesQuery {
         Ok((RowsQuery { publications, places, every, kept }, page))
     }
 
-    /// The `Link` header of a page (RFC 8288). `path` is the address of the releases relative to that of the request.
-    fn links(&self, page: &Page, path: &str) -> Option<String> {
+    /// The `Link` header of a page (RFC 8288). `path` is the address of the releases relative to that of the request, and
+    /// `is_end` whether the page reaches the end of the stream.
+    fn links(&self, page: &Page, path: &str, is_end: bool) -> Option<String> {
         let limit = page.has_limit.then_some(page.limit);
         let link = |from: u64, to: Option<u64>, limit: Option<u64>, rel: &str| {
             let mut query = form_urlencoded::Serializer::new(String::new());
@@ -101,7 +104,17 @@ impl ReleasesQuery {
         };
         let next = page.next.map(|(from, to)| link(from, to, limit, "next"));
         let prev = page.prev(self.every.unwrap_or(1)).map(|(from, to)| link(from, Some(to), limit, "prev"));
-        let links: Vec<String> = next.into_iter().chain(prev).collect();
+        let part = self.next_part.as_ref().filter(|_| is_end).map(|name| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.extend_pairs(self.range.times()).extend_pairs(&self.others);
+            let query = query.finish();
+            let name = form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20");
+            let mark = if query.is_empty() { "" } else { "?" };
+            // Relative to the address of releases, which the path leads to.
+            let up = path.strip_suffix("releases").unwrap_or("");
+            format!("<{up}../{name}/releases{mark}{query}>; rel=\"next-part\"")
+        });
+        let links: Vec<String> = next.into_iter().chain(prev).chain(part).collect();
         (!links.is_empty()).then(|| links.join(", "))
     }
 
@@ -171,7 +184,8 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
 /// last publications through `to`, at most 1000 or `limit`.
 ///
 /// An answer with a part of the range has a header `Link` (RFC 8288): `rel="next"` is the rest of the range, and
-/// `rel="prev"` are the publications before the answer.
+/// `rel="prev"` are the publications before the answer. At the end of the horizon of a stream that was extended,
+/// `rel="next-part"` are the releases of the stream that continues it.
 #[utoipa::path(get, path = "/v1/streams/{stream}/releases", tag = "reading",
     params(
         ("stream" = String, Path),
@@ -193,7 +207,8 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
     responses(
         (status = 200, description = "The rows.", content((Releases = "application/json"), (String = "*/*")),
             headers(("ETag" = String, description = "Changes if the rows change."),
-                ("Link" = String, description = "The next and the previous page, if there are any."))),
+                ("Link" = String, description = "The next and the previous page, and the next part of an extended stream, \
+                    if there are any."))),
         (status = 304, description = "The rows are unchanged."),
         (status = 400, description = "A parameter is invalid.", body = Document,
             content_type = "application/problem+json"),
@@ -209,7 +224,12 @@ pub(in super::super) async fn releases(
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
     let own = Arc::clone(&app);
-    waiting(&app, Work::Rows, move |_| answer(&own, &info, &ReleasesQuery::read(query.as_deref())?, "", &headers)).await
+    let next = next_part(&app, &info, &caller);
+    waiting(&app, Work::Rows, move |_| {
+        let asked = ReleasesQuery { next_part: next, ..ReleasesQuery::read(query.as_deref())? };
+        answer(&own, &info, &asked, "", &headers)
+    })
+    .await
 }
 
 /// Released rows of the latest publication; none before the first one.
@@ -244,6 +264,13 @@ pub(in super::super) async fn latest(
     .await
 }
 
+/// The stream that continues another after its horizon, if the caller may read it.
+fn next_part(app: &App, info: &StreamInfo, caller: &Caller) -> Option<String> {
+    let next = app.readable(next_name(info).ok()?.as_str(), caller).ok()?;
+    let continues = next.stream.follows.as_ref().is_some_and(|follows| follows.stream == info.name());
+    continues.then(|| next.name().to_owned())
+}
+
 fn answer(
     app: &Arc<App>,
     info: &Arc<StreamInfo>,
@@ -260,7 +287,10 @@ fn answer(
         return Err(ProblemAnswer::too_large(problem));
     }
     let tag = tag_of(app, info, &wanted, format)?;
-    let cache = match (page.is_closed, info.is_public()) {
+    let is_end = page.next.is_none() && page.range_end == info.stream.rows().steps();
+    // The next part of a stream may come later.
+    let is_closed = page.is_closed && (!is_end || asked.next_part.is_some());
+    let cache = match (is_closed, info.is_public()) {
         (true, true) => "public, max-age=31536000, immutable",
         (true, false) => "private, max-age=31536000, immutable",
         (false, _) => "no-cache",
@@ -272,7 +302,7 @@ fn answer(
     if asked.format.is_none() {
         own.insert(VARY, HeaderValue::from_static("accept"));
     }
-    if let Some(links) = asked.links(&page, path) {
+    if let Some(links) = asked.links(&page, path, is_end) {
         own.insert(LINK, text(&links));
     }
     if knows(headers, &tag) {

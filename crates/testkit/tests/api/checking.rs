@@ -1,0 +1,74 @@
+//! Configurations that are checked before a service starts, with and without its folder.
+
+use crate::server::{STREAMS, Server};
+use evertally::privacy::{Budget, Rho};
+use evertally_ledger::disk::RealDisk;
+use evertally_ledger::ledger::Protects;
+use evertally_ledger::source::{Approval, SourceBudget, Total};
+use evertally_server::config::Config;
+use evertally_server::serving;
+use std::sync::Arc;
+
+fn check(config: &Config) -> Result<String, String> {
+    serving::check(config).map(|found| found.join("\n")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_check_compares_a_configuration_with_its_folder_and_changes_nothing() {
+    let mut server = Server::with("", STREAMS);
+    let in_use = check(&server.config()).unwrap();
+    assert!(in_use.contains("a service has the folder open"), "{in_use}");
+    let hook = "[[webhook]]\nurl = \"http://127.0.0.1:1/\"\nstreams = [\"nobody\"]\n";
+    let plain = server.more.clone();
+    server.more = plain.replace(STREAMS, &format!("{hook}{STREAMS}"));
+    let warned = check(&server.config()).unwrap();
+    assert!(warned.contains("warning: the [[webhook]] http://127.0.0.1:1/ names the stream `nobody`"), "{warned}");
+    server.stop();
+    let refused = check(&server.config()).unwrap_err();
+    assert!(refused.contains("names the stream `nobody`, which does not exist"), "{refused}");
+    let store = server.path("data").join("store.redb");
+    let before = std::fs::read(&store).unwrap();
+    for (from, to, expected) in [
+        ("rho = 1", "rho = 2", "serve.toml:25: stream `open`: the configuration differs from the open stream in `rho`"),
+        ("stream = \"closed\"", "stream = \"other\"", "stream `other`: start: the first step ended at 2026-01-01"),
+        ("folder = \"data\"", "folder = \"serve.toml\"", "serve.toml is not a folder"),
+        ("keys/serve.key", "keys", "keys is a folder; name a file in it"),
+        ("keys/serve.key", "keys/other.key", "other.key is missing, but the folder"),
+        ("[public]", "[witness]\nfile = \"unmounted/w.json\"\n[public]", "[witness] file: the folder"),
+    ] {
+        server.more = plain.replace(from, to);
+        let refused = check(&server.config()).unwrap_err();
+        assert!(refused.contains(expected), "{to}: {refused}");
+    }
+    // The other stream continues.
+    server.more = plain.replace("stream = \"hand\"", "stream = \"hand 2\"");
+    let found = check(&server.config()).unwrap();
+    assert!(found.contains("does not name, and they continue: hand\nthe configuration is valid"), "{found}");
+    assert!(std::fs::read(&store).unwrap() == before, "nothing was written");
+}
+
+#[test]
+fn a_check_adds_up_what_new_streams_spend() {
+    let folder = tempfile::tempdir().unwrap();
+    let protects = Protects { persons: false, period: None, replaced: false };
+    let total = Total { budget: Budget::Zcdp(Rho::new(1.0).unwrap()), is_basic: false, protects };
+    let budget = folder.path().join("shop.budget");
+    SourceBudget::create(Arc::new(RealDisk), &budget, "shop", total, Approval::default()).unwrap();
+    let stream = |name: &str, rho: &str| {
+        format!(
+            "[[stream]]\nstream = \"{name}\"\nclosing = \"operator\"\nsource = \"shop\"\nstart = \"2026-01-01\"\n\
+             every = \"1h\"\nsteps = 2\nrho = {rho}\n"
+        )
+    };
+    let config = |second: &str| {
+        let path = folder.path().join("serve.toml");
+        let head = "folder = \"data\"\nkey = \"keys/serve.key\"\n[public]\nlisten = \"127.0.0.1:0\"\n[sources]\n\
+                    shop = \"shop.budget\"\n";
+        std::fs::write(&path, format!("{head}{}{}", stream("a", "0.6"), stream("b", second))).unwrap();
+        Config::read(&path).unwrap()
+    };
+    let refused = check(&config("0.6")).unwrap_err();
+    assert!(refused.contains("stream `b`: stream `b` (ρ = 0.6) does not fit the budget"), "{refused}");
+    check(&config("0.4")).unwrap();
+    assert!(!folder.path().join("data").exists() && !folder.path().join("keys").exists());
+}
