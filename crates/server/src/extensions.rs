@@ -55,8 +55,8 @@ pub(crate) fn parts_of(service: &Service, name: &str) -> Vec<Arc<StreamInfo>> {
 }
 
 /// The part of a stream for a batch that was sent to it: the part that has accepted a batch with this id, or else the
-/// first one whose steps are not all closed. The steps of the parts do not overlap, so no event is counted in two parts,
-/// even if its batch is sent again without an id of its sender.
+/// first one whose steps are not all closed. The steps of the parts do not overlap, so no event is counted in two of
+/// them, even if its batch is sent again without an id of its sender.
 ///
 /// # Errors
 /// If the store cannot be read.

@@ -163,9 +163,9 @@ pub fn verify(config: &Path, say: impl Fn(&str)) -> Result<()> {
     Ok(())
 }
 
-/// What a configuration is for.
+/// The kind of process that a configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum ServeMode {
     /// A service.
     Service,
     /// A follower of another machine.
@@ -178,11 +178,11 @@ pub enum Purpose {
 ///
 /// # Errors
 /// The first setting that a service could not start with.
-pub fn check(config: &Path, purpose: Purpose, say: impl Fn(&str)) -> Result<()> {
-    let found = match purpose {
-        Purpose::Service => crate::serving::check(&Config::read(config)?)?,
-        Purpose::Follower => crate::serving::check_follower(&Config::read(config)?)?,
-        Purpose::Replica => crate::serving::check_replica(&ReplicaConfig::read(config)?)?,
+pub fn check(config: &Path, mode: ServeMode, say: impl Fn(&str)) -> Result<()> {
+    let found = match mode {
+        ServeMode::Service => crate::serving::check(&Config::read(config)?)?,
+        ServeMode::Follower => crate::serving::check_follower(&Config::read(config)?)?,
+        ServeMode::Replica => crate::serving::check_replica(&ReplicaConfig::read(config)?)?,
     };
     for line in found {
         say(&line);

@@ -2,6 +2,7 @@
 
 mod checking;
 mod comparison;
+mod files;
 mod follower;
 mod opening;
 mod preflight;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use evertally_server::program::{self, Level, Purpose};
+use evertally_server::program::{self, Level, ServeMode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -30,8 +30,8 @@ pub(super) struct ServeArgs {
     /// ones.
     #[arg(long, conflicts_with = "demo")]
     verify: bool,
-    /// Check the configuration and exit: plans its streams, compares them with the folder, reads the files that it names,
-    /// and creates nothing. With --follow or --replica, checks the configuration of those.
+    /// Check the configuration and exit: plans its streams, compares them with the folder, and changes nothing. With
+    /// --follow or --replica, checks what those need.
     #[arg(long, conflicts_with_all = ["demo", "verify"])]
     check: bool,
     /// Ask the running service of the configuration whether it is ready, and exit: with 0 if it is.
@@ -75,11 +75,11 @@ enum LogLevel {
 }
 
 impl ServeArgs {
-    fn purpose(&self) -> Purpose {
+    fn mode(&self) -> ServeMode {
         match (self.follow, self.replica) {
-            (true, _) => Purpose::Follower,
-            (_, true) => Purpose::Replica,
-            _ => Purpose::Service,
+            (true, _) => ServeMode::Follower,
+            (_, true) => ServeMode::Replica,
+            _ => ServeMode::Service,
         }
     }
 
@@ -96,11 +96,11 @@ impl ServeArgs {
             LogFormat::Text => eprintln!("{line}"),
             LogFormat::Json => program::note(line),
         };
-        let purpose = self.purpose();
+        let mode = self.mode();
         match self.config {
             None => program::demonstrate(self.listen, say)?,
             Some(config) if self.health => println!("{}", program::health(&config)?),
-            Some(config) if self.check => program::check(&config, purpose, say)?,
+            Some(config) if self.check => program::check(&config, mode, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
             Some(config) if self.replica => program::replicate(&config, say)?,
             Some(config) => {

@@ -1,4 +1,4 @@
-//! Whether the places of a configuration go together: addresses, and what is needed when a machine is lost.
+//! Whether the places of a configuration go together: addresses, and the places that are needed when a machine is lost.
 
 use super::standby::MIN_TAKEOVER;
 use super::{Config, ListenAddress};
@@ -6,24 +6,7 @@ use evertally_declare::url::without_secrets;
 use evertally_ledger::protected::is_inside;
 use evertally_tables::input::is_object;
 use std::net::SocketAddr;
-use std::path::{Component, Path};
-
-/// Refuses a path that was meant as a URL.
-pub(super) fn check_scheme(path: &Path) -> Result<(), String> {
-    let first = path.components().next().and_then(|first| match first {
-        Component::Normal(name) => name.to_str(),
-        _ => None,
-    });
-    let scheme = first.and_then(|first| first.strip_suffix(':')).filter(|scheme| scheme.len() > 1);
-    // `s3:/bucket` has one slash too few, and with two it is a URL.
-    match scheme.filter(|scheme| !path.to_string_lossy().starts_with(&format!("{scheme}://"))) {
-        Some(scheme) => Err(format!(
-            "{}: a URL begins with {scheme}:// and a folder of this name is written ./{scheme}:/",
-            without_secrets(path)
-        )),
-        None => Ok(()),
-    }
-}
+use std::path::Path;
 
 impl Config {
     /// Checks that no two listeners have one address.

@@ -158,8 +158,8 @@ impl StreamConfig {
         self.lines.settings = self.offsets.drain(..).map(|(key, offset)| (key, line(offset))).collect();
     }
 
-    /// The stream in messages, after the line of the setting that a problem begins with or quotes first: `serve.toml:12:
-    /// stream `visits``.
+    /// The stream in messages, after the line of the setting that a problem begins with or quotes first, as in
+    /// `serve.toml:12: stream NAME`.
     pub(crate) fn at(&self, problem: &str) -> String {
         let words = [problem.split(':').next(), problem.split('`').nth(1)];
         let line_of = |word: &str| self.lines.settings.iter().find(|(key, _)| key == word).map(|(_, line)| line);

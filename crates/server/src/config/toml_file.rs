@@ -1,4 +1,4 @@
-//! Reads a configuration file. Errors are those of a person who wrote it: the line, the setting, and what is expected.
+//! Reads a configuration file. Errors are for the person who wrote it: the line, the setting, and the expected value.
 
 use evertally_declare::declaration::near;
 use evertally_declare::error::{Result, usage};
@@ -49,7 +49,7 @@ pub(super) fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<(T, String)>
         Ok(read) => Ok((read, text)),
         Err(error) => {
             let line = line_at(&text, error.span().map_or(0, |span| span.start));
-            Err(usage(format!("{shown}:{line}: {}", Fault::new(&text, line, error.message()).explained())))
+            Err(usage(format!("{shown}:{line}: {}", TomlFault::new(&text, line, error.message()).explained())))
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn text_of<'de, D: Deserializer<'de>>(from: D, expected: &'static str
 }
 
 /// An error of the reader at a line.
-struct Fault<'t> {
+struct TomlFault<'t> {
     message: &'t str,
     /// The name of the table that the line begins or is in; empty at the top of the file.
     table: &'t str,
@@ -87,7 +87,7 @@ struct Fault<'t> {
     key: Option<&'t str>,
 }
 
-impl<'t> Fault<'t> {
+impl<'t> TomlFault<'t> {
     fn new(text: &'t str, line: usize, message: &'t str) -> Self {
         let lines: Vec<&str> = text.lines().take(line).collect();
         let header = lines.iter().rposition(|line| header_of(line).is_some());
@@ -122,7 +122,7 @@ impl<'t> Fault<'t> {
         if self.table.is_empty() { String::new() } else { format!(" of {}", self.shown_table()) }
     }
 
-    /// A table with the wrong number of brackets, or that is no table.
+    /// A table with the wrong number of brackets, or a setting that is written as a table.
     fn of_header(&self) -> Option<String> {
         if self.key.is_some() {
             return None;
@@ -307,7 +307,7 @@ rho = 0.3
             ),
             ("", "public = True", ":11: write true or false"),
             ("", "extend = 3", ":11: `extend` of [[stream]]: write extend = \"automatic\", or extend = { times = 11 }"),
-            ("", "closing = \"operater\"", ":11: `closing` of [[stream]]: `operater` is not a choice; did you mean"),
+            ("", "closing = \"operatr\"", ":11: `closing` of [[stream]]: `operatr` is not a choice; did you mean"),
             ("stream = \"visits\"", "name = \"visits\"", ":5: [[stream]]: a stream needs a name, as in stream ="),
             (
                 "",
@@ -317,8 +317,8 @@ rho = 0.3
             ("", "[[client]]\nname = \"a\"\nroles = \"operate\"", "such as roles = [\"write:visits\"]; found a text"),
             (
                 "",
-                "[[client]]\nname = \"a\"\nroles = [\n\"raed:visits\"\n]",
-                "`roles` of [[client]]: `raed:visits` is not a role",
+                "[[client]]\nname = \"a\"\nroles = [\n\"rd:visits\"\n]",
+                "`roles` of [[client]]: `rd:visits` is not a role",
             ),
         ] {
             let text = refused(from, to);

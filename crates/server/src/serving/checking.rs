@@ -1,99 +1,16 @@
 //! Checks a configuration without opening its folder, and without a network.
 
 use super::comparison::{Compared, Folder, compare};
+use super::files::{check_files, check_listener};
 use super::preflight::{check_key, check_start};
 use super::streams;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, ListenAddress, Listener, ReplicaConfig, StreamConfig, secret_of};
+use crate::config::{Config, ReplicaConfig, StreamConfig};
 use crate::engine::Preview;
-use crate::feeds::Feeds;
-use crate::oidc::TrustedIssuers;
 use crate::role::Role;
-use crate::sinks::Sinks;
-use crate::standby::target_from;
-use crate::syslog::SyslogListeners;
-use crate::webhook::Webhooks;
 use evertally_declare::error::{Context, Result, usage};
-use evertally_ledger::disk::folder_of;
 use evertally_ledger::source::SourceBudget;
-use evertally_tables::input::is_object;
-use std::path::Path;
-
-/// Reads the files that a configuration names, except the key and the budgets of sources. Returns how messages name the
-/// places of feeds and of sinks.
-///
-/// # Errors
-/// The first that cannot be used.
-pub(super) fn check_files(config: &Config) -> Result<(Vec<String>, Vec<String>)> {
-    if config.folder.exists() && !config.folder.is_dir() {
-        return Err(usage(format!("folder: {} is not a folder", config.folder.display())));
-    }
-    for (name, listener) in [("[public]", &config.public), ("[private]", &config.private)] {
-        listener.iter().try_for_each(check_listener).context(name)?;
-    }
-    if let Some(path) = &config.passphrase {
-        secret_of(path).context("passphrase")?;
-    }
-    check_witness(config)?;
-    if let Some(standby) = &config.standby {
-        let folder = &standby.folder;
-        match is_object(folder) {
-            true => target_from(folder).map(drop).context("[standby]")?,
-            false => check_folder(folder).context("[standby] folder")?,
-        }
-    }
-    check_changeable(config)
-}
-
-fn check_listener(listener: &Listener) -> Result<()> {
-    if let Some(files) = listener.tls() {
-        files.check()?;
-    }
-    #[cfg(unix)]
-    if let ListenAddress::Unix(path) = &listener.listen {
-        crate::http::check_socket(path)?;
-    }
-    Ok(())
-}
-
-fn check_witness(config: &Config) -> Result<()> {
-    let Some(witness) = &config.witness else { return Ok(()) };
-    if let Some(path) = &witness.authorization_file {
-        secret_of(path).context("[witness] authorization-file")?;
-    }
-    match &witness.file {
-        Some(file) if file.is_dir() => {
-            let shown = file.display();
-            Err(usage(format!("[witness] file: {shown} is a folder; name a file in it, such as witness.json")))
-        }
-        Some(file) => check_folder(folder_of(file)).context("[witness] file"),
-        None => Ok(()),
-    }
-}
-
-/// Checks that a folder on another disk exists.
-fn check_folder(folder: &Path) -> Result<()> {
-    let shown = folder.display();
-    match folder.is_dir() {
-        true => Ok(()),
-        false if folder.exists() => Err(usage(format!("{shown} is not a folder"))),
-        false => Err(usage(format!("the folder {shown} does not exist; create it, or mount its disk"))),
-    }
-}
-
-/// The same for the sections that a reload takes up.
-///
-/// # Errors
-/// As [`check_files`].
-pub(super) fn check_changeable(config: &Config) -> Result<(Vec<String>, Vec<String>)> {
-    SyslogListeners::check(&config.syslog)?;
-    Webhooks::check(&config.webhooks)?;
-    let feeds = Feeds::check(&config.feeds)?;
-    let sinks = Sinks::check(&config.sinks)?;
-    TrustedIssuers::check(&config.identities)?;
-    streams::check_backups(config)?;
-    Ok((feeds, sinks))
-}
+use std::path::PathBuf;
 
 /// Checks a configuration: every stream is planned and compared with the folder, and every file that it names is read.
 /// Nothing is opened, created or spent. Returns the findings.
@@ -158,7 +75,7 @@ pub fn check_replica(config: &ReplicaConfig) -> Result<Vec<String>> {
 }
 
 fn check_sources(config: &Config) -> Result<Vec<String>> {
-    let left = |(name, path): (&String, &std::path::PathBuf)| {
+    let left = |(name, path): (&String, &PathBuf)| {
         let budget = SourceBudget::from_file(path).and_then(|budget| budget.state());
         let state = budget.map_err(|error| error.context(format_args!("source `{name}`")))?;
         Ok(format!("source `{name}`: {} of {} is left", state.left, state.cap))

@@ -127,7 +127,7 @@ pub(super) fn compare<'c>(config: &'c Config, folder: &Folder, now: Instant, pla
     Ok(compared)
 }
 
-/// Checks that a stream that is not open yet could be opened. Returns a warning if that depends on what is not known.
+/// Checks that a stream that is not open yet could be opened. Returns a warning if the answer depends on unknown facts.
 fn check_new(
     config: &Config,
     folder: &Folder,

@@ -1,7 +1,7 @@
 //! Whether a follower could serve: checked before it claims the right to publish, since after a claim nobody else does.
 
-use super::checking::check_files;
 use super::comparison::{Folder, compare};
+use super::files::check_files;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ListenAddress};
 use crate::store::FolderStreams;

@@ -1,6 +1,6 @@
 //! Changes of the configuration while the service runs.
 
-use super::checking::check_changeable;
+use super::files::check_changeable;
 use super::opening::decoding_of;
 use super::preflight::can_listen;
 use super::{Running, app_settings, streams};

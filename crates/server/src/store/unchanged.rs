@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A file whose changes stay in memory. Opening a database writes to it.
 #[derive(Debug)]
-struct UnchangedFile(Mutex<Pages>);
+struct UnchangedFile(Mutex<OverlaidPages>);
 
 #[derive(Debug)]
-struct Pages {
+struct OverlaidPages {
     file: File,
     /// The bytes of the file that are still valid.
     in_file: u64,
@@ -26,10 +26,10 @@ struct Pages {
 impl UnchangedFile {
     fn new(file: File) -> io::Result<Self> {
         let len = file.metadata()?.len();
-        Ok(Self(Mutex::new(Pages { file, in_file: len, len, written: BTreeMap::new() })))
+        Ok(Self(Mutex::new(OverlaidPages { file, in_file: len, len, written: BTreeMap::new() })))
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn pages(&self) -> MutexGuard<'_, OverlaidPages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,8 +80,8 @@ impl StorageBackend for UnchangedFile {
     }
 }
 
-impl Pages {
-    /// A later write hides an earlier one: what it covers partly is divided.
+impl OverlaidPages {
+    /// A later write hides earlier ones: a partly covered one is divided.
     fn write(&mut self, offset: u64, data: &[u8]) {
         let end = offset + data.len() as u64;
         let touched: Vec<u64> = self.written.range(..end).map(|(at, _)| *at).collect();

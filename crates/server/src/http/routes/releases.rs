@@ -90,8 +90,8 @@ impl ReleasesQuery {
         Ok((RowsQuery { publications, places, every, kept }, page))
     }
 
-    /// The `Link` header of a page (RFC 8288). `path` is the address of the releases relative to that of the request, and
-    /// `is_end` whether the page reaches the end of the stream.
+    /// The `Link` header of a page (RFC 8288). `path` is the address of the releases relative to that of the request.
+    /// `is_end`: the page reaches the end of the stream.
     fn links(&self, page: &Page, path: &str, is_end: bool) -> Option<String> {
         let limit = page.has_limit.then_some(page.limit);
         let link = |from: u64, to: Option<u64>, limit: Option<u64>, rel: &str| {
@@ -207,8 +207,8 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, ProblemAnswer
     responses(
         (status = 200, description = "The rows.", content((Releases = "application/json"), (String = "*/*")),
             headers(("ETag" = String, description = "Changes if the rows change."),
-                ("Link" = String, description = "The next and the previous page, and the next part of an extended stream, \
-                    if there are any."))),
+                ("Link" = String, description = "The next and the previous page, and the next part of an \
+                    extended stream, if there are any."))),
         (status = 304, description = "The rows are unchanged."),
         (status = 400, description = "A parameter is invalid.", body = Document,
             content_type = "application/problem+json"),
