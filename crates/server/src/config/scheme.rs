@@ -13,7 +13,7 @@ pub(super) fn check_scheme(path: &Path) -> Result<(), String> {
     // `s3:/bucket` has one slash too few, and with two it is a URL.
     match scheme.filter(|scheme| !path.to_string_lossy().starts_with(&format!("{scheme}://"))) {
         Some(scheme) => Err(format!(
-            "{}: a URL begins with {scheme}:// and a folder of this name is written ./{scheme}:/",
+            "{}: a URL begins with {scheme}://, and a folder of this name is written ./{scheme}:/",
             without_secrets(path)
         )),
         None => Ok(()),

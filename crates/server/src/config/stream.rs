@@ -1,6 +1,6 @@
 //! A `[[stream]]` of the configuration.
 
-use super::toml_file::line_at;
+use super::toml_file::{line_at, type_in_words};
 use super::{StepsConfig, TimeSpan};
 use crate::store::ClosedBy;
 use evertally_declare::chain::{ChainPeriod, ChainUnit};
@@ -156,6 +156,11 @@ impl StreamConfig {
         let line = |offset: usize| format!("{file}:{}", line_at(text, offset));
         self.lines.first = self.offsets.iter().map(|(_, offset)| *offset).min().map(line).unwrap_or_default();
         self.lines.settings = self.offsets.drain(..).map(|(key, offset)| (key, line(offset))).collect();
+    }
+
+    /// A problem of its declaration for a person who wrote the file.
+    pub(crate) fn in_words(problem: String) -> String {
+        type_in_words(&problem).unwrap_or(problem)
     }
 
     /// The stream in messages, after the line of the setting that a problem begins with or quotes first, as in

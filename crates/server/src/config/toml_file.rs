@@ -186,35 +186,51 @@ impl<'t> TomlFault<'t> {
 
     /// A value of another type. Values are not repeated unless they are numbers: a text may be a secret.
     fn of_type(&self) -> Option<String> {
-        let rest = ["invalid type: ", "invalid value: "].iter().find_map(|start| self.message.strip_prefix(start))?;
-        // A text that was found may hold these words.
-        let (found, expected) = rest.rsplit_once(", expected ")?;
-        let (kind, value) = found.split_once(' ').unwrap_or((found, ""));
-        let found = match kind {
-            "integer" | "floating" | "boolean" => value.trim_start_matches("point ").trim_matches('`'),
-            "string" => "a text",
-            "map" => "a table",
-            "sequence" => "a list",
-            _ => "a value of another kind",
-        };
+        let (found, expected) = type_fault(self.message)?;
         let key = self.key.unwrap_or(self.table);
-        let expected = match expected {
-            "a string" => "a text in quotes",
-            "path string" => "a path in quotes",
-            "a sequence" => "a list in brackets",
-            "a map" => "a table",
-            "a boolean" => "true or false, without quotes",
-            "f64" | "f32" => "a number, without quotes",
-            "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0, without quotes",
-            number if number.starts_with("a nonzero") => "a whole number from 1, without quotes",
-            other if other.starts_with("struct ") => "a table",
-            other => other,
-        };
         let table = if self.key.is_some() { self.table } else { "" };
-        let such_as = example(table, key).map_or(String::new(), |example| format!(", such as {example}"));
+        // A setting may have the name of a table.
+        let has_example = table.is_empty() || expected == "a table" || !ONCE.contains(&key);
+        let example = example(table, key).filter(|_| has_example);
+        let such_as = example.map_or(String::new(), |example| format!(", such as {example}"));
         let place = if self.key.is_some() { self.place() } else { String::new() };
         Some(format!("`{key}`{place}: expected {expected}{such_as}; found {found}"))
     }
+}
+
+/// The found and the expected value of an error of types, in words.
+fn type_fault(message: &str) -> Option<(&str, &str)> {
+    let rest = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start))?;
+    // A text that was found may hold these words.
+    let (found, expected) = rest.rsplit_once(", expected ")?;
+    let (kind, value) = found.split_once(' ').unwrap_or((found, ""));
+    let found = match kind {
+        "integer" | "floating" | "boolean" => value.trim_start_matches("point ").trim_matches('`'),
+        "string" => "a text",
+        "map" => "a table",
+        "sequence" => "a list",
+        _ => "a value of another kind",
+    };
+    let expected = match expected {
+        "a string" => "a text in quotes",
+        "path string" => "a path in quotes",
+        "a sequence" => "a list in brackets",
+        "a map" => "a table",
+        "a boolean" => "true or false, without quotes",
+        "f64" | "f32" => "a number, without quotes",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0, without quotes",
+        number if number.starts_with("a nonzero") => "a whole number from 1, without quotes",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    Some((found, expected))
+}
+
+/// A problem of a declaration with an error of types in it, in the same words.
+pub(super) fn type_in_words(problem: &str) -> Option<String> {
+    let (name, message) = problem.split_once(": ")?;
+    let (found, expected) = type_fault(message)?;
+    Some(format!("{name}: expected {expected}; found {found}"))
 }
 
 /// The nearest of the known names, or all of them; `rest` is the end of a message with those in backquotes.

@@ -43,7 +43,7 @@ pub(super) fn opening_of(config: &Config, stream: &StreamConfig) -> Opening {
 
 /// An error about a stream, with its parameters named as in the configuration file.
 pub(super) fn named(stream: &StreamConfig, error: &PipelineError) -> PipelineError {
-    let worded = error.worded(Wording::Toml);
+    let worded = StreamConfig::in_words(error.worded(Wording::Toml));
     let place = stream.at(&worded);
     let error = if error.is_usage() { usage(worded) } else { failure(worded) };
     error.context(place)
