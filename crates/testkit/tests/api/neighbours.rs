@@ -25,10 +25,10 @@ impl Pipeline for Served {
         let refused = |said: String| Outcome { refusal: Some(said), ..Outcome::default() };
         let server = match served(&stream.declaration) {
             Ok(server) => server,
-            Err(said) => {
+            Err(why) => {
                 // It begins with the path of the configuration, which is another one in each run.
-                let said = said.split_once("serve.toml").map_or(said.as_str(), |(_, rest)| rest).to_owned();
-                return stream.runs.iter().map(|_| refused(said.clone())).collect();
+                let why = why.split_once("serve.toml").map_or(why.as_str(), |(_, rest)| rest).to_owned();
+                return stream.runs.iter().map(|_| refused(why.clone())).collect();
             }
         };
         let name = stream.declaration.stream.clone().unwrap_or_else(|| NAME.to_owned());
