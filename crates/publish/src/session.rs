@@ -31,6 +31,7 @@ mod keys;
 mod live;
 mod measured;
 mod open_step;
+mod person_order;
 mod persons;
 mod placer;
 mod resume;
@@ -206,12 +207,25 @@ impl<T: Accumulator> Session<T> {
             if self.is_due() {
                 return Ok(PushResult::StepsDue);
             }
+            self.push_open(batch)?;
             let Some(placed) = batch.events.pop_front() else { return Ok(PushResult::All) };
             if placed.step <= self.due {
                 return Ok(PushResult::Late(placed.mark));
             }
             self.arrive(placed)?;
         }
+    }
+
+    /// Pushes the events at the front of a batch that belong to the open step, if nothing waits for them: the usual
+    /// case, without the decisions that each event takes elsewhere. No step is due.
+    fn push_open(&mut self, batch: &mut Batch<T::Label>) -> Result<()> {
+        let open = self.tally.step() + 1;
+        if self.stream.sort_buffer != SortLimit::Events(0) || !self.ahead.is_empty() || open > self.last_step {
+            return Ok(());
+        }
+        let count = batch.events.iter().take_while(|placed| placed.step == open).count();
+        let added = batch.events.drain(..count).try_for_each(|placed| self.add(placed));
+        self.end_on_error(added)
     }
 
     /// Handles an event of a step that is already due.
@@ -425,7 +439,7 @@ impl<T: Accumulator> Session<T> {
         match &mut self.open {
             None => {
                 let Placed { value, person, label, .. } = placed;
-                self.tally.add(label, KeptEvent { value, person, since: 1 })
+                self.tally.add(&label, KeptEvent { value, person, since: 1 })
             }
             Some(open) => {
                 open.push(placed, &self.stream);

@@ -35,7 +35,7 @@ pub trait Accumulator {
     fn step(&self) -> u64;
 
     /// Adds the kept part of an event to the open step.
-    fn add(&mut self, label: Self::Label, kept: KeptEvent) -> Result<()>;
+    fn add(&mut self, label: &Self::Label, kept: KeptEvent) -> Result<()>;
 
     /// Closes the open step, and possibly empty ones after it, at most through `through`. Their sums go into the digest
     /// first, which refuses data that differ from those published before.

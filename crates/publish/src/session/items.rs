@@ -101,9 +101,12 @@ impl Accumulator for ItemCounts {
         self.sketch.step()
     }
 
-    fn add(&mut self, item: Box<[u8]>, KeptEvent { value, .. }: KeptEvent) -> Result<()> {
-        self.sketch.add(&*item, value)?;
-        let sum = self.open.entry(item).or_default();
+    fn add(&mut self, item: &Box<[u8]>, KeptEvent { value, .. }: KeptEvent) -> Result<()> {
+        self.sketch.add(&**item, value)?;
+        let sum = match self.open.get_mut(item) {
+            Some(sum) => sum,
+            None => self.open.entry(item.clone()).or_default(),
+        };
         *sum = sum.checked_add(value).ok_or_else(|| {
             evertally::Error::overflow("the sum of an item exceeds the range of 64-bit multiples of the grid")
         })?;

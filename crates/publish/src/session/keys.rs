@@ -88,9 +88,9 @@ impl Accumulator for KeyCounts {
         self.tree.step()
     }
 
-    fn add(&mut self, key: u64, KeptEvent { value, .. }: KeptEvent) -> Result<()> {
-        self.tree.add(key, value)?;
-        let sum = self.open.entry(key).or_default();
+    fn add(&mut self, key: &u64, KeptEvent { value, .. }: KeptEvent) -> Result<()> {
+        self.tree.add(*key, value)?;
+        let sum = self.open.entry(*key).or_default();
         *sum = sum.checked_add(value).ok_or_else(|| {
             evertally::Error::overflow("the sum of a key exceeds the range of 64-bit multiples of the grid")
         })?;

@@ -9,7 +9,7 @@
 //! **Privacy.** Nothing of an open step enters a sum, and nothing of it is published. When it closes, every person's
 //! kept events pass through `keep`, which enforces all bounds, on a record that depends on this person only.
 //!
-//! **Memory.** Events are appended to one vector. When it is full, it is sorted by person and thinned: events that no
+//! **Memory.** Events are appended to one vector. When it is full, it is thinned person by person: events that no
 //! further event of the step can bring back are removed. The vector then has at most the *allowance* of each person in
 //! the step ([`ContributionBound::allowance`]), and it is full again when it has grown to a multiple of that. So memory
 //! is proportional to the allowances of the step's persons, whatever the number of events, and an event costs no
@@ -28,6 +28,7 @@
 //! [`ContributionBound::without_total`]: evertally::privacy::contribution::ContributionBound::without_total
 
 use super::accumulator::{Accumulator, KeptEvent};
+use super::person_order::PersonOrder;
 use super::persons::Persons;
 use super::placer::Placed;
 use evertally::noise::SecretKey;
@@ -47,15 +48,15 @@ struct OpenEvent<L> {
     /// Microseconds since 1970.
     time: i64,
     value: i64,
-    /// See [`EventOrder::rank`]; computed when the event is compared with another one of the same time.
-    rank: u64,
     label: L,
 }
 
 /// The events of the open step, and the record of each person's kept events in closed steps.
 pub(super) struct OpenStep<T: Accumulator> {
     persons: Persons,
+    /// In no particular order.
     events: Vec<OpenEvent<T::Label>>,
+    by_person: PersonOrder,
     sorter: Sorter,
     /// The number of events at which they are thinned.
     full: usize,
@@ -67,23 +68,34 @@ pub(super) struct OpenStep<T: Accumulator> {
 struct Sorter {
     order: EventOrder,
     label: Vec<u8>,
+    /// The rank of each event at one instant, and its place.
+    ranks: Vec<(u64, u32)>,
 }
 
 impl Sorter {
-    /// Sorts by time, then by rank.
-    fn sort<T: Accumulator>(&mut self, run: &mut [OpenEvent<T::Label>]) {
-        run.sort_unstable_by_key(|event| event.time);
-        for tied in run.chunk_by_mut(|a, b| a.time == b.time) {
-            if tied.iter().all(|event| event.value == tied[0].value && event.label == tied[0].label) {
+    /// Sorts the places of some events by time, then by [rank](EventOrder::rank).
+    fn sort<T: Accumulator>(&mut self, run: &mut [u32], events: &[OpenEvent<T::Label>]) {
+        let at = |place: u32| &events[place as usize];
+        run.sort_unstable_by_key(|place| at(*place).time);
+        for tied in run.chunk_by_mut(|a, b| at(*a).time == at(*b).time) {
+            let first = at(tied[0]);
+            if tied.iter().all(|place| at(*place).value == first.value && at(*place).label == first.label) {
                 continue;
             }
-            for event in &mut *tied {
+            self.ranks.clear();
+            for place in &*tied {
+                let event = at(*place);
                 self.label.clear();
                 T::push_label(&event.label, &mut self.label);
-                event.rank = self.order.rank(event.person, event.time, event.value, &self.label);
+                let rank = self.order.rank(event.person, event.time, event.value, &self.label);
+                self.ranks.push((rank, *place));
             }
             // Equal ranks of different events: practically never.
-            tied.sort_unstable_by(|a, b| (a.rank, a.value, &a.label).cmp(&(b.rank, b.value, &b.label)));
+            self.ranks.sort_unstable_by(|(rank, place), (other_rank, other)| {
+                let (event, other) = (at(*place), at(*other));
+                (rank, event.value, &event.label).cmp(&(other_rank, other.value, &other.label))
+            });
+            tied.iter_mut().zip(&self.ranks).for_each(|(place, (_, ranked))| *place = *ranked);
         }
     }
 }
@@ -92,8 +104,9 @@ impl<T: Accumulator> OpenStep<T> {
     /// An empty step after these persons' closed ones.
     pub(super) fn new(stream: &Stream, persons: Persons, key: &SecretKey) -> Self {
         let order = EventOrder::new(key, &stream.name, &stream.plan.digest());
-        let sorter = Sorter { order, label: Vec::new() };
-        Self { persons, events: Vec::new(), sorter, full: MIN_FULL, of_group: HashMap::new() }
+        let sorter = Sorter { order, label: Vec::new(), ranks: Vec::new() };
+        let (by_person, of_group) = (PersonOrder::default(), HashMap::new());
+        Self { persons, events: Vec::new(), by_person, sorter, full: MIN_FULL, of_group }
     }
 
     /// Thins the events when there are this many, so that tests reach it with few events.
@@ -116,59 +129,63 @@ impl<T: Accumulator> OpenStep<T> {
     #[inline]
     pub(super) fn push(&mut self, placed: Placed<T::Label>, stream: &Stream) {
         let Placed { step, time, value, person, label, .. } = placed;
-        self.events.push(OpenEvent { person, time, value, rank: 0, label });
+        self.events.push(OpenEvent { person, time, value, label });
         if self.events.len() >= self.full {
             self.thin(step, stream.periods.of(step).start);
         }
     }
 
-    /// Removes events that cannot be kept, in this step of the period since `since`. The others are sorted by person.
+    /// Removes events that cannot be kept, in this step of the period since `since`.
     #[cold]
     fn thin(&mut self, step: u64, since: u64) {
-        self.events.sort_unstable_by_key(|event| event.person);
         let before = self.events.len();
-        let (mut left, mut from) = (0, 0);
-        while from < before {
-            let person = self.events[from].person;
-            let count = self.events[from..].iter().take_while(|event| event.person == person).count();
-            let stay = self.thin_run(from, count, step, since);
-            (0..stay).for_each(|place| self.events.swap(left + place, from + place));
-            left += stay;
-            from += count;
+        let mut stays = vec![false; before];
+        let mut by_person = std::mem::take(&mut self.by_person);
+        by_person.sort(&self.events, |event| event.person);
+        let (places, mut from) = (by_person.places_mut(), 0);
+        while from < places.len() {
+            let run = run_from(places, from, &self.events);
+            from += run.len();
+            let stay = self.thin_run(run, step, since);
+            run[..stay].iter().for_each(|place| stays[*place as usize] = true);
         }
-        self.events.truncate(left);
+        self.by_person = by_person;
+        let mut stays = stays.into_iter();
+        self.events.retain(|_| stays.next() == Some(true));
+        let left = self.events.len();
         // If little was removed, little will be: sort less often.
         let factor = if left > before / 4 * 3 { 4 } else { 2 };
         self.full = (left * factor).max(self.full.min(MIN_FULL)); // fits: a vector of events was as long
     }
 
-    /// Moves those of one person's events that may be kept to their front, and returns their number.
-    fn thin_run(&mut self, from: usize, count: usize, step: u64, since: u64) -> usize {
+    /// Moves the places of those events of one person that may be kept to the front, and returns their number.
+    fn thin_run(&mut self, run: &mut [u32], step: u64, since: u64) -> usize {
         let Self { persons, events, sorter, of_group, .. } = self;
-        let run = &mut events[from..from + count];
-        let (mut kept, details) = persons.record(run[0].person, since);
+        let (mut kept, details) = persons.record(events[run[0] as usize].person, since);
         let bound = persons.bound();
         let allowance = bound.allowance(&kept, step, since) as usize;
-        if count <= allowance {
-            return count;
+        if run.len() <= allowance {
+            return run.len();
         }
         if allowance == 0 {
             return 0;
         }
-        sorter.sort::<T>(run);
+        sorter.sort::<T>(run, events);
         if !bound.needs_details() {
             return allowance;
         }
         if bound.limits_groups() {
             of_group.clear();
-            return retain(run, |event| {
-                let of_group = of_group.entry(T::group_of(&event.label)).or_default();
+            return retain(run, |place| {
+                let of_group = of_group.entry(T::group_of(&events[*place as usize].label)).or_default();
                 *of_group += 1; // fits: below 2^32 events of one person are in memory
                 *of_group <= bound.most_alike()
             });
         }
         let (bound, mut details) = (bound.without_total(), details.cloned().unwrap_or_default());
-        retain(run, |event| bound.keep(&mut kept, &mut details, offer::<T>(event, step, since)).is_some())
+        retain(run, |place| {
+            bound.keep(&mut kept, &mut details, offer::<T>(&events[*place as usize], step, since)).is_some()
+        })
     }
 
     /// Closes the step of the period since `since`: passes the kept events to `add`, person by person.
@@ -179,39 +196,37 @@ impl<T: Accumulator> OpenStep<T> {
         &mut self,
         step: u64,
         since: u64,
-        mut add: impl FnMut(T::Label, KeptEvent) -> Result<()>,
+        mut add: impl FnMut(&T::Label, KeptEvent) -> Result<()>,
     ) -> Result<()> {
-        let Self { persons, events, sorter, full, .. } = self;
+        let Self { persons, events, by_person, sorter, full, .. } = self;
         *full = (*full).min(MIN_FULL);
-        events.sort_unstable_by_key(|event| event.person);
-        let mut looked = events.len();
-        // From the end, so that removing a person's events moves no others.
-        while let Some(last) = events.last() {
-            let person = last.person;
-            let from = events.iter().rposition(|event| event.person != person).map_or(0, |place| place + 1);
-            while looked > from {
-                let next = looked.saturating_sub(LOOKAHEAD_EVENTS);
-                persons.look_ahead(events[next..looked].iter().map(|event| event.person));
-                looked = next;
+        by_person.sort(events, |event| event.person);
+        let (places, mut from, mut looked) = (by_person.places_mut(), 0, 0);
+        while from < places.len() {
+            if from >= looked {
+                looked = places.len().min(from + LOOKAHEAD_EVENTS);
+                persons.look_ahead(places[from..looked].iter().map(|place| events[*place as usize].person));
             }
-            let run = &mut events[from..];
+            let run = run_from(places, from, events);
+            from += run.len();
             if run.len() > 1 {
-                let (bound, (kept, _)) = (persons.bound(), persons.record(person, since));
+                let (bound, (kept, _)) = (persons.bound(), persons.record(events[run[0] as usize].person, since));
                 let allowance = bound.allowance(&kept, step, since) as usize;
                 if allowance == 0 {
-                    events.truncate(from);
                     continue;
                 }
                 if bound.needs_details() || run.len() > allowance {
-                    sorter.sort::<T>(run);
+                    sorter.sort::<T>(run, events);
                 }
             }
-            for event in events.drain(from..) {
-                if let Some(value) = persons.keep(person, offer::<T>(&event, step, since)) {
-                    add(event.label, KeptEvent { value, person, since })?;
+            for place in run {
+                let event = &events[*place as usize];
+                if let Some(value) = persons.keep(event.person, offer::<T>(event, step, since)) {
+                    add(&event.label, KeptEvent { value, person: event.person, since })?;
                 }
             }
         }
+        events.clear();
         Ok(())
     }
 
@@ -241,11 +256,26 @@ impl<T: Accumulator> OpenStep<T> {
         mut visit: impl FnMut(&T::Label, i64, (i64, Pseudonym)),
     ) {
         self.thin(step, since);
-        for run in self.events.chunk_by_mut(|a, b| a.person == b.person) {
-            self.sorter.sort::<T>(run);
-            run.iter().for_each(|event| visit(&event.label, event.value, (event.time, event.person)));
+        let Self { events, by_person, sorter, .. } = self;
+        by_person.sort(events, |event| event.person);
+        let (places, mut from) = (by_person.places_mut(), 0);
+        while from < places.len() {
+            let run = run_from(places, from, events);
+            from += run.len();
+            sorter.sort::<T>(run, events);
+            let in_order = run.iter().map(|place| &events[*place as usize]);
+            in_order.for_each(|event| visit(&event.label, event.value, (event.time, event.person)));
         }
     }
+}
+
+/// The places of the events of the person at `from`, among places that are sorted by person.
+#[inline]
+fn run_from<'p, L>(places: &'p mut [u32], from: usize, events: &[OpenEvent<L>]) -> &'p mut [u32] {
+    let person = |place: u32| events[place as usize].person;
+    let first = person(places[from]);
+    let count = places[from..].iter().take_while(|place| person(**place) == first).count();
+    &mut places[from..from + count]
 }
 
 fn offer<T: Accumulator>(event: &OpenEvent<T::Label>, step: u64, since: u64) -> Offer {

@@ -448,13 +448,13 @@ impl Accumulator for RunningSums {
     }
 
     #[inline]
-    fn add(&mut self, group: GroupRef, kept: KeptEvent) -> Result<()> {
+    fn add(&mut self, group: &GroupRef, kept: KeptEvent) -> Result<()> {
         let value = kept.value;
         match (&mut self.streams, group) {
             (SumStreams::Total(stream, _), _) => Ok(stream.add(value)?),
-            (SumStreams::Groups(streams), GroupRef::Place(place)) => Ok(streams.add(place, value)?),
-            (SumStreams::Measured(parts), GroupRef::Place(place)) => parts.add(place, kept),
-            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => Ok(keys.add(&name, value)?),
+            (SumStreams::Groups(streams), GroupRef::Place(place)) => Ok(streams.add(*place, value)?),
+            (SumStreams::Measured(parts), GroupRef::Place(place)) => parts.add(*place, kept),
+            (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => Ok(keys.add(name, value)?),
             _ => Err(usage("the event was read for a stream with other groups")),
         }
     }
