@@ -28,9 +28,9 @@
 //! [`ContributionBound::without_total`]: evertally::privacy::contribution::ContributionBound::without_total
 
 use super::accumulator::{Accumulator, KeptEvent};
-use super::person_order::PersonOrder;
-use super::persons::Persons;
+use super::persons::{LOOKAHEAD_PERSONS, Persons};
 use super::placer::Placed;
+use super::places_by_person::PlacesByPerson;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::{EventOrder, Offer, Pseudonym};
 use evertally_declare::error::Result;
@@ -39,8 +39,6 @@ use hashbrown::HashMap;
 
 /// The number of events that are gathered at least before they are thinned.
 const MIN_FULL: usize = 1 << 16;
-/// The number of events whose persons are looked up together.
-const LOOKAHEAD_EVENTS: usize = 32;
 
 /// An event of a person that may be kept.
 struct OpenEvent<L> {
@@ -56,7 +54,7 @@ pub(super) struct OpenStep<T: Accumulator> {
     persons: Persons,
     /// In no particular order.
     events: Vec<OpenEvent<T::Label>>,
-    by_person: PersonOrder,
+    by_person: PlacesByPerson,
     sorter: Sorter,
     /// The number of events at which they are thinned.
     full: usize,
@@ -105,7 +103,7 @@ impl<T: Accumulator> OpenStep<T> {
     pub(super) fn new(stream: &Stream, persons: Persons, key: &SecretKey) -> Self {
         let order = EventOrder::new(key, &stream.name, &stream.plan.digest());
         let sorter = Sorter { order, label: Vec::new(), ranks: Vec::new() };
-        let (by_person, of_group) = (PersonOrder::default(), HashMap::new());
+        let (by_person, of_group) = (PlacesByPerson::default(), HashMap::new());
         Self { persons, events: Vec::new(), by_person, sorter, full: MIN_FULL, of_group }
     }
 
@@ -204,7 +202,7 @@ impl<T: Accumulator> OpenStep<T> {
         let (places, mut from, mut looked) = (by_person.places_mut(), 0, 0);
         while from < places.len() {
             if from >= looked {
-                looked = places.len().min(from + LOOKAHEAD_EVENTS);
+                looked = places.len().min(from + LOOKAHEAD_PERSONS);
                 persons.look_ahead(places[from..looked].iter().map(|place| events[*place as usize].person));
             }
             let run = run_from(places, from, events);

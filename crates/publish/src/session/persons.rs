@@ -4,6 +4,8 @@ use crate::leb128::{push_number, read_number};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 use evertally_declare::error::{Result, usage};
 
+/// The number of persons whose places are read at once.
+pub(super) const LOOKAHEAD_PERSONS: usize = 64;
 /// Parts of the table; each grows separately, so that growing never needs much more memory than the table itself.
 const PARTS: usize = 64;
 /// The bits of a pseudonym that choose its part.
@@ -104,9 +106,17 @@ impl Persons {
         found.map_or((Kept::default(), None), |(kept, details)| (*kept, details))
     }
 
-    /// Reads the places of upcoming persons, all at once, so that their cache misses overlap. Changes nothing.
+    /// Reads the places of the next [`LOOKAHEAD_PERSONS`] persons at once, so that their cache misses overlap. Changes
+    /// nothing.
     pub(super) fn look_ahead(&self, names: impl Iterator<Item = Pseudonym>) {
-        let seen = names.fold(0, |seen, name| seen ^ self.parts[part_of(name)].look(name));
+        let (mut homes, mut count) = ([(0, 0); LOOKAHEAD_PERSONS], 0);
+        for (place, name) in homes.iter_mut().zip(names) {
+            let part = part_of(name);
+            *place = (part, self.parts[part].home(name));
+            count += 1;
+        }
+        // Nothing but reads, so that as many as possible are under way at a time.
+        let seen = homes[..count].iter().fold(0, |seen, (part, home)| seen ^ self.parts[*part].look(*home));
         std::hint::black_box(seen);
     }
 
@@ -244,8 +254,7 @@ impl TablePart {
     }
 
     #[inline]
-    fn look(&self, name: Pseudonym) -> u64 {
-        let home = self.home(name);
+    fn look(&self, home: usize) -> u64 {
         // Many entries are somewhat after their homes: the next cache line, too.
         let leading = |place: usize| self.entries.get(place).map_or(0, |entry| entry.name.leading());
         leading(home) ^ leading(home + ENTRIES_PER_LINE)

@@ -131,8 +131,7 @@ impl Events<'_> {
             let pieces = InputPieces { stopped: &stopped, ..pieces };
             let workers = (0..threads).map(|_| PlacingWorker::new(placer.clone(), rows(&stopped), sets_aside));
             let room = MemoryLimit::new(pieces.options.memory / 2);
-            let waiting = pieces.options.waiting_pieces();
-            in_threads(pieces, workers, (&stopped, waiting), &room, &mut |parcel| taker.take(parcel), cancelled)?;
+            in_threads(pieces, workers, &stopped, &room, &mut |parcel| taker.take(parcel), cancelled)?;
         }
         progress.finish();
         Ok(taker.read)
@@ -143,7 +142,7 @@ impl Events<'_> {
 fn in_threads<'w, S: LabelAssigner + 'w>(
     pieces: InputPieces<'_>,
     workers: impl Iterator<Item = PlacingWorker<'w, S>>,
-    (stopped, waiting): (&AtomicBool, usize),
+    stopped: &AtomicBool,
     room: &MemoryLimit,
     take: &mut dyn FnMut(&mut WorkItem<S::Label>) -> Result<()>,
     cancelled: &AtomicBool,
@@ -153,7 +152,7 @@ fn in_threads<'w, S: LabelAssigner + 'w>(
         let (mut to_workers, mut from_workers) = (Vec::new(), Vec::new());
         for mut worker in workers {
             let (to_worker, parcels) = mpsc::sync_channel::<WorkItem<S::Label>>(1);
-            let (hand_on, from_worker) = mpsc::sync_channel(waiting);
+            let (hand_on, from_worker) = mpsc::sync_channel(1);
             to_workers.push(to_worker);
             from_workers.push(from_worker);
             scope.spawn(move || {

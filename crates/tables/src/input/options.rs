@@ -12,9 +12,6 @@ use evertally_declare::problem::sentence;
 /// The maximum number of threads by default: the single thread that reads and consumes cannot keep more busy.
 const MOST_BY_ITSELF: usize = 16;
 
-/// The number of pieces of all threads that wait to be consumed, if there are at most this many threads.
-const WAITING_PIECES: usize = 8;
-
 /// Bytes requested at once, and so the usual size of a block.
 const BLOCK_BYTES: usize = 128 * 1024;
 
@@ -111,15 +108,9 @@ impl ReadOptions {
         }
     }
 
-    /// The number of pieces of each thread that wait to be consumed. Few threads need more: if the pieces of one thread
-    /// wait while it has to read the next one in order, only that thread works.
-    pub(super) fn waiting_pieces(&self) -> usize {
-        (WAITING_PIECES / self.thread_count()).max(1)
-    }
-
-    /// The maximum number of pieces in memory at once: for each thread one that waits for it, one in work, and those
-    /// that wait to be consumed; plus one being read, and one being consumed.
+    /// The maximum number of pieces in memory at once: for each thread one that waits for it, one in work, and one that
+    /// waits to be consumed; plus one being read, and one being consumed.
     pub(super) fn pieces_at_once(&self) -> u64 {
-        (2 + self.waiting_pieces() as u64) * self.thread_count() as u64 + 2
+        3 * self.thread_count() as u64 + 2
     }
 }

@@ -11,13 +11,13 @@ const MAX_BUCKET_BITS: u32 = 18;
 /// fewer. Pseudonyms are uniform to everyone without the key, so a bucket has one or two persons, whatever the input;
 /// comparisons sort only these.
 #[derive(Default)]
-pub(super) struct PersonOrder {
+pub(super) struct PlacesByPerson {
     places: Vec<u32>,
     /// Where the next event of each bucket is put, from the end; finally the start of the bucket.
     starts: Vec<u32>,
 }
 
-impl PersonOrder {
+impl PlacesByPerson {
     /// Sorts events by person; the order of one person's events is arbitrary.
     ///
     /// # Panics
@@ -73,7 +73,7 @@ mod tests {
             let persons: Vec<_> = persons.into_iter().map(|(high, low, last)| {
                 Pseudonym::from_bytes(bytes((high << 62 | low >> 2 >> shift, last)))
             }).collect();
-            let mut order = PersonOrder::default();
+            let mut order = PlacesByPerson::default();
             for events in [&persons[..], &persons[..persons.len() / 2]] {
                 order.sort(events, |person| *person);
                 let mut places = order.places_mut().to_vec();
