@@ -453,7 +453,7 @@ impl<T: Accumulator> Session<T> {
         let Self { open, tally, stream, .. } = self;
         let Some(open) = open.as_mut().filter(|open| !open.is_empty()) else { return Ok(()) };
         let step = tally.step() + 1;
-        open.close(step, stream.periods.of(step).start, |label, kept| tally.add(label, kept))
+        tally.add_kept(open, step, stream.periods.of(step).start)
     }
 
     fn refused_as_late(&self, event: &Event<'_>) -> PipelineError {

@@ -1,5 +1,6 @@
 //! What a session adds events to.
 
+use super::open_step::OpenStep;
 use super::placer::LabelAssigner;
 use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::Result;
@@ -36,6 +37,14 @@ pub trait Accumulator {
 
     /// Adds the kept part of an event to the open step.
     fn add(&mut self, label: &Self::Label, kept: KeptEvent) -> Result<()>;
+
+    /// Adds the kept events of the open step of the period since `since`. Each implementation calls
+    /// `open.close(step, since, …)` in a function that is not generic, so that it is compiled in this crate, which is
+    /// optimised for speed, and not in the front ends, which are optimised for size.
+    #[doc(hidden)]
+    fn add_kept(&mut self, open: &mut OpenStep<Self>, step: u64, since: u64) -> Result<()>
+    where
+        Self: Sized;
 
     /// Closes the open step, and possibly empty ones after it, at most through `through`. Their sums go into the digest
     /// first, which refuses data that differ from those published before.

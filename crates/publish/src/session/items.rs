@@ -1,5 +1,6 @@
 //! Counts of very many items, in a sketch.
 
+use super::open_step::OpenStep;
 use super::step_finder::leave_out;
 use super::{Accumulator, KeptEvent, LabelAssigner};
 use evertally::noise::GuardedKey;
@@ -111,6 +112,11 @@ impl Accumulator for ItemCounts {
             evertally::Error::overflow("the sum of an item exceeds the range of 64-bit multiples of the grid")
         })?;
         Ok(())
+    }
+
+    #[inline(never)]
+    fn add_kept(&mut self, open: &mut OpenStep<Self>, step: u64, since: u64) -> Result<()> {
+        open.close(step, since, |label, kept| self.add(label, kept))
     }
 
     fn close<'a>(&'a mut self, _: &'a Stream, through: u64, digest: &mut StreamDigest) -> Result<&'a mut CountSketch> {

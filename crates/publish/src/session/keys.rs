@@ -1,6 +1,7 @@
 //! Counts of whole numbers, in a tree over all possible keys.
 
 use super::items::next_stop;
+use super::open_step::OpenStep;
 use super::step_finder::leave_out;
 use super::{Accumulator, KeptEvent, LabelAssigner};
 use evertally::noise::GuardedKey;
@@ -95,6 +96,11 @@ impl Accumulator for KeyCounts {
             evertally::Error::overflow("the sum of a key exceeds the range of 64-bit multiples of the grid")
         })?;
         Ok(())
+    }
+
+    #[inline(never)]
+    fn add_kept(&mut self, open: &mut OpenStep<Self>, step: u64, since: u64) -> Result<()> {
+        open.close(step, since, |label, kept| self.add(label, kept))
     }
 
     fn close<'a>(&'a mut self, _: &'a Stream, through: u64, digest: &mut StreamDigest) -> Result<&'a mut DyadicCounts> {

@@ -50,7 +50,7 @@ struct OpenEvent<L> {
 }
 
 /// The events of the open step, and the record of each person's kept events in closed steps.
-pub(super) struct OpenStep<T: Accumulator> {
+pub struct OpenStep<T: Accumulator> {
     persons: Persons,
     /// In no particular order.
     events: Vec<OpenEvent<T::Label>>,

@@ -2,6 +2,7 @@
 
 use super::items::push_labels;
 use super::measured::MeasuredSums;
+use super::open_step::OpenStep;
 use super::{Accumulator, KeptEvent, LabelAssigner};
 use crate::rows::{ReleaseRow, RowMaker};
 use crate::views::ViewValue;
@@ -457,6 +458,11 @@ impl Accumulator for RunningSums {
             (SumStreams::Discovered(keys), GroupRef::Name(name, _)) => Ok(keys.add(name, value)?),
             _ => Err(usage("the event was read for a stream with other groups")),
         }
+    }
+
+    #[inline(never)]
+    fn add_kept(&mut self, open: &mut OpenStep<Self>, step: u64, since: u64) -> Result<()> {
+        open.close(step, since, |label, kept| self.add(label, kept))
     }
 
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
