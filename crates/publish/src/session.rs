@@ -23,7 +23,6 @@
 
 #![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
 
-mod accumulator;
 mod event_check;
 mod intake;
 mod items;
@@ -39,11 +38,11 @@ mod sorting;
 mod step_finder;
 mod sums;
 
-pub use accumulator::{Accumulator, KeptEvent};
 pub use event_check::{CheckedEvent, EventCheck, EventRefusal, EventRefusalReason};
 pub use intake::bound_of_persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
+pub use open_step::{Accumulator, KeptEvent};
 pub use persons::Persons;
 pub use placer::no_value;
 pub use placer::{Batch, LabelAssigner, Placed, Placer};

@@ -1,6 +1,6 @@
 //! The parts of a session that depend on the order of events: the turn of unsorted ones, and the bounds of persons.
 
-use super::accumulator::Accumulator;
+use super::open_step::Accumulator;
 use super::open_step::OpenStep;
 use super::persons::Persons;
 use super::placer::Placed;

@@ -1,6 +1,6 @@
 //! Sorts all events by their step, in bounded memory.
 
-use super::accumulator::Accumulator;
+use super::open_step::Accumulator;
 use super::placer::Placed;
 use crate::leb128::{push_number, read_number};
 use evertally::privacy::contribution::Pseudonym;
