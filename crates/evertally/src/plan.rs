@@ -6,6 +6,7 @@
 mod band;
 mod calibrate;
 mod choose;
+mod competitors;
 mod crossover;
 mod digest;
 mod file;
@@ -28,8 +29,8 @@ mod unbounded;
 
 pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
-pub use choose::ranked;
-pub use choose::{Candidate, competitors};
+pub use choose::{Candidate, ranked};
+pub use competitors::{attempts_with, competitors};
 pub use digest::{PlanKind, plan_digest};
 pub use guarantee::Guarantee;
 pub use history::Combination;

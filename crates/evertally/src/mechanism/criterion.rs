@@ -136,6 +136,12 @@ impl Criterion {
         Participation::new(spread.per_group.div_ceil(spread.per_step), spread.separation).ok()
     }
 
+    /// The steps of a unit, as far as Gaussian noise hides several: those of its vectors, or those with its events in one
+    /// sum.
+    pub fn unit(&self) -> Participation {
+        self.participation().or_else(|| self.runs()).unwrap_or(Participation::ONCE)
+    }
+
     /// The value for one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn figure(&self, mechanism: &dyn Mechanism) -> f64 {
         let by_column = self.by_column_norm(mechanism);

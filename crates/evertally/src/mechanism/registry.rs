@@ -117,9 +117,22 @@ impl MechanismName {
         Self::all_families()
             .flat_map(move |family| match family.competes {
                 Competes::WithoutEnd(names) => names(law),
-                Competes::ForSums | Competes::Never => &[],
+                Competes::ForSums | Competes::ForUnits(_) | Competes::Never => &[],
             })
             .copied()
+    }
+
+    /// Likewise the names that compete for the running sums of a unit that returns.
+    pub fn of_units(horizon: u64, unit: Participation) -> impl Iterator<Item = Self> {
+        Self::all_families().flat_map(move |family| match family.competes {
+            Competes::ForUnits(names) if unit.within(horizon) > 1 => names(horizon, unit),
+            _ => vec![],
+        })
+    }
+
+    /// A mechanism that is built quickly and whose error is similar, if the search for this name takes long.
+    pub fn stand_in(self) -> Option<Self> {
+        (self.family().stand_in)(self)
     }
 
     /// The names that publish the windows or decays of a criterion themselves, under its noise distribution.

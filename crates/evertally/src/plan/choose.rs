@@ -1,11 +1,11 @@
 //! The search over mechanisms and laws, by their exact finite-T error.
 
 use super::calibrate::{Calibration, calibrated};
+use super::competitors::{attempts_with, competitors, competitors_of_mix};
 use super::{Guarantee, PlanRequest, node_variance};
-use crate::mechanism::{
-    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Publishes, Workload, check_steps,
-};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, Workload, check_steps};
 use crate::noise::DiscreteLaw;
+use crate::number::power;
 use crate::privacy::Budget;
 use crate::privacy::Sensitivity;
 use crate::{Error, Result};
@@ -76,24 +76,24 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     let mix = request.scaled_mix()?;
     let attempts = kinds.into_iter().flat_map(|kind| {
         let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
-        let criterion = criterion.with_workload(request.workload).with_mix(mix);
-        let of = move |(head, readings)| Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? });
-        built(request, kind, &criterion).into_iter().map(move |built| {
-            let head = built?;
-            of((head.clone(), as_read(head, &criterion)?))
-        })
+        attempts(request, kind, &criterion.with_workload(request.workload).with_mix(mix), sensitivity)
     });
-    ranked(attempts, request.objective, |candidate| {
-        let node_variance = node_variance(request, candidate.noise_divisor, &candidate.law);
+    ranked(attempts, request.objective, |candidate| request.errors(candidate, mix.as_ref()))
+}
+
+impl PlanRequest {
+    /// The largest and the mean error by which candidates are ranked.
+    fn errors(&self, candidate: &Candidate, mix: Option<&Mix>) -> (f64, f64) {
+        let node_variance = node_variance(self, candidate.noise_divisor, &candidate.law);
         match mix {
-            Some(mix) => candidate.weighted_errors(&mix, node_variance),
-            None if request.grows_without_end() => {
+            Some(mix) => candidate.weighted_errors(mix, node_variance),
+            None if self.grows_without_end() => {
                 let figure = candidate.endless_figure(node_variance);
                 (figure, figure)
             }
             None => (candidate.max_std_error, candidate.mean_std_error),
         }
-    })
+    }
 }
 
 /// A factorization as each of several workloads reads it.
@@ -149,77 +149,39 @@ pub fn ranked<C>(
     Ok(found)
 }
 
-/// The mechanisms that compete under a law: the requested one, or the searched families and the prepared ones.
-fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<Result<Arc<dyn Mechanism>>> {
+/// The attempts with the mechanisms that compete under a law: the requested one, or the searched families and the
+/// prepared ones.
+fn attempts(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion, sensitivity: Sensitivity) -> Vec<Attempt> {
     let horizon = request.horizon;
+    let attempt = |head: Arc<dyn Mechanism>| {
+        let readings = as_read(head.clone(), criterion)?;
+        Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? })
+    };
     if let Some(name) = request.mechanism {
         let prepared = request.search.prepared.named(name, horizon, request.objective);
-        return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
+        let built = prepared.map_or_else(|| name.build(horizon, criterion), Ok);
+        return vec![built.and_then(attempt)];
     }
-    let competitors = match criterion.mix() {
+    let names = match criterion.mix() {
         Some(mix) => competitors_of_mix(horizon, kind, criterion, &mix),
         None => competitors(horizon, kind, criterion),
     };
-    let families = competitors.into_iter().filter(|name| is_searched(request, *name));
+    let names = names.into_iter().filter(|name| is_searched(request, *name));
+    let mix = criterion.mix();
+    let figure = |candidate: &Candidate| {
+        let (max, mean) = request.errors(candidate, mix.as_ref());
+        power(request.objective.of(max, mean), 2)
+    };
+    let families = attempts_with(names, |name| name.build(horizon, criterion).and_then(attempt), figure);
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let name = mechanism.name();
         name.serves(kind) && is_looked_up(request, name)
     });
-    families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
+    families.into_iter().chain(prepared.map(|mechanism| attempt(mechanism.clone()))).collect()
 }
 
-/// Longest horizon at which windows are also read from running sums: for any width, and for long windows.
-const SUMS_COMPETE: u64 = 1 << 11;
-const LONG_WINDOWS_COMPETE: u64 = 1 << 14;
-
-/// The families that compete over a horizon for the workload of a criterion, with their parameters left open: for
-/// windows and decays, noise on each step, bands for single events and for the unit, and differences of running sums
-/// if these can win.
-///
-/// ```
-/// use evertally::mechanism::{Criterion, NoiseKind, Objective, Workload};
-/// use evertally::plan::competitors;
-/// let sums = Criterion::new(NoiseKind::Gaussian, Objective::Max);
-/// assert!(competitors(1 << 40, NoiseKind::Gaussian, &sums).len() > 5);
-/// let weeks = sums.with_workload(Workload::Window(7));
-/// assert_eq!(competitors(1 << 40, NoiseKind::Gaussian, &weeks).len(), 2);
-/// ```
-pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
-    let reached = |name: &MechanismName| name.reaches(horizon, kind);
-    let families = MechanismName::FAMILIES.into_iter().filter(reached);
-    let workload = criterion.workload().over(horizon);
-    if workload.is_sum() && horizon == MAX_HORIZON {
-        return MechanismName::endless(kind).filter(reached).collect();
-    }
-    if workload.is_sum() {
-        return families.collect();
-    }
-    let criterion = criterion.with_workload(workload);
-    let sums = families.filter(|name| reads_sums(*name, horizon, kind, workload));
-    of_readings(kind, &criterion).chain(sums).collect()
-}
-
-/// The names of families that publish windows and decays themselves.
-fn of_readings(kind: NoiseKind, criterion: &Criterion) -> impl Iterator<Item = MechanismName> + use<> {
-    MechanismName::readings(criterion).filter(move |name| name.serves(kind))
-}
-
-/// Whether a window read from a family's running sums may win.
-fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
-    let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
-    let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.is_heavy());
-    is_short && matches!(workload, Workload::Window(_)) && name.family().publishes == Publishes::Sums
-}
-
-/// The families that compete if several workloads are read from one release: those that all workloads can read.
-fn competitors_of_mix(horizon: u64, kind: NoiseKind, criterion: &Criterion, mix: &Mix) -> Vec<MechanismName> {
-    let reached = |name: &MechanismName| name.reaches(horizon, kind);
-    let reads_all = |name: &MechanismName| {
-        mix.workloads().all(|workload| workload.is_sum() || reads_sums(*name, horizon, kind, workload))
-    };
-    let families = MechanismName::FAMILIES.into_iter().filter(reached).filter(reads_all);
-    of_readings(kind, criterion).chain(families).collect()
-}
+/// A mechanism with its law, or the reason why there is none.
+type Attempt = Result<Candidate>;
 
 /// The same mechanism and law under the budget of another request.
 pub(super) fn recalibrated(request: &PlanRequest, found: &Candidate) -> Result<Candidate> {

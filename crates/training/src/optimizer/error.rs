@@ -12,6 +12,7 @@ use super::{Optimizer, OptimizerStep};
 use evertally::mechanism::{BufferSteps, MAX_BUFFERS, Mechanism, Streaming};
 use evertally::noise::Node;
 use evertally::{Error, Result};
+use std::collections::VecDeque;
 
 /// Longest horizon for mechanisms whose increments depend on all innovations.
 const MAX_CONVOLUTION_STEPS: u64 = 1 << 14;
@@ -76,6 +77,12 @@ struct Iterates {
 impl Iterates {
     fn new(momentum: f64) -> Self {
         Self { momentum, own: [0.0; 3] }
+    }
+
+    /// Adds a variable that no later increment contains.
+    fn add(&mut self, echo: Echo) {
+        let (m, u) = (echo.with_momentum, echo.with_parameters);
+        self.own.iter_mut().zip([m * m, m * u, u * u]).for_each(|(own, part)| *own += part);
     }
 
     /// The variance of the parameters after a step.
@@ -219,8 +226,9 @@ impl BufferCovariances {
     }
 }
 
-/// Increments `D_t Σ_j r_j z_(t-j)`: every innovation is followed separately, all of them in parallel; if the time of
-/// an innovation does not matter, the first one stands for all.
+/// Increments `D_t Σ_j r_j z_(t-j)`: every innovation is followed separately, all of them in parallel, as long as later
+/// increments contain it, and from then on together with all before it; if the time of an innovation does not matter,
+/// the first one stands for all.
 fn convolution_variances(
     mechanism: &dyn Mechanism,
     increments: &[f64],
@@ -239,13 +247,20 @@ fn convolution_variances(
         return Ok(squares.collect());
     }
     check(mechanism, MAX_CONVOLUTION_STEPS)?;
-    let mut echoes: Vec<Echo> = Vec::with_capacity(steps.len());
+    let mut echoes: VecDeque<Echo> = VecDeque::with_capacity(increments.len().min(steps.len()));
+    let mut earlier = Iterates::new(momentum);
     let variance = |(t, step): (usize, &OptimizerStep)| {
-        echoes.push(Echo::default());
-        let mut sum = 0.0;
-        for (j, echo) in echoes.iter_mut().enumerate() {
+        echoes.push_back(Echo::default());
+        let first = t + 1 - echoes.len();
+        let mut sum = earlier.advance(*step, Increment::fresh(0.0));
+        for (j, echo) in (first..).zip(echoes.iter_mut()) {
             echo.advance(momentum, *step, entry(t, j));
             sum += echo.with_parameters * echo.with_parameters;
+        }
+        if echoes.len() == increments.len()
+            && let Some(echo) = echoes.pop_front()
+        {
+            earlier.add(echo);
         }
         sum
     };

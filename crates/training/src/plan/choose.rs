@@ -9,9 +9,9 @@ use super::request::{SCALES, VectorRequest};
 use crate::optimizer::{Optimizer, error};
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
-    Criterion, Mechanism, MechanismName, NoiseKind, Participation, TrainingLoop, Vectors, check_steps, streaming_names,
+    Criterion, Mechanism, MechanismName, NoiseKind, Participation, TrainingLoop, check_steps, streaming_names,
 };
-use evertally::plan::ranked;
+use evertally::plan::{attempts_with, ranked};
 use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 use std::sync::Arc;
@@ -96,15 +96,12 @@ impl VectorRequest {
     }
 }
 
-/// The families that compete if no mechanism is named, with the names that a request suggests. Families that suggest
-/// several names limit their range themselves.
+/// The names that compete if no mechanism is named: those that compete for counts of the same unit, if they can be
+/// streamed.
 fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
-    let (horizon, participation) = (request.horizon, request.participation);
-    MechanismName::all_families().flat_map(move |family| match family.vectors {
-        Vectors::No | Vectors::Named => vec![],
-        Vectors::Compete => family.open.filter(|name| name.reaches(horizon, NoiseKind::Gaussian)).into_iter().collect(),
-        Vectors::CompeteAs(names) => names(horizon, participation),
-    })
+    let criterion = Criterion::from_vectors(request.objective, request.participation);
+    let names = evertally::plan::competitors(request.horizon, NoiseKind::Gaussian, &criterion);
+    names.into_iter().filter(|name| name.family().vectors.are_streamed())
 }
 
 /// Whether vectors can be streamed with this mechanism.
@@ -133,8 +130,19 @@ fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
         let attempts = sampled::candidates(request, sampling);
         return ranked(attempts.into_iter(), request.objective, |c| (c.max_std_error, c.mean_std_error));
     }
-    let attempts = competitors(request)?.into_iter().map(|built| built.and_then(|m| candidate(request, m)));
-    ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
+    let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
+    let errors = |candidate: &VectorCandidate| (candidate.max_std_error, candidate.mean_std_error);
+    let attempts = match request.mechanism {
+        Some(name) => {
+            streams(&name)?;
+            vec![attempt(name)]
+        }
+        None => attempts_with(families(request), attempt, |candidate| {
+            let (max, mean) = errors(candidate);
+            request.objective.of(max * max, mean * mean)
+        }),
+    };
+    ranked(attempts.into_iter(), request.objective, errors)
 }
 
 /// The steps in which an example takes part, under a request and a name: with sampling, as sampled.
@@ -150,15 +158,6 @@ fn optimised_for(request: &VectorRequest, name: MechanismName) -> Participation 
         Some(SamplingScheme::PerEpochRandomAllocation) => Participation::ONCE,
         _ => participation(request, name),
     }
-}
-
-/// The requested mechanism, or the competing ones.
-fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>>> {
-    if let Some(name) = request.mechanism {
-        streams(&name)?;
-        return Ok(vec![built(request, name)]);
-    }
-    Ok(families(request).map(|name| built(request, name)).collect())
 }
 
 /// The mechanism of a name; open parameters are optimised for the sampling and the optimizer.

@@ -3,7 +3,7 @@
 mod sampling;
 
 use super::*;
-use evertally::mechanism::{Participation, Vectors};
+use evertally::mechanism::{Competes, Participation};
 use evertally::plan::Objective;
 use evertally::privacy::{Budget, Neighbours};
 use evertally::privacy::{Delta, Epsilon, Rho};
@@ -167,7 +167,7 @@ fn senseless_requests_are_refused() {
 #[test]
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
-    let competing = MechanismName::all_families().filter(|family| matches!(family.vectors, Vectors::Compete));
+    let competing = MechanismName::all_families().filter(|family| family.vectors.are_streamed() && matches!(family.competes, Competes::ForSums));
     assert_eq!(competing.clone().count(), 12);
     for family in competing {
         assert!(ranking.iter().any(|c| c.name.family().stem == family.stem), "{}", family.stem);

@@ -41,8 +41,11 @@ pub struct Family {
     pub publishes: Publishes,
     /// Its names that compete if a criterion's workload is a window or a decay, besides those that read running sums.
     pub readings: fn(&Criterion) -> Vec<MechanismName>,
-    /// Whether it competes for vectors.
+    /// Whether the noise of vectors can be streamed with it.
     pub vectors: Vectors,
+    /// A mechanism that is built quickly and whose error is similar: if it is given, the name competes only where the
+    /// stand-in is near the best, because the search for its parameters takes long.
+    pub stand_in: fn(MechanismName) -> Option<MechanismName>,
     /// How it competes for vectors if the examples of a step are sampled.
     pub sampled: SampledUse,
     /// Builds the mechanism of a name for a training loop; `None` if the loop makes no difference to it.
@@ -73,6 +76,9 @@ pub struct Family {
 pub enum Competes {
     /// Over every horizon within its reach, with its parameters left open.
     ForSums,
+    /// Over every horizon within its reach, for units that return: with these names, for a horizon and the steps of a
+    /// unit.
+    ForUnits(fn(u64, Participation) -> Vec<MechanismName>),
     /// On endless streams, and only there: with these names under a noise distribution.
     WithoutEnd(fn(NoiseKind) -> &'static [MechanismName]),
     /// Never: a parameter must be given, a search takes minutes, or it serves other workloads.
@@ -88,17 +94,14 @@ pub enum Publishes {
     Workloads,
 }
 
-/// Whether the noise of vectors can be streamed with a family, and whether it competes if none is named.
-#[derive(Clone, Copy, Debug)]
+/// Whether the noise of vectors can be streamed with a family. Families that can be streamed compete for vectors where
+/// they compete for sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vectors {
     /// It cannot be streamed step by step.
     No,
-    /// Only if it is named.
-    Named,
-    /// Everywhere, with its parameters left open.
-    Compete,
-    /// With these names, for a horizon and a participation: none beyond the family's longest horizon.
-    CompeteAs(fn(u64, Participation) -> Vec<MechanismName>),
+    /// It can.
+    Streamed,
 }
 
 /// Builds the mechanism of a name for a training loop.
@@ -143,6 +146,7 @@ impl Family {
         publishes: Publishes::Sums,
         readings: no_readings,
         vectors: Vectors::No,
+        stand_in: |_| None,
         sampled: SampledUse::Never,
         for_loop: no_loop,
         abilities: Abilities::IN_ORDER,
@@ -168,7 +172,7 @@ impl Family {
 impl Vectors {
     /// Whether the noise of vectors can be streamed.
     pub fn are_streamed(self) -> bool {
-        !matches!(self, Self::No)
+        self == Self::Streamed
     }
 }
 

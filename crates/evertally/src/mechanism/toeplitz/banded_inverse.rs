@@ -24,7 +24,7 @@ use super::{SquareRoot, bands};
 use crate::Result;
 use crate::mechanism::Exponent;
 use crate::mechanism::name::parameters::Parameters;
-use crate::mechanism::{Criterion, MAX_CONSTANT_MEMORY, Mechanism, MechanismName, Participation};
+use crate::mechanism::{Criterion, MAX_CONSTANT_MEMORY, Mechanism, MechanismName, Participation, TrainingLoop};
 use crate::number::descent::minimise_between;
 use std::fmt;
 use std::sync::Arc;
@@ -49,26 +49,38 @@ pub(in crate::mechanism) fn build(
 ) -> Result<Arc<dyn Mechanism>> {
     let exponent = match exponent {
         Some(exponent) => exponent,
-        None => best(horizon, criterion, bands)?,
+        None => best(horizon, bands, &|built| criterion.figure(built))?,
     };
     Ok(Arc::new(SquareRoot::banded_inverse_power(horizon, bands, exponent)?))
 }
 
-/// The exponent with the least value of the criterion, searched along `ln α/(1-α)`: builds about thirty mechanisms.
-fn best(horizon: u64, criterion: &Criterion, bands: u64) -> Result<Exponent> {
+/// The mechanism of a name with an open exponent, optimised for a training loop.
+pub(in crate::mechanism) fn for_loop(
+    name: MechanismName,
+    training: &TrainingLoop<'_>,
+) -> Option<Result<Arc<dyn Mechanism>>> {
+    let MechanismName::BandedInverse(bands, None) = name else { return None };
+    let figure = |built: &SquareRoot| (training.squared_error)(built).unwrap_or(f64::INFINITY);
+    let exponent = best(training.horizon(), bands, &figure);
+    Some(exponent.and_then(|exponent| {
+        Ok(Arc::new(SquareRoot::banded_inverse_power(training.horizon(), bands, exponent)?) as Arc<dyn Mechanism>)
+    }))
+}
+
+/// The exponent with the least figure, searched along `ln α/(1-α)`: builds about thirty mechanisms.
+fn best(horizon: u64, bands: u64, figure: &dyn Fn(&SquareRoot) -> f64) -> Result<Exponent> {
     let of = |x: f64| Exponent::near(1.0 / (1.0 + libm::exp(-x)));
     let mechanism = |exponent| SquareRoot::banded_inverse_power(horizon, bands, exponent);
     mechanism(Exponent::HALF)?; // checks that the numbers are in range
-    let figure = |x: f64| mechanism(of(x)).map_or(f64::INFINITY, |built| criterion.figure(&built));
+    let figure = |x: f64| mechanism(of(x)).map_or(f64::INFINITY, |built| figure(&built));
     Ok(of(minimise_between(-2.0, 8.0, 11, 0.02, figure)))
 }
 
 /// Competes if units return: with two bands, which need no memory, a few, or as many as the steps until their return.
-pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
-    let separation = participation.separation();
-    let competes = participation.within(horizon) > 1 && horizon <= MAX_BANDED;
+pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Vec<MechanismName> {
+    let separation = unit.separation();
     let constant_memory = [2, 4, 16, MAX_CONSTANT_MEMORY].into_iter().filter(|bands| *bands < separation);
-    let all = constant_memory.chain([separation]).filter(|bands| competes && *bands <= horizon);
+    let all = constant_memory.chain([separation]).filter(|bands| horizon <= MAX_BANDED && *bands <= horizon);
     all.map(|bands| MechanismName::BandedInverse(bands, None)).collect()
 }
 

@@ -1,9 +1,10 @@
 //! `banded-sqrt`: the first diagonals of the square root.
 
+use super::square_root::MAX_BANDED;
 use super::{SquareRoot, bands};
 use crate::Result;
 use crate::mechanism::name::parameters::Parameters;
-use crate::mechanism::{BandedFamily, Criterion, Mechanism, MechanismName};
+use crate::mechanism::{BandedFamily, Criterion, Mechanism, MechanismName, Participation};
 use std::sync::Arc;
 
 pub(in crate::mechanism) use super::bands::write;
@@ -21,6 +22,12 @@ pub(in crate::mechanism) const BANDED: BandedFamily = BandedFamily {
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
     Ok(MechanismName::BandedSqrt(bands::parse(parameters)?))
+}
+
+/// Competes if units return: with as many bands as steps until their return, whose columns share no row.
+pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Vec<MechanismName> {
+    let bands = Some(unit.separation()).filter(|bands| *bands <= horizon && horizon <= MAX_BANDED);
+    bands.map(MechanismName::BandedSqrt).into_iter().collect()
 }
 
 pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion, bands: u64) -> Result<Arc<dyn Mechanism>> {

@@ -46,6 +46,7 @@ use crate::{Error, Result};
 use figures::RowFigures;
 use participation::Packing;
 use recurrence::{BltCursor, Constants, rounding_slack};
+use search::LoopSearch;
 use std::fmt;
 use std::sync::Arc;
 
@@ -441,32 +442,41 @@ pub(in crate::mechanism) fn for_loop(
     training: &TrainingLoop<'_>,
 ) -> Option<Result<Arc<dyn Mechanism>>> {
     match name {
-        MechanismName::Blt(BufferChoice::Best) => Some(best_in_loop(ColumnScaling::Plain, training)),
+        MechanismName::Blt(choice) => best_in_loop(ColumnScaling::Plain, choice, training),
         _ => None,
     }
 }
 
-/// The best buffers for a training loop.
-pub(super) fn best_in_loop(columns: ColumnScaling, training: &TrainingLoop<'_>) -> Result<Arc<dyn Mechanism>> {
-    let (horizon, objective) = (training.horizon(), training.criterion.objective());
+/// The best buffers for a training loop, as many as a choice says; `None` if they are given.
+pub(super) fn best_in_loop(
+    columns: ColumnScaling,
+    choice: BufferChoice,
+    training: &TrainingLoop<'_>,
+) -> Option<Result<Arc<dyn Mechanism>>> {
+    if matches!(choice, BufferChoice::Given(_)) {
+        return None;
+    }
     let figure = |blt: &Blt| (training.squared_error)(blt);
-    Ok(Arc::new(Blt::best_by(horizon, columns, objective, training.participation, &figure)?))
+    let problem = LoopSearch { horizon: training.horizon(), columns, choice, figure: &figure };
+    let found = problem.best(training.criterion.objective(), training.participation);
+    Some(found.map(|blt| Arc::new(blt) as Arc<dyn Mechanism>))
 }
 
-/// With the columns of the family; for units with events in several steps, open buffers are optimised for them.
+/// With the columns of the family; for units with events in several steps, open parameters are optimised for them.
 pub(super) fn build_with(
     horizon: u64,
     columns: ColumnScaling,
     choice: BufferChoice,
     criterion: &Criterion,
 ) -> Result<Arc<dyn Mechanism>> {
-    let objective = criterion.objective();
-    Ok(Arc::new(match (choice, criterion.participation(), criterion.spread_over_steps()) {
-        (BufferChoice::Best, Some(participation), _) => Blt::best_for(horizon, columns, objective, participation)?,
-        (BufferChoice::Best, None, Some(_)) if columns == ColumnScaling::Plain || horizon <= runs::MAX_STEPS => {
-            Blt::best_of_units(horizon, columns, criterion)?
+    let returns = criterion.unit().within(horizon) > 1;
+    // Over longer horizons the bounds for counts are those of all events in one column.
+    let is_bounded = columns == ColumnScaling::Plain || horizon <= runs::MAX_STEPS || criterion.participation().is_some();
+    Ok(Arc::new(match choice {
+        BufferChoice::Best | BufferChoice::Count(_) if returns && is_bounded => {
+            Blt::best_of_unit(horizon, columns, choice, criterion)?
         }
-        (choice, ..) => Blt::chosen(horizon, columns, choice, objective)?,
+        _ => Blt::chosen(horizon, columns, choice, criterion.objective())?,
     }))
 }
 

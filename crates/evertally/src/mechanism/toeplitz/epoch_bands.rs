@@ -314,7 +314,7 @@ fn build_for(
     sharpness: Sharpness,
     digest: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
-    let units = criterion.participation().or_else(|| criterion.runs()).unwrap_or(Participation::ONCE);
+    let units = criterion.unit();
     let runs = if runs == Participation::ONCE { units } else { runs };
     let built = EpochBands::for_loop(bands, runs, sharpness, criterion.objective(), of)?;
     if !built.fades && criterion.participation().is_none() {
@@ -335,12 +335,16 @@ fn build_for(
 
 /// Competes if units return: with as many bands as steps until their return. (With half as many the error is already
 /// above that of a BLT, which keeps a few vectors.)
-pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
-    let separation = participation.separation();
+pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Vec<MechanismName> {
+    let separation = unit.separation();
     let longest = if separation > MAX_CONSTANT_MEMORY { MAX_HORIZON_MANY_BANDS } else { MAX_HORIZON_FEW_BANDS };
-    let competes = participation.within(horizon) > 1 && horizon <= longest;
-    let bands = Some(separation).filter(|bands| competes && *bands <= horizon);
+    let bands = Some(separation).filter(|bands| *bands <= horizon && horizon <= longest);
     bands.map(open).into_iter().collect()
+}
+
+/// The first diagonals of the square root, as many.
+pub(in crate::mechanism) fn stand_in(name: MechanismName) -> Option<MechanismName> {
+    (BANDED.bands)(name).map(MechanismName::BandedSqrt)
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {

@@ -54,8 +54,8 @@ pub(in crate::mechanism) fn for_loop(
     training: &TrainingLoop<'_>,
 ) -> Option<Result<Arc<dyn Mechanism>>> {
     match name {
-        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => {
-            Some(best_in_loop(ColumnScaling::Normalized, training))
+        MechanismName::NormalizedBlt(choice, Participation::ONCE) => {
+            best_in_loop(ColumnScaling::Normalized, choice, training)
         }
         _ => None,
     }

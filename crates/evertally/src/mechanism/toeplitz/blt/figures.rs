@@ -158,12 +158,18 @@ impl RowFigures {
 
     /// The largest `‖L_t‖²`, by bisection of the segments that may exceed the known maximum.
     fn largest(&self) -> f64 {
+        if let [stage] = &self.stages[..] {
+            return self.at(stage.last); // rows of a Toeplitz matrix grow
+        }
         let ends = self.stages.iter().flat_map(|stage| [stage.before + 1, stage.last]);
         let mut best = ends.map(|step| self.at(step)).fold(0.0, f64::max);
         for stage in &self.stages {
             let mut open = vec![(stage.before + 1, stage.last)];
             while let Some((first, last)) = open.pop() {
                 let bound = self.parts(stage, last).0 + self.parts(stage, first).1;
+                if bound.is_nan() {
+                    return f64::INFINITY;
+                }
                 if bound <= best * (1.0 + MAX_TOLERANCE) || last - first < 2 {
                     continue;
                 }

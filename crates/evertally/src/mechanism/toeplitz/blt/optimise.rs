@@ -62,7 +62,7 @@ pub(super) fn buffers_for(
 }
 
 /// Good buffers for patterns of equal length ([`runs`](super::runs)), for the maximum or the mean over the steps, from
-/// two starting points. Milliseconds to a tenth of a second.
+/// up to four starting points. Milliseconds to a tenth of a second.
 pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, runs: Participation) -> Vec<Buffers> {
     let aims = match objective {
         Objective::Mean => vec![GridObjective::mean(horizon, ColumnScaling::Normalized)],
@@ -77,15 +77,19 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
         // The scale is the length of the pattern that ends there; so the longest pattern has length 1.
         aim.with_scales(&response, |step| libm::sqrt(norms.at(horizon as f64 - step.max(first))))
     };
-    // Memory shorter than the duration of a pattern is of little use.
-    let fastest = [3.0, 3.0 / (runs.most() as f64 * runs.separation() as f64)];
-    let descend = |fastest: f64| {
-        let start = start_with(horizon, count.clamp(1, MAX_BUFFERS), fastest);
+    // Memory shorter than the duration of a pattern is of little use, if the steps of a pattern are close; if they are
+    // far apart, so is memory that lasts longer than the time until the unit returns.
+    let (most, separation) = (runs.most(), runs.separation());
+    let close = [(horizon, 3.0), (horizon, 3.0 / (most as f64 * separation as f64))];
+    let apart = [1, 4].map(|times| (horizon.min(separation.saturating_mul(times)), 3.0));
+    let apart = apart.into_iter().filter(|(stretch, _)| separation > 1 && *stretch < horizon);
+    let descend = |(stretch, fastest): (u64, f64)| {
+        let start = start_with(stretch, count.clamp(1, MAX_BUFFERS), fastest);
         let descend =
             |point, aim: &GridObjective| near(&start, point, |y| (figure(y, aim), slopes(y, |y| figure(y, aim))));
         frozen(&aims.iter().fold(start.clone(), descend)).ok()
     };
-    fastest.into_iter().filter_map(descend).collect()
+    close.into_iter().chain(apart).filter_map(descend).collect()
 }
 
 /// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole

@@ -2,16 +2,20 @@
 
 use super::{Blt, BufferChoice, Buffers, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
 use crate::mechanism::{ColumnScaling, Criterion, Mechanism, Objective, Participation, check_horizon};
-use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// `best` adds another buffer if that lowers the variance by at least this part.
 const MIN_RELATIVE_GAIN: f64 = 5e-4;
+/// A search for a unit does not take more buffers for less.
+const NEGLIGIBLE_GAIN: f64 = 1e-4;
 /// `best_for` tries at most this many stretches of steps.
 const MAX_STRETCHES: usize = 6;
 /// And optimises for participation in up to this many steps.
 const MAX_OPTIMISED_STEPS: u64 = 1 << 12;
-/// `best_by` descends from the best buffers for sums up to the first horizon, and up to the second also from this many
+/// The numbers of buffers that a search for a unit tries: more hardly help, because memory that lasts longer than the
+/// time until the unit returns costs more than it saves.
+const BUFFERS_OF_UNITS: std::ops::RangeInclusive<usize> = 1..=5;
+/// `LoopSearch` descends from the best buffers for sums up to the first horizon, and up to the second also from this many
 /// buffers.
 const MAX_DESCENT_HORIZON: u64 = 1 << 15;
 const MAX_SECOND_DESCENT_HORIZON: u64 = 1 << 12;
@@ -85,53 +89,34 @@ impl Blt {
         objective: Objective,
         participation: Participation,
     ) -> Result<Self> {
-        let mut tried = vec![Self::best(horizon, columns, objective)?];
+        Self::chosen_for(horizon, columns, BufferChoice::Best, objective, participation)
+    }
+
+    /// The same with as many buffers as a choice says.
+    fn chosen_for(
+        horizon: u64,
+        columns: ColumnScaling,
+        choice: BufferChoice,
+        objective: Objective,
+        participation: Participation,
+    ) -> Result<Self> {
+        let mut tried = vec![Self::chosen(horizon, columns, choice, objective)?];
         let times = participation.within(horizon);
         let mut stretch = participation.separation();
         while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
             // Searches fail for stretches that are too short, here and below.
-            tried
-                .extend(Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())));
+            let found = Self::chosen(stretch, columns, choice, objective);
+            tried.extend(found.and_then(|blt| Self::new(horizon, columns, blt.buffers())));
             stretch = stretch.saturating_mul(2);
         }
         if (2..=MAX_OPTIMISED_STEPS).contains(&times) {
-            let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
+            let found =
+                counts(choice).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
             tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
         let figure =
             |blt: &Self| blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean());
-        let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
-        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        Ok(best.expect("the first was tried").1)
-    }
-
-    /// The best of several sets of buffers under any criterion; `figure` returns `None` if it does not apply.
-    /// Candidates are the best buffers for running sums; for up to 2^15 steps also a descent from them, and for up to
-    /// 2^12 one from four buffers. So it is never worse than [`Blt::best_for`].
-    ///
-    /// # Errors
-    /// If the horizon is out of range, or the criterion applies to no candidate.
-    pub fn best_by(
-        horizon: u64,
-        columns: ColumnScaling,
-        objective: Objective,
-        participation: Participation,
-        figure: &dyn Fn(&Self) -> Option<f64>,
-    ) -> Result<Self> {
-        let sums = Self::best_for(horizon, columns, objective, participation)?;
-        let mut tried = vec![sums.buffers()];
-        if horizon <= MAX_DESCENT_HORIZON {
-            let other = (horizon <= MAX_SECOND_DESCENT_HORIZON)
-                .then(|| Self::optimised(horizon, columns, SECOND_DESCENT_BUFFERS, objective));
-            let other = other.and_then(Result::ok).map(|blt| blt.buffers());
-            let starts: Vec<Buffers> = tried.iter().copied().chain(other).collect();
-            let of = |buffers| figure(&Self::new(horizon, columns, buffers).ok()?);
-            tried.extend(starts.into_iter().filter_map(|start| optimise::buffers_near(start, of)));
-        }
-        let built = tried.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok());
-        let figures = built.filter_map(|blt| Some((figure(&blt)?, blt)));
-        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        best.map(|(_, blt)| blt).ok_or_else(|| Error::invalid("no buffers were found for this criterion"))
+        Ok(least(tried, figure).expect("the first was tried"))
     }
 
     /// The normalized one for patterns of a unit, with `buffers` buffers, 1 ..= 8, optimised for the largest or the
@@ -149,49 +134,52 @@ impl Blt {
             let found = optimise::buffers_of_runs(horizon, count, objective, runs);
             let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
             // By construction the patterns are equally long: in units of the last weight.
-            let figure = |blt: &Self| blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean());
-            built.map(|blt| (figure(&blt), blt)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1)
+            least(built, |blt| blt.pattern_figure(objective))
         };
         (1..=buffers).rev().find_map(built).ok_or_else(|| {
             Error::invalid(format!("no buffers were found for {horizon} steps and patterns of {}", runs.most()))
         })
     }
 
-    /// The same with as many buffers as are worth their time.
+    /// The same with the best number of buffers, up to five.
     ///
     /// # Errors
     /// If the horizon is out of range.
     pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
-        let built = |count| {
-            let blt = Self::optimised_for_runs(horizon, runs, count, objective)?;
-            Ok::<_, Error>((blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean()), blt))
-        };
-        let mut best = built(1)?;
-        let mut last_gain = 1.0;
-        for count in 2..=MAX_BUFFERS {
-            let next = built(count)?;
-            let gain = 1.0 - next.0 / best.0;
-            if gain < MIN_RELATIVE_GAIN {
-                break;
-            }
-            best = next;
-            if gain * gain / last_gain < MIN_RELATIVE_GAIN {
-                break;
-            }
-            last_gain = gain;
+        let built: Vec<Self> =
+            BUFFERS_OF_UNITS.map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok()).collect();
+        match least(built, |blt| blt.pattern_figure(objective)) {
+            Some(best) => Ok(best),
+            None => Self::optimised_for_runs(horizon, runs, 1, objective), // the reason
         }
-        Ok(best.1)
     }
 
-    /// The best for a unit with events in several steps.
-    pub(super) fn best_of_units(horizon: u64, columns: ColumnScaling, criterion: &Criterion) -> Result<Self> {
-        let spread = criterion.spread_over_steps().unwrap_or(Spread::ONE);
-        let runs = Participation::new(spread.per_group.div_ceil(spread.per_step).max(1), spread.separation)?;
-        if columns.are_normalized() {
-            Self::best_of_runs(horizon, runs, criterion.objective())
-        } else {
-            Self::best_for(horizon, columns, criterion.objective(), runs)
+    /// The best for the unit of a criterion, which has events or vectors in several steps, with as many buffers as a
+    /// choice says. Normalized columns are tried with one length, and with weights for the patterns of the unit.
+    pub(super) fn best_of_unit(
+        horizon: u64,
+        columns: ColumnScaling,
+        choice: BufferChoice,
+        criterion: &Criterion,
+    ) -> Result<Self> {
+        let (unit, objective) = (criterion.unit(), criterion.objective());
+        let equal = Self::chosen_for(horizon, columns, choice, objective, unit)?;
+        if !columns.are_normalized() || horizon > runs::MAX_STEPS {
+            return Ok(equal);
         }
+        let mut tried = vec![equal];
+        // The same buffers, and those that are optimised for these weights.
+        tried.extend(Self::for_runs(horizon, unit, tried[0].buffers()));
+        tried.extend(match choice {
+            BufferChoice::Count(count) => Self::optimised_for_runs(horizon, unit, count, objective),
+            _ => Self::best_of_runs(horizon, unit, objective),
+        });
+        Ok(least(tried, |blt| criterion.figure(blt)).expect("the first was tried"))
+    }
+
+    /// 2ρ·variance, if patterns have the length that they have by construction.
+    fn pattern_figure(&self, objective: Objective) -> f64 {
+        self.pattern_squared() * objective.of(self.figures.max(), self.figures.mean())
     }
 
     /// The squared length of a pattern of the unit that the columns are weighted for, by construction.
@@ -227,5 +215,65 @@ impl Blt {
     pub(super) fn figure(&self, objective: Objective) -> f64 {
         let row = objective.of(self.figures.max(), self.figures.mean());
         self.columns.l2_squared * row
+    }
+}
+
+/// The numbers of buffers to try for a unit.
+fn counts(choice: BufferChoice) -> std::ops::RangeInclusive<usize> {
+    match choice {
+        BufferChoice::Count(count) => count..=count,
+        BufferChoice::Best | BufferChoice::Given(_) => BUFFERS_OF_UNITS,
+    }
+}
+
+/// The one with the least figure, or one that is hardly above it and has fewer buffers.
+fn least(tried: impl IntoIterator<Item = Blt>, figure: impl Fn(&Blt) -> f64) -> Option<Blt> {
+    let figures: Vec<(f64, Blt)> = tried.into_iter().map(|blt| (figure(&blt), blt)).collect();
+    let near = figures.iter().map(|(figure, _)| *figure).fold(f64::INFINITY, f64::min) * (1.0 + NEGLIGIBLE_GAIN);
+    let count = |blt: &Blt| blt.buffers.echoes().len();
+    let best = figures.into_iter().filter(|(figure, _)| *figure <= near);
+    best.min_by(|(a, x), (b, y)| count(x).cmp(&count(y)).then(a.total_cmp(b))).map(|(_, blt)| blt)
+}
+
+/// The search for buffers under any criterion, that of a training loop.
+pub(super) struct LoopSearch<'a> {
+    pub(super) horizon: u64,
+    pub(super) columns: ColumnScaling,
+    /// As many buffers as it says.
+    pub(super) choice: BufferChoice,
+    /// The criterion; `None` if it does not apply.
+    pub(super) figure: &'a dyn Fn(&Blt) -> Option<f64>,
+}
+
+impl LoopSearch<'_> {
+    /// The best of several sets of buffers. Candidates are the best buffers for running sums; for up to 2^15 steps also
+    /// a descent from them, and for up to 2^12 one from four buffers, and all of this for normalized columns with
+    /// weights for the patterns of the unit. So it is never worse than [`Blt::best_for`].
+    pub(super) fn best(&self, objective: Objective, unit: Participation) -> Result<Blt> {
+        let Self { horizon, columns, choice, .. } = *self;
+        let criterion = Criterion::from_vectors(objective, unit);
+        let sums = Blt::chosen_for(horizon, columns, choice, objective, unit)?;
+        let other = || Blt::optimised(horizon, columns, SECOND_DESCENT_BUFFERS, objective);
+        let other = (horizon <= MAX_SECOND_DESCENT_HORIZON && choice == BufferChoice::Best).then(other);
+        let starts: Vec<Blt> = [sums].into_iter().chain(other.and_then(Result::ok)).collect();
+        let mut tried = self.descended(starts, |buffers| Blt::new(horizon, columns, buffers));
+        if columns.are_normalized() && unit.within(horizon) > 1 && horizon <= MAX_SECOND_DESCENT_HORIZON {
+            let start = Blt::best_of_unit(horizon, columns, choice, &criterion)?;
+            tried.extend(self.descended(vec![start], |buffers| Blt::for_runs(horizon, unit, buffers)));
+        }
+        let figures = tried.into_iter().filter_map(|blt| Some(((self.figure)(&blt)?, blt)));
+        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        best.map(|(_, blt)| blt).ok_or_else(|| Error::invalid("no buffers were found for this criterion"))
+    }
+
+    /// The given ones, and descents from them.
+    fn descended(&self, mut starts: Vec<Blt>, build: impl Fn(Buffers) -> Result<Blt>) -> Vec<Blt> {
+        if self.horizon <= MAX_DESCENT_HORIZON {
+            let of = |buffers| (self.figure)(&build(buffers).ok()?);
+            let found: Vec<Buffers> =
+                starts.iter().filter_map(|start| optimise::buffers_near(start.buffers(), of)).collect();
+            starts.extend(found.into_iter().filter_map(|buffers| build(buffers).ok()));
+        }
+        starts
     }
 }
