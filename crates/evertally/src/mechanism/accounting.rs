@@ -2,6 +2,7 @@
 
 pub(super) mod blocks;
 pub(super) mod chain;
+pub(super) mod covariance;
 pub(super) mod participation;
 pub(super) mod row_norms;
 pub(super) mod shift;

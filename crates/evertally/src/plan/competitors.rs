@@ -64,11 +64,16 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
         return MechanismName::endless(kind).filter(reached).collect();
     }
     if workload.is_sum() {
-        return families.chain(MechanismName::of_units(horizon, criterion.unit()).filter(reached)).collect();
+        return families.chain(of_units(horizon, kind, criterion)).collect();
     }
     let criterion = criterion.with_workload(workload);
     let sums = families.filter(|name| reads_sums(*name, horizon, kind, workload));
     of_readings(kind, &criterion).chain(sums).collect()
+}
+
+/// The names for the steps of a unit; their families limit their horizons themselves.
+fn of_units(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> impl Iterator<Item = MechanismName> {
+    MechanismName::of_units(horizon, criterion.unit()).filter(move |name| name.serves(kind))
 }
 
 /// The names of families that publish windows and decays themselves.
@@ -84,7 +89,12 @@ fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Work
 }
 
 /// The families that compete if several workloads are read from one release: those that all workloads can read.
-pub(super) fn competitors_of_mix(horizon: u64, kind: NoiseKind, criterion: &Criterion, mix: &Mix) -> Vec<MechanismName> {
+pub(super) fn competitors_of_mix(
+    horizon: u64,
+    kind: NoiseKind,
+    criterion: &Criterion,
+    mix: &Mix,
+) -> Vec<MechanismName> {
     let reached = |name: &MechanismName| name.reaches(horizon, kind);
     let reads_all = |name: &MechanismName| {
         mix.workloads().all(|workload| workload.is_sum() || reads_sums(*name, horizon, kind, workload))

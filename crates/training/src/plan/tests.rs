@@ -167,7 +167,8 @@ fn senseless_requests_are_refused() {
 #[test]
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
-    let competing = MechanismName::all_families().filter(|family| family.vectors.are_streamed() && matches!(family.competes, Competes::ForSums));
+    let competing = MechanismName::all_families()
+        .filter(|family| family.vectors.are_streamed() && matches!(family.competes, Competes::ForSums));
     assert_eq!(competing.clone().count(), 12);
     for family in competing {
         assert!(ranking.iter().any(|c| c.name.family().stem == family.stem), "{}", family.stem);

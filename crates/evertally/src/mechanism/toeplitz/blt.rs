@@ -321,15 +321,27 @@ impl Mechanism for Blt {
         events.iter().zip(self.largest_squares(spread, events)).map(in_steps).collect()
     }
 
-    /// Exact for the plain one; by chains or pairs for normalized columns. `O(d² min(k, 2^16))`, or `O(d T k)` if that
-    /// is at most 2^20 d.
+    /// Exact for the plain one, and but for the rounding of weights for columns of one length; by chains or pairs for
+    /// other weights. `O(d² min(k, 2^16))`, or `O(d T k)` if that is at most 2^22 d.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let response = self.figures.response();
-        if self.scaling.is_plain() {
-            participation::plain(response, self.horizon, participation)
-        } else {
-            let segments = self.constants.segments();
-            participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation)
+        let segments = self.constants.segments();
+        match self.scaling {
+            Scaling::Plain => participation::plain(response, self.horizon, participation),
+            Scaling::Equal(Participation::ONCE) => {
+                let of_pairs = participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation);
+                // No column is longer than the longest, and inner products of columns of one length are known.
+                let spread = Spread {
+                    separation: participation.separation(),
+                    ..Spread::new(participation.within(self.horizon), 1)
+                };
+                if spread.total > participation::MAX_PATTERN_STEPS {
+                    return of_pairs;
+                }
+                let packed = patterns::normalized(response, self.horizon, &Packing::new(spread), &[spread.total]);
+                of_pairs.min(rounded_up(self.columns.l2_squared * packed[0], 8))
+            }
+            Scaling::Equal(_) => participation::weighted(response, segments, WEIGHT_BITS, self.horizon, participation),
         }
     }
 
@@ -471,7 +483,8 @@ pub(super) fn build_with(
 ) -> Result<Arc<dyn Mechanism>> {
     let returns = criterion.unit().within(horizon) > 1;
     // Over longer horizons the bounds for counts are those of all events in one column.
-    let is_bounded = columns == ColumnScaling::Plain || horizon <= runs::MAX_STEPS || criterion.participation().is_some();
+    let is_bounded =
+        columns == ColumnScaling::Plain || horizon <= runs::MAX_STEPS || criterion.participation().is_some();
     Ok(Arc::new(match choice {
         BufferChoice::Best | BufferChoice::Count(_) if returns && is_bounded => {
             Blt::best_of_unit(horizon, columns, choice, criterion)?

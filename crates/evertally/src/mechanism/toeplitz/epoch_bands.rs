@@ -52,10 +52,10 @@ use std::sync::Arc;
 
 /// Longest horizon: an evaluation in the search costs `O(T²)`, or `O(T)` times the bands until the inverse has faded.
 const MAX_HORIZON: u64 = 1 << 14;
-/// Longest horizons at which bands compete: up to [`MAX_CONSTANT_MEMORY`] bands, and more; the inverse of many bands
-/// fades slowly.
+/// Longest horizons at which fewer bands compete, because few of them are searched in blocks of steps, or none.
 const MAX_HORIZON_FEW_BANDS: u64 = 1 << 13;
-const MAX_HORIZON_MANY_BANDS: u64 = 1 << 12;
+const MAX_HORIZON_FEWEST_BANDS: u64 = 1 << 12;
+const FEWEST_BANDS: u64 = 16;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 /// Largest sum of the absolute inverse coefficients that the filter's error bound covers (few bands have a larger one,
@@ -337,7 +337,11 @@ fn build_for(
 /// above that of a BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Vec<MechanismName> {
     let separation = unit.separation();
-    let longest = if separation > MAX_CONSTANT_MEMORY { MAX_HORIZON_MANY_BANDS } else { MAX_HORIZON_FEW_BANDS };
+    let longest = match separation {
+        ..FEWEST_BANDS => MAX_HORIZON_FEWEST_BANDS,
+        FEWEST_BANDS..=MAX_CONSTANT_MEMORY => MAX_HORIZON_FEW_BANDS,
+        _ => MAX_HORIZON,
+    };
     let bands = Some(separation).filter(|bands| *bands <= horizon && horizon <= longest);
     bands.map(open).into_iter().collect()
 }

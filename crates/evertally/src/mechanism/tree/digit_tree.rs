@@ -21,6 +21,7 @@ mod walk;
 
 use super::digits::DigitSystem;
 use crate::mechanism::accounting::blocks::SharedBlocks;
+use crate::mechanism::accounting::covariance;
 use crate::mechanism::factorization;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
@@ -106,6 +107,16 @@ impl DigitTree {
             (width.min(self.horizon), blocks - unread)
         })
     }
+
+    /// The squared sensitivity to a unit that takes part in several steps, by levels of nodes and by the blocks that
+    /// pairs of steps share: of every `k` consecutive blocks all but the one after the last positive digit are read.
+    pub(super) fn participation_by_nodes(&self, participation: Participation) -> f64 {
+        let DigitSystem { base, below, levels, .. } = self.digits;
+        let complete = below == 0; // only a subtracted block can reach beyond the horizon
+        let unread = Some(base - 1 - below);
+        let shared = SharedBlocks { horizon: self.horizon, base, levels, unread, complete };
+        participation.of_levels(self.horizon, self.blocks()).min(shared.squared(participation))
+    }
 }
 
 const UNIT_WEIGHT: &dyn Fn(u32) -> f64 = &|_| 1.0;
@@ -150,14 +161,14 @@ impl Mechanism for DigitTree {
         }
     }
 
-    /// By levels, and by the blocks that pairs of steps share: of every `k` consecutive blocks all but the one after
-    /// the last positive digit are read. Only a subtracted block can reach beyond the horizon.
+    /// By levels, and by the blocks that pairs of steps share. Subtracted blocks may reach beyond the horizon, where
+    /// short horizons are accounted for by the covariance of the releases.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        let DigitSystem { base, below, levels, .. } = self.digits;
-        let complete = below == 0;
-        let unread = Some(base - 1 - below);
-        let shared = SharedBlocks { horizon: self.horizon, base, levels, unread, complete };
-        participation.of_levels(self.horizon, self.blocks()).min(shared.squared(participation))
+        let by_nodes = self.participation_by_nodes(participation);
+        match self.variant {
+            Variant::Binary | Variant::Additive => by_nodes,
+            Variant::Subtractive => by_nodes.min(covariance::squared(self, participation)),
+        }
     }
 
     /// Not if a path may have more than 128 blocks.

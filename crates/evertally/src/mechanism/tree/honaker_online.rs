@@ -37,6 +37,7 @@
 use super::digits::DigitSystem;
 use crate::Result;
 use crate::mechanism::accounting::blocks::SharedBlocks;
+use crate::mechanism::accounting::covariance;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::limits::Limits;
 use crate::mechanism::{
@@ -109,14 +110,16 @@ impl Mechanism for HonakerOnline {
         least.last().copied()
     }
 
-    /// The exact value for a single step; for several steps, also the bound by the complete blocks.
+    /// The exact value for a single step; for several steps, also the bounds by the complete blocks and, over a short
+    /// horizon, by the covariance of the releases.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let once = self.exact_l2_squared().map_or(f64::INFINITY, |exact| rounded_up(exact, 256));
         let blocks = (0..self.digits.levels).map(|height| (1 << height, self.horizon >> height));
         let levels = participation.of_levels(self.horizon, blocks);
         let (horizon, levels_of_blocks) = (self.horizon, self.digits.levels);
         let shared = SharedBlocks { horizon, base: 2, levels: levels_of_blocks, unread: None, complete: true };
-        participation.of_any(horizon, once).min(levels).min(shared.squared(participation))
+        let by_nodes = participation.of_any(horizon, once).min(levels).min(shared.squared(participation));
+        by_nodes.min(covariance::squared(self, participation))
     }
 
     /// By levels of disjoint blocks, the complete ones.

@@ -30,8 +30,11 @@ const OPERATIONS: u64 = 1 << 11;
 const MAX_CHAIN_COLUMNS: u64 = 1 << 20;
 /// For longer horizons, this many pairs of blocks of columns.
 const MAX_BLOCK_PAIRS: u64 = 1 << 14;
+/// The same for columns with other weights, which have no closed form to compare with.
+const MAX_WEIGHTED_COLUMNS: u64 = 1 << 22;
+const MAX_WEIGHTED_BLOCKS: u64 = 1 << 19;
 /// After this many steps of a pattern the next ones count as if they were the last.
-const MAX_PATTERN_STEPS: u64 = 1 << 16;
+pub(super) const MAX_PATTERN_STEPS: u64 = 1 << 16;
 
 /// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
 pub(super) fn plain(response: &PartialFractions, horizon: u64, participation: Participation) -> f64 {
@@ -148,7 +151,7 @@ fn energy(factors: &BufferRow, pairs: &[BufferRow; MAX_BUFFERS]) -> f64 {
     factors.iter().zip(pairs).map(|(factor, pairs)| factor * with(pairs)).sum()
 }
 
-/// The bound by pairs for columns with the weights of these segments. `O(d² S log k)` for `S` segments.
+/// The bounds by pairs and by chains for columns with the weights of these segments. `O(d² S log k)` for `S` segments.
 pub(super) fn normalized(
     response: &PartialFractions,
     segments: &[Segment],
@@ -156,18 +159,12 @@ pub(super) fn normalized(
     horizon: u64,
     participation: Participation,
 ) -> f64 {
-    let unit = libm::exp2(-f64::from(weight_bits));
-    // The bound needs weights that do not fall, and their rounding must not violate this.
-    let rising = |most: &mut u32, segment: &Segment| {
-        *most = segment.weight.max(*most);
-        Some(f64::from(*most) * unit)
-    };
-    let weights: Vec<f64> = segments.iter().scan(0, rising).collect();
-    let weight = |step: u64| weights[segments.partition_point(|segment| segment.last < step)];
+    let weights = Weights::new(segments, weight_bits);
     let firsts: Vec<u64> = std::iter::once(1).chain(segments.iter().map(|s| s.last + 1)).collect();
     let gamma = |distance: u64| {
         let later = firsts.iter().flat_map(|first| [first.max(&(distance + 1)), &(first + distance)].map(|t| *t));
-        let inner = |t: u64| weight(t - distance) * weight(t) * inner_product(response, horizon - t + 1, distance);
+        let inner =
+            |t: u64| weights.at(t - distance) * weights.at(t) * inner_product(response, horizon - t + 1, distance);
         later.filter(|t| *t <= horizon).map(inner).fold(0.0, f64::max)
     };
     let pairs = rounded_up(participation.of_pairs(horizon, gamma), OPERATIONS);
@@ -175,23 +172,61 @@ pub(super) fn normalized(
     let chains = match times.saturating_mul(horizon) {
         _ if times == 1 => f64::INFINITY,
         ..=MAX_CHAIN_COLUMNS => {
-            let columns = WeightedColumns::new(response, (1..=horizon).map(weight).collect());
+            let columns = WeightedColumns::new(response, (1..=horizon).map(|step| weights.at(step)).collect());
             chain::of_steps(&columns, participation, MAX_CHAIN_COLUMNS, OPERATIONS)
         }
         _ => {
-            let columns = LongColumns { response, horizon, weight: &weight };
+            let columns = LongColumns { response, horizon, weights: &weights };
             chain::of_steps(&columns, participation, MAX_BLOCK_PAIRS, OPERATIONS)
         }
     };
     pairs.min(chains)
 }
 
+/// The bound by chains for columns whose weights may change at every step, up to 2^20 of them. `O(d T k)`, or of blocks
+/// of steps if that is more than 2^22 d.
+pub(super) fn weighted(
+    response: &PartialFractions,
+    segments: &[Segment],
+    weight_bits: u32,
+    horizon: u64,
+    participation: Participation,
+) -> f64 {
+    let weights = Weights::new(segments, weight_bits);
+    let columns = WeightedColumns::new(response, (1..=horizon).map(|step| weights.at(step)).collect());
+    let work = participation.within(horizon).saturating_mul(horizon);
+    let work = if work <= MAX_WEIGHTED_COLUMNS { MAX_WEIGHTED_COLUMNS } else { MAX_WEIGHTED_BLOCKS };
+    chain::of_steps(&columns, participation, work, OPERATIONS)
+}
+
+/// Weights of segments that do not fall: the bounds need that, and their rounding must not violate it.
+struct Weights {
+    /// The last step of each segment.
+    lasts: Vec<u64>,
+    weights: Vec<f64>,
+}
+
+impl Weights {
+    fn new(segments: &[Segment], weight_bits: u32) -> Self {
+        let unit = libm::exp2(-f64::from(weight_bits));
+        let rising = |most: &mut u32, segment: &Segment| {
+            *most = segment.weight.max(*most);
+            Some(f64::from(*most) * unit)
+        };
+        let lasts = segments.iter().map(|segment| segment.last).collect();
+        Self { lasts, weights: segments.iter().scan(0, rising).collect() }
+    }
+
+    fn at(&self, step: u64) -> f64 {
+        self.weights[self.lasts.partition_point(|last| *last < step)]
+    }
+}
+
 /// Columns that are merged into blocks.
 struct LongColumns<'a> {
     response: &'a PartialFractions,
     horizon: u64,
-    /// It does not fall.
-    weight: &'a dyn Fn(u64) -> f64,
+    weights: &'a Weights,
 }
 
 impl ColumnProducts for LongColumns<'_> {
@@ -213,8 +248,8 @@ impl ColumnProducts for LongColumns<'_> {
         }
         let distance = if distance == 0 { 0 } else { distance.max(later.0.saturating_sub(last)) };
         let entries = self.horizon - later.0 as u64 + 1;
-        (self.weight)(last as u64)
-            * (self.weight)(later.1 as u64)
+        self.weights.at(last as u64)
+            * self.weights.at(later.1 as u64)
             * inner_product(self.response, entries, distance as u64)
     }
 }

@@ -146,8 +146,9 @@ impl Blt {
     /// # Errors
     /// If the horizon is out of range.
     pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
-        let built: Vec<Self> =
-            BUFFERS_OF_UNITS.map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok()).collect();
+        let built: Vec<Self> = BUFFERS_OF_UNITS
+            .map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok())
+            .collect();
         match least(built, |blt| blt.pattern_figure(objective)) {
             Some(best) => Ok(best),
             None => Self::optimised_for_runs(horizon, runs, 1, objective), // the reason

@@ -6,6 +6,10 @@
 //! recursion over the increments ([`Recursion`]), so variances and their slopes take one pass forwards and one
 //! backwards over every column of the inverse. `O(T²)` per evaluation; over [many](MANY) steps a column is dropped once
 //! the inverse has faded, and from there only its energy is followed: `O(T · bands)`, times about ten.
+//!
+//! **Long horizons.** Relative to those of the square root, the coefficients depend on the share of the bands, hardly on
+//! their number, and so do the weights. So the search takes every few steps as one, and its result is the start of a few
+//! steps of the descent over all steps; over very long horizons it is the result.
 
 use crate::mechanism::{Objective, Participation, Recursion};
 use crate::number::descent::minimise;
@@ -18,8 +22,17 @@ const LANES: usize = 8;
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 3] = [30.0, 120.0, 480.0];
 const MAX_STEPS: usize = 60;
+/// The same for few bands over horizons above this, where they lose little.
+const MANY_FEW_BANDS: usize = 1 << 11;
+const MAX_STEPS_FEW_BANDS: usize = 20;
 /// Horizons above this are long: the tail of the inverse, or of a momentum, is cut off once it is below [`NEGLIGIBLE`].
-const MANY: usize = 1 << 12;
+const MANY: usize = 1 << 10;
+/// Horizons above this are searched in blocks of steps first, if as many blocks as these are left, and as many bands.
+const MIN_BLOCKS: usize = 1 << 9;
+const MIN_BLOCK_BANDS: usize = 8;
+/// The number of steps of the descent that follows, up to the second horizon; none above.
+const LAST_STEPS: usize = 8;
+const MAX_LAST_HORIZON: usize = 1 << 12;
 const NEGLIGIBLE: f64 = 1e-9;
 const MIN_GAIN: f64 = 1e-6;
 
@@ -62,18 +75,65 @@ impl EpochBandsProblem<'_> {
     }
 
     pub(super) fn search(&self) -> EpochBandsSolution {
-        let weights = self.epochs().min(MAX_WEIGHTS);
-        let first = first_coefficients(self.bands);
-        let mut point = first[1..].to_vec();
-        point.resize(self.bands - 1 + weights - 1, 0.0);
+        self.taken_apart(&self.best_point())
+    }
+
+    /// Coefficients, then logarithms of weights, both without the first.
+    fn best_point(&self) -> Vec<f64> {
         let rounds: &[Option<f64>] = match self.objective {
             Objective::Mean => &[None],
             Objective::Max => &POWERS.map(Some),
         };
+        let (mut point, rounds, steps) = match self.point_of_blocks() {
+            Some(point) if self.horizon() > MAX_LAST_HORIZON => return point,
+            Some(point) => (point, &rounds[rounds.len() - 1..], LAST_STEPS),
+            None => {
+                let mut point = first_coefficients(self.bands)[1..].to_vec();
+                point.resize(self.bands - 1 + self.weights() - 1, 0.0);
+                (point, rounds, if self.horizon() > MANY_FEW_BANDS { MAX_STEPS_FEW_BANDS } else { MAX_STEPS })
+            }
+        };
         for power in rounds {
-            minimise(&mut point, MAX_STEPS, MIN_GAIN, &mut |point| self.evaluate(point, *power));
+            minimise(&mut point, steps, MIN_GAIN, &mut |point| self.evaluate(point, *power));
         }
-        self.taken_apart(&point)
+        point
+    }
+
+    /// The result of a search that takes a number of steps as one; `None` over a short horizon, or with few bands.
+    fn point_of_blocks(&self) -> Option<Vec<f64>> {
+        let (horizon, apart) = (self.horizon(), self.runs.separation());
+        let fits = |block: &usize| horizon / block >= MIN_BLOCKS && self.bands / block >= MIN_BLOCK_BANDS;
+        let block = (1..14).map(|bits| 1usize << bits).take_while(fits).last()?;
+        let of_block = |steps: &[(f64, f64)]| {
+            let kept = steps.iter().map(|(kept, _)| kept).product();
+            (kept, steps.iter().map(|(_, rate)| rate).sum::<f64>() / steps.len() as f64)
+        };
+        let of = Recursion {
+            momentum: libm::pow(self.of.momentum, block as f64),
+            steps: self.of.steps.chunks(block).map(of_block).collect(),
+        };
+        let runs = Participation::new(self.runs.most(), apart.div_ceil(block as u64)).ok()?;
+        let blocks = EpochBandsProblem { bands: self.bands.div_ceil(block), runs, of: &of, ..*self };
+        let found = blocks.best_point();
+        let (of_blocks, first) = (first_coefficients(blocks.bands), first_coefficients(self.bands));
+        // Relative to the square root, between the blocks on either side.
+        let ratio = |j: usize| if j == 0 { 1.0 } else { found[j - 1] / of_blocks[j] };
+        let at = |j: usize| {
+            let (place, part) = ((j / block).min(blocks.bands - 1), (j % block) as f64 / block as f64);
+            let next = ratio((place + 1).min(blocks.bands - 1));
+            first[j] * (ratio(place) + part * (next - ratio(place)))
+        };
+        let mut point: Vec<f64> = (1..self.bands).map(at).collect();
+        point.extend(&found[blocks.bands - 1..]);
+        // Rounding may have lost an epoch at the end, which has the weight of the last one.
+        let last = point.last().copied().filter(|_| point.len() >= self.bands).unwrap_or(0.0);
+        point.resize(self.bands - 1 + self.weights() - 1, last);
+        Some(point)
+    }
+
+    /// The number of different weights.
+    fn weights(&self) -> usize {
+        self.epochs().min(MAX_WEIGHTS)
     }
 
     fn epoch(&self) -> usize {
