@@ -181,6 +181,29 @@ fn ranking_and_choice() {
     assert!(longest.max_std_error().is_finite());
 }
 
+/// Counts and vectors of the same unit have one search: the same mechanism with nearly the same error.
+#[test]
+fn counts_and_vectors_of_a_unit_choose_alike() {
+    use evertally::plan::{NoiseKind, PlanRequest};
+    use evertally::privacy::Unit;
+    for (most, separation, stem) in [(6, 3, "normalized-blt"), (4, 40, "epoch-bands")] {
+        let unit = Unit::person(most).per_step(1).apart(separation);
+        let counts = PlanRequest::count(160, zcdp(0.5)).with_unit(unit).with_noise(NoiseKind::Gaussian);
+        let participation = Participation::new(most, separation).unwrap();
+        let counts = counts.candidates().unwrap();
+        let vectors = VectorRequest::new(160, zcdp(0.5), 1.0).with_participation(participation).candidates().unwrap();
+        let names = [counts[0].mechanism.name(), vectors[0].name].map(|name| name.brief().family().stem);
+        assert_eq!(names, [stem; 2], "{most} steps {separation} apart");
+        let ratio = vectors[0].max_std_error / counts[0].max_std_error;
+        assert!((ratio - 1.0).abs() < 1e-3, "{most} steps {separation} apart: {ratio}");
+        // Everything that vectors can be streamed with competes for both.
+        for found in &vectors {
+            let stem = found.name.family().stem;
+            assert!(counts.iter().any(|count| count.mechanism.name().family().stem == stem), "{stem}");
+        }
+    }
+}
+
 fn example() -> VectorRequest {
     VectorRequest::new(100, approximate(1.5, 1e-7), 0.1 + 0.2)
         .with_participation(Participation::new(3, 20).unwrap())

@@ -80,7 +80,8 @@ fn best(horizon: u64, bands: u64, figure: &dyn Fn(&SquareRoot) -> f64) -> Result
 pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Vec<MechanismName> {
     let separation = unit.separation();
     let constant_memory = [2, 4, 16, MAX_CONSTANT_MEMORY].into_iter().filter(|bands| *bands < separation);
-    let all = constant_memory.chain([separation]).filter(|bands| horizon <= MAX_BANDED && *bands <= horizon);
+    let all =
+        constant_memory.chain([separation]).filter(|bands| horizon <= MAX_BANDED && (2..=horizon).contains(bands));
     all.map(|bands| MechanismName::BandedInverse(bands, None)).collect()
 }
 

@@ -26,7 +26,7 @@ pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Mec
 
 /// Competes if units return: with as many bands as steps until their return, whose columns share no row.
 pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Vec<MechanismName> {
-    let bands = Some(unit.separation()).filter(|bands| *bands <= horizon && horizon <= MAX_BANDED);
+    let bands = Some(unit.separation()).filter(|bands| (2..=horizon).contains(bands) && horizon <= MAX_BANDED);
     bands.map(MechanismName::BandedSqrt).into_iter().collect()
 }
 

@@ -342,7 +342,7 @@ pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Ve
         FEWEST_BANDS..=MAX_CONSTANT_MEMORY => MAX_HORIZON_FEW_BANDS,
         _ => MAX_HORIZON,
     };
-    let bands = Some(separation).filter(|bands| *bands <= horizon && horizon <= longest);
+    let bands = Some(separation).filter(|bands| (2..=horizon).contains(bands) && horizon <= longest);
     bands.map(open).into_iter().collect()
 }
 

@@ -359,3 +359,19 @@ fn weights_never_fall() {
     let segments = segments::normalized(&response, horizon);
     assert!(segments.windows(2).all(|pair| pair[0].weight < pair[1].weight), "{segments:?}");
 }
+
+/// Buffers whose number is given are chosen for the unit, too, in counts and for vectors: about as good as the best
+/// number, which another library finds.
+#[test]
+fn a_number_of_buffers_is_chosen_for_the_unit() {
+    let unit = Participation::new(10, 7).unwrap();
+    let spread = Spread { separation: 7, ..Spread::new(10, 1) };
+    let vectors = Criterion::from_vectors(Objective::Max, unit);
+    let counts = Criterion::new(NoiseKind::Gaussian, Objective::Max).with_spread(spread);
+    for (name, most) in [("blt(buffers=3)", 366.0), ("normalized-blt(buffers=3)", 314.0)] {
+        let name: MechanismName = name.parse().unwrap();
+        let of_vectors = vectors.figure(&*name.build(500, &vectors).unwrap());
+        let of_counts = 10.0 * counts.figure(&*name.build(500, &counts).unwrap());
+        assert!(of_vectors < most && of_counts < most, "{name}: {of_vectors}, {of_counts}");
+    }
+}

@@ -68,3 +68,26 @@ fn little_is_cut_off_over_long_horizons() {
         }
     }
 }
+
+/// A search in blocks of steps finds nearly what a search over all steps finds.
+#[test]
+fn blocks_of_steps_are_a_good_start() {
+    let of = Recursion::sums(1100);
+    for objective in Objective::BOTH {
+        let runs = Participation::new(9, 120).unwrap();
+        let problem = EpochBandsProblem { bands: 120, runs, objective, sharpness: 0.0, of: &of };
+        let power = if objective == Objective::Max { Some(480.0) } else { None };
+        let figure = |point: &[f64]| libm::exp(problem.evaluate(point, power).0);
+        let blocks = problem.point_of_blocks().unwrap();
+        let mut whole = blocks.clone();
+        for _ in 0..3 {
+            minimise(&mut whole, MAX_STEPS, MIN_GAIN, &mut |point| problem.evaluate(point, power));
+        }
+        let ratios = [&blocks, &problem.best_point()].map(|point| figure(point) / figure(&whole));
+        assert!(ratios[0] < 1.02 && ratios[1] < 1.004, "{objective}: {ratios:?}");
+    }
+    let short = Recursion::sums(600);
+    let runs = Participation::new(5, 100).unwrap();
+    let problem = EpochBandsProblem { bands: 100, runs, objective: Objective::Mean, sharpness: 0.0, of: &short };
+    assert!(problem.point_of_blocks().is_none());
+}
