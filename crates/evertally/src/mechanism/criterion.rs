@@ -136,8 +136,8 @@ impl Criterion {
         Participation::new(spread.per_group.div_ceil(spread.per_step), spread.separation).ok()
     }
 
-    /// The steps of a unit, as far as Gaussian noise hides several: those of its vectors, or those with its events in one
-    /// sum.
+    /// The steps of a unit, as far as Gaussian noise hides several: those of its vectors, or those with its events in
+    /// one sum.
     pub fn unit(&self) -> Participation {
         self.participation().or_else(|| self.runs()).unwrap_or(Participation::ONCE)
     }

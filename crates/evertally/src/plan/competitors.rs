@@ -1,4 +1,4 @@
-//! The names that compete for a unit and a workload, whoever asks: counts, vectors, and programs that list mechanisms.
+//! The names that compete for a unit and a workload: the same for counts, vectors, and programs that list mechanisms.
 
 use crate::Result;
 use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, Mix, NoiseKind, Publishes, Workload};

@@ -4,25 +4,45 @@
 //! Gram matrix is `G = Aᵀ C⁻¹ A`, from the Cholesky factor of `C`. It is less than that of the nodes of a tree wherever
 //! steps read nodes only together, such as blocks that reach beyond the horizon.
 //!
-//! [`chain`](super::chain) requires entries that do not grow as `s` moves away from `t`. So an entry is replaced by the
-//! largest absolute value at that distance or beyond, which changes nothing where they fall and are not negative.
+//! If there are few patterns, all of them are tried. Otherwise [`chain`](super::chain) requires entries that do not
+//! grow as `s` moves away from `t`. So an entry is replaced by the largest absolute value at that distance or beyond,
+//! which changes nothing where they fall and are not negative.
 
 use super::chain::{self, ColumnProducts};
 use crate::mechanism::dense_twin::cholesky;
-use crate::mechanism::{Matrix, Mechanism, Participation};
+use crate::mechanism::{Matrix, Participation};
 
 /// Longest horizon: `O(T³)`, some 10 ms.
 const MAX_STEPS: u64 = 256;
+/// Up to this many patterns are tried one by one.
+const MAX_PATTERNS: f64 = 65536.0;
 /// Covers the rounding of the factorization, whose condition is below 10⁵.
 const MARGIN: f64 = 1e-8;
 
-/// An upper bound of the squared sensitivity to a unit that takes part in several steps; infinite beyond 256 steps.
-pub(in crate::mechanism) fn squared<M: Mechanism + ?Sized>(mechanism: &M, participation: Participation) -> f64 {
-    let columns = (mechanism.horizon() <= MAX_STEPS).then(|| CovarianceColumns::new(&mechanism.dense().l)).flatten();
-    columns.map_or(f64::INFINITY, |columns| chain::of_steps(&columns, participation, u64::MAX, 0) * (1.0 + MARGIN))
+/// An upper bound of the squared sensitivity to a unit that takes part in several steps, from `L`; infinite beyond 256
+/// steps.
+pub(in crate::mechanism) fn squared(horizon: u64, participation: Participation, left: impl FnOnce() -> Matrix) -> f64 {
+    if horizon > MAX_STEPS {
+        return f64::INFINITY;
+    }
+    let Some(columns) = CovarianceColumns::new(&left()) else { return f64::INFINITY };
+    let squared = match patterns(horizon, participation) {
+        ..=MAX_PATTERNS => columns.largest(participation),
+        _ => chain::of_steps(&columns, participation, u64::MAX, 0),
+    };
+    squared * (1.0 + MARGIN)
 }
 
-/// Upper bounds of `G_st`, those of one `t` in row `t`.
+/// The number of patterns of a participation, `Σ_j C(T - (j-1)(b-1), j)`.
+fn patterns(horizon: u64, participation: Participation) -> f64 {
+    let of = |steps: u64| {
+        let places = horizon - (steps - 1) * (participation.separation() - 1); // fits: the pattern fits the horizon
+        (0..steps).map(|i| places.saturating_sub(i) as f64 / (i + 1) as f64).product::<f64>()
+    };
+    (1..=participation.within(horizon)).map(of).sum()
+}
+
+/// `|G_st|` for `s ≤ t`, those of one `t` in row `t`.
 struct CovarianceColumns(Matrix);
 
 impl CovarianceColumns {
@@ -38,16 +58,35 @@ impl CovarianceColumns {
                 right.set(s, i, (1.0 - known) / factor.row(i)[i]);
             }
         }
-        let mut bounds = Matrix::zeros(steps, steps);
+        let mut products = Matrix::zeros(steps, steps);
         for t in 0..steps {
-            let mut largest = 0.0f64;
             for s in 0..=t {
                 let product: f64 = right.row(s)[t..].iter().zip(&right.row(t)[t..]).map(|(a, b)| a * b).sum();
-                largest = if s == t { product } else { largest.max(product.abs()) };
-                bounds.set(t, s, largest);
+                products.set(t, s, product.abs());
             }
         }
-        Some(Self(bounds))
+        Some(Self(products))
+    }
+
+    /// The largest sum over the pairs of a pattern.
+    fn largest(&self, participation: Participation) -> f64 {
+        // fits: the separation of a pattern of several steps is below the horizon
+        let apart = usize::try_from(participation.separation()).unwrap_or(usize::MAX);
+        self.extended(&mut Vec::new(), participation.within(self.steps() as u64), apart)
+    }
+
+    /// The largest that a pattern gains by up to this many later steps.
+    fn extended(&self, pattern: &mut Vec<usize>, more: u64, apart: usize) -> f64 {
+        let first = pattern.last().map_or(0, |last| last.saturating_add(apart));
+        let mut largest = 0.0f64;
+        for t in first..if more == 0 { first } else { self.steps() } {
+            let row = self.0.row(t);
+            let gained = row[t] + 2.0 * pattern.iter().map(|s| row[*s]).sum::<f64>();
+            pattern.push(t);
+            largest = largest.max(gained + self.extended(pattern, more - 1, apart));
+            pattern.pop();
+        }
+        largest
     }
 }
 
@@ -58,7 +97,8 @@ impl ColumnProducts for CovarianceColumns {
 
     fn inner_products(&self, distance: usize, into: &mut [f64]) {
         for (t, into) in into.iter_mut().enumerate().skip(distance) {
-            *into = self.0.row(t)[t - distance];
+            let last = if distance == 0 { t } else { 0 };
+            *into = self.0.row(t)[last..=t - distance].iter().copied().fold(0.0, f64::max);
         }
     }
 
@@ -71,11 +111,11 @@ impl ColumnProducts for CovarianceColumns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{DigitTree, HonakerOnline};
+    use crate::mechanism::{DigitTree, HonakerOnline, Mechanism};
     use nalgebra::DMatrix;
 
     /// Every pattern of these steps.
-    fn patterns(steps: usize, most: usize, separation: usize) -> Vec<Vec<usize>> {
+    fn all_patterns(steps: usize, most: usize, separation: usize) -> Vec<Vec<usize>> {
         let mut all = vec![vec![]];
         let mut last = vec![vec![]];
         for _ in 0..most {
@@ -105,7 +145,21 @@ mod tests {
             (0..pattern.len()).map(row).sum::<f64>()
         };
         let of = |pattern: Vec<usize>| (0..1 << pattern.len()).map(|s| of_signs(&pattern, s)).fold(0.0, f64::max);
-        patterns(rows, most, separation).into_iter().map(of).fold(0.0, f64::max)
+        all_patterns(rows, most, separation).into_iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// Chains are never below the largest pattern, and the number of patterns is that of their list.
+    #[test]
+    fn chains_bound_all_patterns() {
+        for (horizon, most, separation) in [(9u64, 3, 2), (16, 4, 4), (20, 2, 7), (14, 3, 1)] {
+            let participation = Participation::new(most, separation).unwrap();
+            let listed = all_patterns(horizon as usize, most as usize, separation as usize).len() - 1;
+            assert_eq!(patterns(horizon, participation), listed as f64);
+            let tree = DigitTree::subtractive(horizon, 3).unwrap();
+            let columns = CovarianceColumns::new(&tree.dense().l).unwrap();
+            let (all, chains) = (columns.largest(participation), chain::of_steps(&columns, participation, u64::MAX, 0));
+            assert!(chains >= all * (1.0 - 1e-12) && chains < 1.3 * all, "{horizon} {most}: {chains} {all}");
+        }
     }
 
     /// Never below the truth, and within 2 % of it, at horizons that fill the tree and others.

@@ -46,7 +46,6 @@ use crate::{Error, Result};
 use figures::RowFigures;
 use participation::Packing;
 use recurrence::{BltCursor, Constants, rounding_slack};
-use search::LoopSearch;
 use std::fmt;
 use std::sync::Arc;
 
@@ -457,6 +456,16 @@ pub(in crate::mechanism) fn for_loop(
         MechanismName::Blt(choice) => best_in_loop(ColumnScaling::Plain, choice, training),
         _ => None,
     }
+}
+
+/// The search for buffers under any criterion, that of a training loop.
+struct LoopSearch<'a> {
+    horizon: u64,
+    columns: ColumnScaling,
+    /// As many buffers as it says.
+    choice: BufferChoice,
+    /// The criterion; `None` if it does not apply.
+    figure: &'a dyn Fn(&Blt) -> Option<f64>,
 }
 
 /// The best buffers for a training loop, as many as a choice says; `None` if they are given.

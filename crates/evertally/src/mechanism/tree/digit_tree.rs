@@ -167,7 +167,7 @@ impl Mechanism for DigitTree {
         let by_nodes = self.participation_by_nodes(participation);
         match self.variant {
             Variant::Binary | Variant::Additive => by_nodes,
-            Variant::Subtractive => by_nodes.min(covariance::squared(self, participation)),
+            Variant::Subtractive => by_nodes.min(covariance::squared(self.horizon, participation, || self.dense().l)),
         }
     }
 

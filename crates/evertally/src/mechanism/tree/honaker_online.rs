@@ -119,7 +119,7 @@ impl Mechanism for HonakerOnline {
         let (horizon, levels_of_blocks) = (self.horizon, self.digits.levels);
         let shared = SharedBlocks { horizon, base: 2, levels: levels_of_blocks, unread: None, complete: true };
         let by_nodes = participation.of_any(horizon, once).min(levels).min(shared.squared(participation));
-        by_nodes.min(covariance::squared(self, participation))
+        by_nodes.min(covariance::squared(self.horizon, participation, || self.dense().l))
     }
 
     /// By levels of disjoint blocks, the complete ones.

@@ -159,7 +159,7 @@ pub(super) fn normalized(
     horizon: u64,
     participation: Participation,
 ) -> f64 {
-    let weights = Weights::new(segments, weight_bits);
+    let weights = RisingWeights::new(segments, weight_bits);
     let firsts: Vec<u64> = std::iter::once(1).chain(segments.iter().map(|s| s.last + 1)).collect();
     let gamma = |distance: u64| {
         let later = firsts.iter().flat_map(|first| [first.max(&(distance + 1)), &(first + distance)].map(|t| *t));
@@ -192,7 +192,7 @@ pub(super) fn weighted(
     horizon: u64,
     participation: Participation,
 ) -> f64 {
-    let weights = Weights::new(segments, weight_bits);
+    let weights = RisingWeights::new(segments, weight_bits);
     let columns = WeightedColumns::new(response, (1..=horizon).map(|step| weights.at(step)).collect());
     let work = participation.within(horizon).saturating_mul(horizon);
     let work = if work <= MAX_WEIGHTED_COLUMNS { MAX_WEIGHTED_COLUMNS } else { MAX_WEIGHTED_BLOCKS };
@@ -200,13 +200,13 @@ pub(super) fn weighted(
 }
 
 /// Weights of segments that do not fall: the bounds need that, and their rounding must not violate it.
-struct Weights {
+struct RisingWeights {
     /// The last step of each segment.
     lasts: Vec<u64>,
     weights: Vec<f64>,
 }
 
-impl Weights {
+impl RisingWeights {
     fn new(segments: &[Segment], weight_bits: u32) -> Self {
         let unit = libm::exp2(-f64::from(weight_bits));
         let rising = |most: &mut u32, segment: &Segment| {
@@ -226,7 +226,7 @@ impl Weights {
 struct LongColumns<'a> {
     response: &'a PartialFractions,
     horizon: u64,
-    weights: &'a Weights,
+    weights: &'a RisingWeights,
 }
 
 impl ColumnProducts for LongColumns<'_> {

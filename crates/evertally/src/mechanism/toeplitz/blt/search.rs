@@ -1,6 +1,6 @@
 //! Good buffers for a horizon and a unit.
 
-use super::{Blt, BufferChoice, Buffers, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
+use super::{Blt, BufferChoice, Buffers, LoopSearch, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
 use crate::mechanism::{ColumnScaling, Criterion, Mechanism, Objective, Participation, check_horizon};
 use crate::{Error, Result};
 
@@ -15,8 +15,8 @@ const MAX_OPTIMISED_STEPS: u64 = 1 << 12;
 /// The numbers of buffers that a search for a unit tries: more hardly help, because memory that lasts longer than the
 /// time until the unit returns costs more than it saves.
 const BUFFERS_OF_UNITS: std::ops::RangeInclusive<usize> = 1..=5;
-/// `LoopSearch` descends from the best buffers for sums up to the first horizon, and up to the second also from this many
-/// buffers.
+/// `LoopSearch` descends from the best buffers for sums up to the first horizon, and up to the second also from this
+/// many buffers.
 const MAX_DESCENT_HORIZON: u64 = 1 << 15;
 const MAX_SECOND_DESCENT_HORIZON: u64 = 1 << 12;
 const SECOND_DESCENT_BUFFERS: usize = 4;
@@ -234,16 +234,6 @@ fn least(tried: impl IntoIterator<Item = Blt>, figure: impl Fn(&Blt) -> f64) -> 
     let count = |blt: &Blt| blt.buffers.echoes().len();
     let best = figures.into_iter().filter(|(figure, _)| *figure <= near);
     best.min_by(|(a, x), (b, y)| count(x).cmp(&count(y)).then(a.total_cmp(b))).map(|(_, blt)| blt)
-}
-
-/// The search for buffers under any criterion, that of a training loop.
-pub(super) struct LoopSearch<'a> {
-    pub(super) horizon: u64,
-    pub(super) columns: ColumnScaling,
-    /// As many buffers as it says.
-    pub(super) choice: BufferChoice,
-    /// The criterion; `None` if it does not apply.
-    pub(super) figure: &'a dyn Fn(&Blt) -> Option<f64>,
 }
 
 impl LoopSearch<'_> {

@@ -7,9 +7,9 @@
 //! backwards over every column of the inverse. `O(T²)` per evaluation; over [many](MANY) steps a column is dropped once
 //! the inverse has faded, and from there only its energy is followed: `O(T · bands)`, times about ten.
 //!
-//! **Long horizons.** Relative to those of the square root, the coefficients depend on the share of the bands, hardly on
-//! their number, and so do the weights. So the search takes every few steps as one, and its result is the start of a few
-//! steps of the descent over all steps; over very long horizons it is the result.
+//! **Long horizons.** Relative to those of the square root, the coefficients depend on the share of the bands, hardly
+//! on their number, and so do the weights. So the search takes every few steps as one, and its result is the start of a
+//! few steps of the descent over all steps; over very long horizons it is the result.
 
 use crate::mechanism::{Objective, Participation, Recursion};
 use crate::number::descent::minimise;
