@@ -244,7 +244,7 @@ fn digests_are_frozen() {
     assert_eq!(digest[..8], FROZEN, "{digest:?}");
 }
 
-const FROZEN: [u8; 8] = [142, 222, 81, 39, 207, 19, 184, 185];
+const FROZEN: [u8; 8] = [139, 38, 216, 134, 145, 179, 157, 149];
 
 /// A plan must have exactly the noise that its budget needs, whatever its digest.
 #[test]
