@@ -3,7 +3,7 @@
 use crate::budget::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
 use crate::error::{OrRaise, invalid};
 use crate::whole::Whole;
-use evertally::privacy::conversions;
+use evertally::privacy::{conversions, gaussian};
 use evertally_training::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use pyo3::prelude::*;
 
@@ -48,14 +48,20 @@ pub(crate) fn rho_for(epsilon: f64, delta: f64) -> PyResult<f64> {
 }
 
 /// The δ at this ε of continuous Gaussian noise whose standard deviation is the L2 sensitivity divided by ``mu`` (above
-/// 0).
+/// 0). At ε = 0 it is the largest difference of two probabilities.
 ///
 /// >>> from evertally import budget
 /// >>> round(budget.delta_of_gaussian(1.0, 1.0), 6)
 /// 0.126937
+/// >>> round(budget.delta_of_gaussian(1.0, 0.0), 6)
+/// 0.382925
 #[pyfunction]
 pub(crate) fn delta_of_gaussian(mu: f64, epsilon: f64) -> PyResult<f64> {
-    Ok(conversions::delta_of_gaussian(positive(mu)?, epsilon_of(epsilon)?))
+    let mu = positive(mu)?;
+    if epsilon == 0.0 {
+        return Ok(gaussian::delta(mu, 0.0));
+    }
+    Ok(conversions::delta_of_gaussian(mu, epsilon_of(epsilon)?))
 }
 
 /// The smallest ε at this δ of the same noise, rounded up.

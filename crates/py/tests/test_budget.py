@@ -51,6 +51,8 @@ def test_conversions_are_valid_and_round_to_the_safe_side() -> None:
         approximate.to_zcdp()
     with pytest.raises(et.InvalidError, match="mu must lie"):
         budget.delta_of_gaussian(0.0, 1.0)
+    # At ε = 0: 2 Φ(μ/2) - 1.
+    assert budget.delta_of_gaussian(1.0, 0.0) == pytest.approx(math.erf(0.5 / math.sqrt(2)), rel=1e-12)
 
 
 def test_one_way_to_give_a_budget() -> None:

@@ -56,12 +56,16 @@ mod cells;
 mod compose;
 mod composition;
 mod event;
+mod loss_law;
 mod saddle;
 mod search;
 
+pub(crate) use cells::{Cut, LossCells, boundaries, mass, precision};
+pub(crate) use compose::{LossSpectrum, TransformErrors, Workspace, divergence};
+pub(crate) use event::Direction;
 pub use event::SampledGaussian;
+pub(crate) use loss_law::LossLaw;
 
-use compose::Workspace;
 use composition::Composition;
 use event::scaled;
 use evertally::privacy::{Delta, Epsilon};

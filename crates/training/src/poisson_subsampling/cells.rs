@@ -12,20 +12,20 @@ const FRACTION: i64 = 64;
 
 /// Masses at multiples of a grid step, each pair of which has exactly the loss it names.
 #[derive(Clone, Debug)]
-pub(super) struct LossCells {
+pub(crate) struct LossCells {
     /// A grid place may occur twice.
-    pub(super) points: Vec<(i64, f64)>,
+    pub(crate) points: Vec<(i64, f64)>,
     /// The probability of an infinite loss, rounded up.
-    pub(super) infinity: f64,
+    pub(crate) infinity: f64,
 }
 
 /// The cutting of an event into cells: `step` has at most 24 significant bits, so that its multiples are exact; beyond
 /// `reach` standard deviations tails are cut; no cell is wider than `widest` steps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
-    pub(super) step: f64,
-    pub(super) reach: f64,
-    pub(super) widest: i64,
+pub(crate) struct Cut {
+    pub(crate) step: f64,
+    pub(crate) reach: f64,
+    pub(crate) widest: i64,
 }
 
 /// `ln(1 - q + q e^t)` with `t = (2x - 1)/(2σ²)`: the loss of the mixture over the noise alone.
@@ -64,7 +64,7 @@ fn place_of(event: &SampledGaussian, loss: f64) -> (f64, f64) {
 }
 
 /// A bound of the relative error of [`mass`] and [`tails`](normal_cdf) this far out.
-fn precision(z: f64) -> f64 {
+pub(crate) fn precision(z: f64) -> f64 {
     128.0 * UNIT * (4.0 + z * z)
 }
 
@@ -72,7 +72,7 @@ fn precision(z: f64) -> f64 {
 ///
 /// Narrow intervals by the series of the density around the middle `m`, in half widths `d`, whose first omitted term is
 /// below `(d (m+3))⁸/9!`; wide ones as a difference of tails, which are at most 60 times as large.
-fn mass(low: f64, high: f64) -> f64 {
+pub(crate) fn mass(low: f64, high: f64) -> f64 {
     let (half, middle) = ((high - low) / 2.0, low + (high - low) / 2.0);
     if half * (middle.abs() + 3.0) <= 0.06 {
         let (s, m) = (half * half, middle * middle);
@@ -93,7 +93,7 @@ fn mass(low: f64, high: f64) -> f64 {
 
 /// Grid places from 0 on that bound cells, up to one at or after the end, but none beyond the limit: dense at first,
 /// then sparser in proportion.
-fn boundaries(end: f64, limit: f64, widest: i64) -> Vec<i64> {
+pub(crate) fn boundaries(end: f64, limit: f64, widest: i64) -> Vec<i64> {
     let mut places = vec![0i64];
     let mut place = 0i64;
     while (place as f64) < end {
@@ -208,7 +208,13 @@ impl LossCells {
 
     /// Moves the masses of a cell to its ends so that each end has the loss it names; the possible effect of rounding,
     /// and of a loss below the lower end by `below`, is moved from the lower to the upper end.
-    fn split(&mut self, (first, second, error): (f64, f64, f64), below: f64, [low, high]: [i64; 2], step: f64) {
+    pub(crate) fn split(
+        &mut self,
+        (first, second, error): (f64, f64, f64),
+        below: f64,
+        [low, high]: [i64; 2],
+        step: f64,
+    ) {
         let share = -libm::expm1((low - high) as f64 * step);
         let scaled = second * libm::exp(low as f64 * step);
         let all = first * (1.0 + error) + f64::MIN_POSITIVE;

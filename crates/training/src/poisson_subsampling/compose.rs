@@ -1,7 +1,8 @@
 //! Many sampled releases: the hockey-stick divergence of a composition at one ε, never below the truth.
 
 use super::cells::LossCells;
-use super::event::{Direction, SampledGaussian};
+use super::event::Direction;
+use super::loss_law::LossLaw;
 use super::saddle::SaddleGrid;
 use evertally::number::fourier::{FourierTransform, mirrored};
 
@@ -12,12 +13,12 @@ const MIN_LOG_SIZE: f64 = -60.0;
 
 /// The buffers that successive computations share.
 #[derive(Default)]
-pub(super) struct Workspace {
+pub(crate) struct Workspace {
     transform: Option<FourierTransform>,
 }
 
 impl Workspace {
-    fn transform(&mut self, points: usize) -> &FourierTransform {
+    pub(crate) fn transform(&mut self, points: usize) -> &FourierTransform {
         if self.transform.as_ref().is_none_or(|own| own.points() != points) {
             self.transform = Some(FourierTransform::new(points));
         }
@@ -25,8 +26,17 @@ impl Workspace {
     }
 }
 
+/// Bounds of the errors of a composition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransformErrors {
+    /// Of their Euclidean norm.
+    pub(crate) norm: f64,
+    /// Of every one.
+    pub(crate) each: f64,
+}
+
 /// The transform of a composition, frequency by frequency.
-struct LossSpectrum {
+pub(crate) struct LossSpectrum {
     /// A bound of the logarithm of the size.
     logs: Vec<f64>,
     angles: Vec<f64>,
@@ -37,7 +47,7 @@ struct LossSpectrum {
 }
 
 impl LossSpectrum {
-    fn new(points: usize, events: usize) -> Self {
+    pub(crate) fn new(points: usize, events: usize) -> Self {
         let errors = vec![1e-13 * (1.0 + events as f64); points];
         Self {
             logs: vec![0.0; points],
@@ -50,7 +60,7 @@ impl LossSpectrum {
     /// Multiplies by a power of a transform of non-negative numbers with this sum. If `z̃` is within `e` of `z`, then
     /// `|z^k - z̃^k| ≤ k e (|z̃|+e)^(k-1)`; `z̃^k` is then given the size `(|z̃|+e)^k`, which adds the same error
     /// again.
-    fn multiply(&mut self, transformed: &[[f64; 2]], sum: f64, times: f64) {
+    pub(crate) fn multiply(&mut self, transformed: &[[f64; 2]], sum: f64, times: f64) {
         let error = sum * FourierTransform::STAGE * f64::from(transformed.len().ilog2()) * (1.0 + 1e-9);
         for (place, [re, im]) in transformed.iter().enumerate() {
             if mirrored(place) < place {
@@ -68,10 +78,10 @@ impl LossSpectrum {
         }
     }
 
-    /// The inverse transform, not divided by the number of points, and a bound of the Euclidean norm of its errors once
-    /// divided.
-    fn back(&self, transform: &FourierTransform, data: &mut [[f64; 2]]) -> f64 {
+    /// The inverse transform, not divided by the number of points, and bounds of its errors once divided.
+    pub(crate) fn back(&self, transform: &FourierTransform, data: &mut [[f64; 2]]) -> TransformErrors {
         let (mut norm, mut wrong) = (0.0, 0.0);
+        let (mut sizes, mut errors) = (0.0, 0.0);
         for place in 0..data.len() {
             let other = mirrored(place);
             if other < place {
@@ -91,10 +101,16 @@ impl LossSpectrum {
             }
             norm += 2.0 * size * size;
             wrong += 2.0 * error * error;
+            sizes += 2.0 * size;
+            errors += 2.0 * error;
         }
         transform.backward(data);
         let stages = FourierTransform::STAGE * f64::from(data.len().ilog2());
-        (wrong.sqrt() + stages * norm.sqrt()) / (data.len() as f64).sqrt() * (1.0 + 1e-6)
+        let points = data.len() as f64;
+        TransformErrors {
+            norm: (wrong.sqrt() + stages * norm.sqrt()) / points.sqrt() * (1.0 + 1e-6),
+            each: (errors + stages * sizes) / points * (1.0 + 1e-6),
+        }
     }
 }
 
@@ -110,8 +126,8 @@ const RETRY_SHORTFALL: f64 = 5.0;
 
 /// The divergence in one direction at this ε, rounded up; or any bound of it that is at most `enough`. Values near or
 /// above `wanted` are right to many digits.
-pub(super) fn divergence(
-    events: &[SampledGaussian],
+pub(crate) fn divergence<L: LossLaw>(
+    events: &[L],
     direction: Direction,
     epsilon: f64,
     (enough, wanted): (f64, f64),
@@ -135,8 +151,8 @@ pub(super) fn divergence(
 }
 
 /// The divergence as planned, rounded up, and the part of it that is due to cut tails and rounding.
-fn bounded(
-    events: &[SampledGaussian],
+fn bounded<L: LossLaw>(
+    events: &[L],
     direction: Direction,
     epsilon: f64,
     enough: f64,
@@ -144,8 +160,8 @@ fn bounded(
     space: &mut Workspace,
 ) -> (f64, f64) {
     let (step, lambda) = (plan.cut.step, plan.lambda);
-    let cells: Vec<LossCells> = events.iter().map(|event| LossCells::new(event, direction, plan.cut)).collect();
-    let times = || events.iter().map(|event| event.times as f64);
+    let cells: Vec<LossCells> = events.iter().map(|event| event.cells(direction, plan.cut)).collect();
+    let times = || events.iter().map(|event| event.times() as f64);
     let finite: f64 = cells.iter().zip(times()).map(|(own, times)| times * libm::log1p(-own.infinity.min(1.0))).sum();
     let infinity = -libm::expm1(finite * (1.0 + 8.0 * UNIT)) * (1.0 + 8.0 * UNIT);
 
@@ -187,10 +203,10 @@ struct Window {
 
 /// Composes the tilted laws by Fourier transforms. Mass outside the window wraps around to its other end, and so only
 /// adds.
-fn tilted(
+fn tilted<L: LossLaw>(
     cells: &[LossCells],
     logs: &[f64],
-    events: &[SampledGaussian],
+    events: &[L],
     plan: &SaddleGrid,
     space: &mut Workspace,
 ) -> Window {
@@ -209,9 +225,9 @@ fn tilted(
             sum += weight;
         }
         transform.forward(&mut data);
-        spectrum.multiply(&data, sum, event.times as f64);
+        spectrum.multiply(&data, sum, event.times() as f64);
     }
-    let error = spectrum.back(transform, &mut data);
+    let error = spectrum.back(transform, &mut data).norm;
     Window { masses: data, error }
 }
 

@@ -4,7 +4,7 @@ use evertally::{Error, Result};
 
 /// The neighbour that has the example.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     /// The first law is the mixture.
     Remove,
     /// The first law is the noise alone.

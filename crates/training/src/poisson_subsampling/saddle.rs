@@ -1,8 +1,9 @@
 //! The parameters of a computation: a coarse law of the losses gives the tilt, the size of δ and the window of a
 //! composition. Bounds hold even if these are wrong.
 
-use super::cells::{Cut, MIN_NOISE, loss_at};
+use super::cells::Cut;
 use super::event::{Direction, SampledGaussian};
+use super::loss_law::LossLaw;
 
 /// Farthest tails considered: e^-684 is still a normal number.
 const MAX_TAIL_DEVIATIONS: f64 = 37.0;
@@ -30,26 +31,6 @@ struct Cumulants {
 }
 
 impl Coarse {
-    fn new(event: &SampledGaussian, direction: Direction, reach: f64) -> Self {
-        if event.noise < MIN_NOISE {
-            let loss = if direction == Direction::Remove { 0.0 } else { -libm::log1p(-event.rate.min(0.999_999)) };
-            return Self { times: event.times as f64, points: vec![(loss, 0.0)] };
-        }
-        let distance = 1.0 / event.noise;
-        let step = 0.125;
-        let count = ((2.0 * reach + distance) / step).ceil() as i64;
-        let scale = libm::log(step / (2.0 * std::f64::consts::PI).sqrt());
-        let point = |i: i64| {
-            let z = i as f64 * step - reach;
-            let (loss, noise) = (loss_at(event, z * event.noise), scale - z * z / 2.0);
-            match direction {
-                Direction::Remove => (loss, noise + loss),
-                Direction::Add => (-loss, noise),
-            }
-        };
-        Self { times: event.times as f64, points: (0..=count).map(point).collect() }
-    }
-
     fn cumulants(&self, lambda: f64) -> Cumulants {
         let exponent = |&(loss, log): &(f64, f64)| lambda * loss + log;
         let most = self.points.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
@@ -114,13 +95,14 @@ pub(super) struct SaddleGrid {
     pub(super) points: usize,
 }
 
-fn laws_of(events: &[SampledGaussian], direction: Direction, reach: f64) -> Vec<Coarse> {
-    events.iter().map(|event| Coarse::new(event, direction, reach)).collect()
+fn laws_of<L: LossLaw>(events: &[L], direction: Direction, reach: f64) -> Vec<Coarse> {
+    let coarse = |event: &L| Coarse { times: event.times() as f64, points: event.coarse(direction, reach) };
+    events.iter().map(coarse).collect()
 }
 
 /// The reach of the relevant tails.
-fn reach_for(events: &[SampledGaussian], log_delta: f64) -> f64 {
-    let count: f64 = events.iter().map(|event| event.times as f64).sum();
+fn reach_for<L: LossLaw>(events: &[L], log_delta: f64) -> f64 {
+    let count: f64 = events.iter().map(|event| event.times() as f64).sum();
     (2.0 * (libm::log(count) - log_delta.min(0.0) - NEGLIGIBLE)).sqrt().min(MAX_TAIL_DEVIATIONS)
 }
 
@@ -132,7 +114,7 @@ pub(super) fn rough_log_delta(events: &[SampledGaussian], epsilon: f64) -> f64 {
 
 impl SaddleGrid {
     /// For this ε, and a δ that is not much below `enough`, nor above `e^most`.
-    pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
+    pub(super) fn new<L: LossLaw>(events: &[L], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
         let least = libm::log(enough.max(1e-300)) - 5.0;
         let guess = saddle(&laws_of(events, direction, MAX_TAIL_DEVIATIONS), epsilon).1.min(most);
         let reach = reach_for(events, guess.max(least));

@@ -5,6 +5,7 @@ use super::compose::Workspace;
 use super::composition::Composition;
 use super::event::{NOISES, SampledGaussian, scaled};
 use super::saddle;
+use crate::noise_search::SecantSearch;
 use evertally::privacy::{Delta, Epsilon, conversions};
 use evertally::{Error, Result};
 
@@ -12,67 +13,6 @@ use evertally::{Error, Result};
 const TOLERANCE: f64 = 1e-9;
 /// The largest ε.
 const MAX_EPSILON: f64 = 1e6;
-
-/// A decreasing function of the logarithm of a number, above 0 if too little is protected.
-struct SubsamplingSearch<F> {
-    excess: F,
-    /// The largest point seen that does not fit.
-    low: Option<(f64, f64)>,
-    /// The smallest point seen that fits.
-    high: Option<(f64, f64)>,
-}
-
-impl<F: FnMut(f64) -> f64> SubsamplingSearch<F> {
-    /// The smallest point that fits, from a guess and the slope there, by secants that aim slightly above the root.
-    fn least(&mut self, guess: f64, slope: f64, range: (f64, f64)) -> Option<f64> {
-        let (mut at, mut slope) = (guess, slope.min(-1e-3));
-        let mut last: Option<(f64, f64)> = None;
-        for round in 0..80 {
-            at = at.clamp(range.0, range.1);
-            let excess = (self.excess)(at);
-            if excess <= 0.0 {
-                if -excess <= -slope * TOLERANCE || at <= range.0 {
-                    return Some(at);
-                }
-                self.high = Some((at, excess));
-            } else {
-                if at >= range.1 {
-                    return None;
-                }
-                self.low = Some((at, excess));
-            }
-            if let (Some(low), Some(high)) = (self.low, self.high)
-                && high.0 - low.0 <= TOLERANCE
-            {
-                return Some(high.0);
-            }
-            if let Some((before, then)) = last
-                && (at - before).abs() > 1e-12
-                && (excess - then) / (at - before) < 0.0
-            {
-                slope = (excess - then) / (at - before);
-            }
-            last = Some((at, excess));
-            // Far away a straight line may lead anywhere.
-            let step = (-excess / slope).clamp(-0.4, 0.4);
-            at = self.between(at + step + 0.4 * TOLERANCE, round);
-        }
-        self.high.map(|(at, _)| at)
-    }
-
-    /// The next point: as proposed, or the middle if that is not between the points seen or if the search takes long.
-    fn between(&self, proposed: f64, round: u32) -> f64 {
-        match (self.low, self.high) {
-            (Some(low), Some(high)) => {
-                let inside = low.0 < proposed && proposed < high.0;
-                if inside && round % 8 != 7 { proposed } else { low.0 + (high.0 - low.0) / 2.0 }
-            }
-            (Some(low), None) => proposed.max(low.0 + TOLERANCE),
-            (None, Some(high)) => proposed.min(high.0 - TOLERANCE),
-            (None, None) => proposed,
-        }
-    }
-}
 
 /// From a decreasing function: its approximate zero, and its slope there.
 fn rough(excess: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> (f64, f64) {
@@ -115,7 +55,7 @@ fn least(
     space: &mut Workspace,
 ) -> Option<f64> {
     let told = |at: f64| excess(at, delta, space);
-    let found = SubsamplingSearch { excess: told, low: None, high: None }.least(guess, slope, range)?;
+    let found = SecantSearch::new(told, TOLERANCE).least(guess, slope, range)?;
     // Bounds differ in some digits by the expected value: one more small step.
     let mut at = found;
     for round in 0..60 {

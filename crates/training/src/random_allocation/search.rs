@@ -2,6 +2,7 @@
 
 use super::bets::{Bet, DrawnWeights};
 use super::coins::Coins;
+use super::disjoint::{self, Coarseness, DisjointBins};
 use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
 use super::shifted::Shifted;
@@ -224,6 +225,9 @@ pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delt
     if allocation.bins == 1 {
         return Ok(enough);
     }
+    if let Some(bins) = DisjointBins::of(allocation).filter(|bins| bins.is_exact_at(epsilon.get())) {
+        return Ok(disjoint::noise(&bins, (epsilon.get(), delta.get()), enough, Coarseness::FINE));
+    }
     Ok(least(allocation, delta, enough, &|noise: f64| SearchPoint { noise, epsilon: epsilon.get() }))
 }
 
@@ -231,6 +235,9 @@ pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delt
     let enough = allocation.noise_if_known(epsilon, delta);
     if allocation.bins == 1 {
         return enough;
+    }
+    if let Some(bins) = DisjointBins::of(allocation).filter(|bins| bins.is_exact_at(epsilon.get())) {
+        return disjoint::noise(&bins, (epsilon.get(), delta.get()), enough, Coarseness::ROUGH);
     }
     first_look(allocation, delta, enough, &|noise: f64| SearchPoint { noise, epsilon: epsilon.get() })
 }
@@ -242,6 +249,11 @@ pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -
     let enough = conversions::epsilon_of_gaussian(allocation.moved_if_known() / noise, delta);
     if allocation.bins == 1 || !(1e-9..=1e4).contains(&enough) {
         return Ok(enough);
+    }
+    if let Some(found) =
+        DisjointBins::of(allocation).and_then(|bins| disjoint::epsilon(&bins, noise, delta.get(), enough))
+    {
+        return Ok(found);
     }
     Ok(least(allocation, delta, enough, &|epsilon: f64| SearchPoint { noise, epsilon }))
 }

@@ -24,7 +24,7 @@ fn density(x: f64) -> f64 {
 }
 
 /// `(removed, added)` of two bins at this noise, by integrating over the plane that both move in.
-fn by_integration(bins: &RandomAllocation, noise: f64, epsilon: f64) -> (f64, f64) {
+pub(super) fn by_integration(bins: &RandomAllocation, noise: f64, epsilon: f64) -> (f64, f64) {
     let root = bins.product(0, 0).sqrt();
     let first = (root / noise, 0.0);
     let across = bins.product(0, 1) / root;
@@ -257,7 +257,7 @@ fn many_bins_with_rows_of_their_own() {
     let removed: f64 = law.iter().enumerate().map(|(i, p)| p * (place(i) - epsilon.exp()).max(0.0)).sum();
     let added: f64 = law.iter().enumerate().map(|(i, p)| p * (1.0 - epsilon.exp() * place(i)).max(0.0)).sum();
     let worst = removed.max(added);
-    assert!(worst <= delta && worst > 0.8 * delta, "{removed:e} {added:e}");
+    assert!(worst <= delta && worst > 0.998 * delta, "{removed:e} {added:e}");
 }
 
 /// If δ falls slowly with the noise, the search continues step by step to more noise, and does not give up.

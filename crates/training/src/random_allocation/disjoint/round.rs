@@ -1,0 +1,153 @@
+//! A round among several: the law of its loss; see the header of `disjoint.rs`.
+
+use super::grid::SumGrid;
+use super::sum::Sums;
+use super::{Coarseness, Ratios, UNIT};
+use crate::poisson_subsampling::{Cut, Direction, LossCells, LossLaw, Workspace, boundaries};
+use std::ops::Range;
+
+/// The largest tilt of losses that the grid is made for.
+const MAX_TILT: f64 = 64.0;
+/// The share of δ that outer points may cost on either side.
+const OUTER: f64 = 1e-5;
+/// Relative widths of the cells of a coarse law: of the standard deviation, and of the loss.
+const COARSE: (f64, f64) = (1.0 / 16.0, 1.0 / 32.0);
+
+/// A value of `M`, and bounds of its masses under `Q`, for an added example, and under `P`, for a removed one.
+struct Point {
+    log: f64,
+    ratio: f64,
+    added: f64,
+    removed: f64,
+}
+
+/// A pair of measures that dominates a round, in both directions.
+pub(super) struct RoundLaw {
+    rounds: u64,
+    /// With increasing `M`.
+    points: Vec<Point>,
+    /// The standard deviation of `M`.
+    deviation: f64,
+    /// The points that are kept if the example is removed, and if it is added, and the mass that is not.
+    removed: (Range<usize>, f64),
+    added: (Range<usize>, f64),
+}
+
+/// All points but outer ones with at most this mass on either side, and the mass of those.
+fn kept(masses: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone, cut: f64) -> (Range<usize>, f64) {
+    let few = |sum: &mut f64, mass: f64| {
+        *sum += mass;
+        (*sum <= cut).then_some(*sum)
+    };
+    let below: Vec<f64> = masses.clone().scan(0.0, few).collect();
+    let above: Vec<f64> = masses.clone().rev().scan(0.0, few).collect();
+    let range = below.len()..masses.len().saturating_sub(above.len()).max(below.len());
+    let outside = below.last().unwrap_or(&0.0) + above.last().unwrap_or(&0.0);
+    (range, outside * (1.0 + UNIT * masses.len() as f64))
+}
+
+impl RoundLaw {
+    /// For these numbers of rounds, ε and about this δ.
+    pub(super) fn new(
+        ratios: &Ratios,
+        rounds: u64,
+        (epsilon, wanted): (f64, f64),
+        coarseness: Coarseness,
+        space: &mut Workspace,
+    ) -> Self {
+        let bins = ratios.bins;
+        let variance = ratios.sketch.cumulants(0.0).variance / (bins * bins);
+        // The tilt of the sum of losses if it were normal.
+        let aim = (epsilon / (rounds as f64 * variance) + 0.5).min(MAX_TILT) / bins;
+        let (grid, tilts) = SumGrid::whole(&ratios.sketch, (epsilon, aim, wanted), rounds, coarseness);
+        let sums = Sums::new(&ratios.kinds, grid);
+        let mut added: Vec<f64> = vec![f64::INFINITY; grid.points];
+        let mut removed = added.clone();
+        for lambda in tilts.iter().copied().filter(|lambda| *lambda < 0.0).chain([0.0]) {
+            let sum = sums.without(lambda, space);
+            added.iter_mut().enumerate().for_each(|(place, mass)| *mass = mass.min(sum.mass(place)));
+        }
+        for lambda in tilts.iter().copied().filter(|lambda| *lambda > 0.0).chain([0.0]) {
+            let laws = sums.with(lambda, space);
+            let mass = |place: usize| laws.iter().map(|(share, sum)| share * sum.mass(place)).sum::<f64>();
+            removed.iter_mut().enumerate().for_each(|(place, own)| *own = own.min(mass(place) * (1.0 + 8.0 * UNIT)));
+        }
+        let point = |place: usize| {
+            let ratio = place as f64 * grid.step / bins;
+            Point { log: libm::log(ratio), ratio, added: added[place], removed: removed[place] }
+        };
+        let points: Vec<Point> = (1..grid.points).map(point).collect();
+        let cut = OUTER * wanted / rounds as f64;
+        let mut of_removed = kept(points.iter().map(|point| point.removed), cut);
+        of_removed.1 += sums.beyond() + sums.tail();
+        let mut of_added = kept(points.iter().map(|point| point.added), cut);
+        of_added.1 += added[0];
+        Self { rounds, points, deviation: variance.sqrt(), removed: of_removed, added: of_added }
+    }
+
+    /// Losses in increasing order, with the masses under the first and the second law of a pair.
+    fn losses(&self, direction: Direction) -> Box<dyn Iterator<Item = (f64, f64, f64)> + '_> {
+        match direction {
+            Direction::Remove => {
+                let kept = self.points[self.removed.0.clone()].iter();
+                Box::new(kept.map(|point| (point.log, point.removed, point.removed / point.ratio)))
+            }
+            Direction::Add => {
+                let kept = self.points[self.added.0.clone()].iter().rev();
+                Box::new(kept.map(|point| (-point.log, point.added, point.added * point.ratio)))
+            }
+        }
+    }
+}
+
+impl LossLaw for RoundLaw {
+    fn times(&self) -> u64 {
+        self.rounds
+    }
+
+    fn coarse(&self, direction: Direction, _: f64) -> Vec<(f64, f64)> {
+        let mut cells: Vec<(f64, f64, f64)> = vec![];
+        for (loss, first, _) in self.losses(direction) {
+            match cells.last_mut() {
+                Some((start, moment, mass)) if loss - *start < COARSE.0 * self.deviation + COARSE.1 * start.abs() => {
+                    *moment += first * loss;
+                    *mass += first;
+                }
+                _ => cells.push((loss, first * loss, first)),
+            }
+        }
+        let kept = cells.into_iter().filter(|(_, _, mass)| *mass > f64::MIN_POSITIVE);
+        kept.map(|(_, moment, mass)| (moment / mass, libm::log(mass))).collect()
+    }
+
+    fn cells(&self, direction: Direction, cut: Cut) -> LossCells {
+        let infinity = match direction {
+            Direction::Remove => self.removed.1,
+            Direction::Add => self.added.1,
+        };
+        let mut cells = LossCells { points: vec![], infinity };
+        let end = |sign: f64| {
+            let most = self.losses(direction).map(|(loss, ..)| sign * loss).fold(0.0, f64::max);
+            boundaries(most / cut.step + 1.0, f64::INFINITY, cut.widest)
+        };
+        let below = end(-1.0);
+        let places: Vec<i64> = below[1..].iter().rev().map(|place| -place).chain(end(1.0)).collect();
+        let mut losses = self.losses(direction).peekable();
+        for pair in places.windows(2) {
+            let (mut first, mut second, mut terms) = (0.0, 0.0, 0.0);
+            let high = pair[1] as f64 * cut.step;
+            while let Some((_, p, q)) = losses.next_if(|(loss, ..)| *loss <= high) {
+                first += p;
+                second += q;
+                terms += 1.0;
+            }
+            if first > 0.0 {
+                let size = (pair[0].unsigned_abs().max(pair[1].unsigned_abs())) as f64 * cut.step;
+                // Logarithms, products and sums.
+                let error = UNIT * (16.0 + 4.0 * size + terms);
+                cells.split((first, second, error), error, [pair[0], pair[1]], cut.step);
+            }
+        }
+        cells
+    }
+}

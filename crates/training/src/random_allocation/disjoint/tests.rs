@@ -1,0 +1,125 @@
+//! The bounds against closed forms, integrals and Monte Carlo, whose significance level is 10⁻⁹ with fixed coins.
+
+use super::super::coins::Coins;
+use super::super::paths::Paths;
+use super::super::removed::Tuples;
+use super::super::tests::by_integration;
+use super::*;
+use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
+use evertally::privacy::{Epsilon, gaussian};
+
+/// Bins with disjoint rows of these squared norms.
+fn disjoint(squares: &[f64]) -> RandomAllocation {
+    let bins = squares.len();
+    let entry = |at: usize| if at / bins == at % bins { squares[at % bins] } else { 0.0 };
+    RandomAllocation::new(bins, (0..bins * bins).map(entry).collect()).unwrap()
+}
+
+fn equal(bins: u64, rounds: u64) -> DisjointBins {
+    DisjointBins { kinds: vec![Kind { square: 1.0, count: bins }], rounds }
+}
+
+/// The noise of plans, by (ε, δ).
+fn fine(bins: &DisjointBins, epsilon: f64, delta: f64) -> f64 {
+    let mu = conversions::mu_for(Epsilon::new(epsilon).unwrap(), Delta::new(delta).unwrap());
+    noise(bins, (epsilon, delta), (bins.rounds as f64 * bins.kinds[0].square).sqrt() / mu, Coarseness::FINE)
+}
+
+/// One bin is Gaussian noise, in any number of rounds.
+#[test]
+fn one_bin_is_gaussian_noise() {
+    for rounds in [1, 2, 7] {
+        for (mu, epsilon) in [(0.5, 0.3), (1.0, 2.0), (2.0, 6.0), (0.3, 2.0)] {
+            let truth = gaussian::delta(mu, epsilon);
+            let noise = (rounds as f64).sqrt() / mu;
+            let found = equal(1, rounds).delta(noise, epsilon, truth, Coarseness::FINE);
+            let excess = found / truth - 1.0;
+            assert!((0.0..5e-3).contains(&excess), "{rounds} rounds, μ = {mu}, ε = {epsilon}: {excess:e}");
+        }
+    }
+}
+
+/// Both directions of two bins, of the same norm or not. The integration itself is right to a thousandth.
+#[test]
+fn two_bins_are_those_of_an_integral() {
+    let mut space = Workspace::default();
+    for (squares, noise, epsilon) in [([1.0, 1.0], 0.8, 1.5), ([2.0, 1.0], 1.0, 1.0), ([1.0, 1.0], 2.0, 0.1)] {
+        let bins = disjoint(&squares);
+        let truth = by_integration(&bins, noise, epsilon);
+        let ratios = Ratios::new(&DisjointBins::of(&bins).unwrap(), noise, 1e-4).unwrap();
+        let removed = ratios.removed(epsilon, 1e-4, Coarseness::FINE, &mut space);
+        let added = ratios.added(epsilon, 1e-6, Coarseness::FINE, &mut space);
+        for (found, truth) in [(removed, truth.0), (added, truth.1)] {
+            assert!((found / truth - 1.0).abs() < 2e-3, "{squares:?}, {noise}, {epsilon}: {found:e} {truth:e}");
+        }
+    }
+}
+
+/// Many bins, bins of two norms, and rounds, against the weights of tuples.
+#[test]
+fn monte_carlo_agrees() {
+    for (squares, rounds, noise, epsilon, paths) in [
+        (vec![1.0; 40], 1, 1.04, 1.0, 1 << 13),
+        ([vec![2.0; 10], vec![1.0; 30]].concat(), 1, 1.3, 1.0, 1 << 13),
+        (vec![1.0; 20], 4, 1.4, 1.0, 1 << 12),
+    ] {
+        let all = disjoint(&squares).in_rounds(rounds).unwrap();
+        let tuples = Tuples::new(&all, noise).unwrap();
+        let mut fresh = Paths::fresh(&all.factor, Coins::new("paths", &[1; 32], &[]));
+        let mut lots = Coins::new("lots", &[2; 32], &[]);
+        let weights = tuples.weights(tuples.tightest(epsilon), epsilon, paths, &mut fresh, &mut lots);
+        let spread = (weights.relative_variance() / weights.count as f64).sqrt();
+        let bins = DisjointBins::of(&all).unwrap();
+        let found = bins.delta(noise, epsilon, weights.mean(), Coarseness::FINE) / weights.mean();
+        assert!(spread < 0.1 && (found - 1.0).abs() < 6.1 * spread, "{rounds} rounds: {found} {spread}");
+    }
+}
+
+/// Least noise by importance sampling with 10⁷ draws (right to about 5 % of δ, half a percent of the noise), and that
+/// of Poisson sampling, which is larger.
+#[test]
+fn noise_is_the_least() {
+    for (bins, epsilon, delta, least) in
+        [(40, 1.0, 1e-5, 1.038), (100, 0.5, 1e-5, 1.073), (500, 0.5, 1e-5, 0.79), (1000, 0.5, 1e-6, 0.785)]
+    {
+        let found = fine(&equal(bins, 1), epsilon, delta);
+        assert!((found / least - 1.0).abs() < 5e-3, "{bins}: {found}");
+        let step = SampledGaussian::new(1.0 / bins as f64, 1.0, bins).unwrap();
+        let (epsilon, delta) = (Epsilon::new(epsilon).unwrap(), Delta::new(delta).unwrap());
+        let poisson = SampledGaussians::new(&[step]).unwrap().certified_factor_for(epsilon, delta).unwrap();
+        assert!(found < poisson, "{bins}: {found} {poisson}");
+    }
+}
+
+/// Large ε, where one bin decides, tiny δ, and norms so small that they hardly matter.
+#[test]
+fn extremes_have_their_noise_too() {
+    for (bins, rounds, epsilon, delta) in [
+        (40, 1, 8.0, 1e-5),
+        (1000, 1, 8.0, 1e-10),
+        (300, 1, 1.0, 1e-12),
+        (2, 1, 20.0, 1e-6),
+        (100, 1, 14.0, 1e-6),
+        (20, 2, 3.5, 1e-5),
+        (10, 3, 1.0, 1e-10),
+    ] {
+        let bins = equal(bins, rounds);
+        let found = fine(&bins, epsilon, delta);
+        let known = fine(&equal(1, rounds), epsilon, delta);
+        assert!(found < known, "{bins:?}, ε = {epsilon}: {found} {known}");
+        let back = super::epsilon(&bins, found, delta, epsilon * 1.5).unwrap_or(f64::NAN);
+        assert!((back / epsilon - 1.0).abs() < 1e-3, "{bins:?}, ε = {epsilon}: {back}");
+    }
+    // One bin that moves nothing halves what the other one reveals.
+    let half = DisjointBins::of(&disjoint(&[1.0, 0.0])).unwrap();
+    let (truth, found) = (0.5 * gaussian::delta(0.5, 0.0), half.delta(2.0, 1e-12, 0.1, Coarseness::FINE));
+    assert!((found / truth - 1.0).abs() < 1e-3, "{found} {truth}");
+}
+
+#[test]
+fn shared_rows_are_not_disjoint() {
+    assert_eq!(DisjointBins::of(&RandomAllocation::new(2, vec![1.0, 0.1, 0.1, 1.0]).unwrap()), None);
+    let many: Vec<f64> = (1..40).map(f64::from).collect();
+    assert_eq!(DisjointBins::of(&disjoint(&many)), None);
+    assert_eq!(DisjointBins::of(&disjoint(&[2.0, 1.0, 1.0])).unwrap().kinds.len(), 2);
+}
