@@ -1,37 +1,39 @@
 //! Bins with disjoint rows, such as those of independent noise: the law of the likelihood ratio itself.
 //!
-//! The Gram matrix is diagonal, so `M = (1/b) Σ Y_i` with **independent** lognormal `Y_i`: under `Q`, `ln Y_i` is normal
-//! with mean `-g_i/2` and variance `g_i`. Both divergences are `E φ(M)` with `φ ≥ 0` convex: `(M - e^ε)₊` if the example
-//! is removed, `(1 - e^ε M)₊` if it is added. Every step below replaces the law of `M` by a measure that gives no such
-//! `φ` a smaller integral, so the result is an upper bound, whatever was chosen. Nothing is drawn at random.
+//! The Gram matrix is diagonal, so `M = (1/b) Σ Y_i` with **independent** lognormal `Y_i`: under `Q`, `ln Y_i` is
+//! normal with mean `-g_i/2` and variance `g_i`. Both divergences are `E φ(M)` with `φ ≥ 0` convex: `(M - e^ε)₊` if the
+//! example is removed, `(1 - e^ε M)₊` if it is added. Every step below replaces the law of `M` by a measure that gives
+//! no such `φ` a smaller integral, so the result is an upper bound, whatever was chosen. Nothing is drawn at random.
 //!
 //! **Dilation.** `Y` between two multiples `a < a+h` of a step `h` is moved to one of the two at random, such that its
 //! conditional mean stays: this makes `E φ` of a sum with independent summands no smaller (Jensen). The masses follow
 //! from `p`, the probability of the cell, and its first moment `m`: `(m - a p)/h` moves up, the rest down. Both are
-//! differences of normal distribution functions, because the first moment of `Y` has the law with the mean `+g/2`. Their
-//! rounding has explicit bounds, which are added to both masses: more mass adds to either integral. The dilation adds
-//! about `h²/6` to the variance of a `Y`, so the error is of second order in `h`.
+//! differences of normal distribution functions, because the first moment of `Y` has the law with the mean `+g/2`.
+//! Their rounding has explicit bounds, which are added to both masses: more mass adds to either integral. The dilation
+//! adds about `h²/6` to the variance of a `Y`, so the error is of second order in `h`.
 //!
-//! **Limit.** `Y` above a limit `C` is replaced by `C`. That lowers `M`, by `(1/b) Σ E (Y_i - C)₊` on average: for an added
-//! example `E φ` grows, and for a removed one it shrinks by at most this mean, which is added. It is the δ of a
+//! **Limit.** `Y` above a limit `C` is replaced by `C`. That lowers `M`, by `(1/b) Σ E (Y_i - C)₊` on average: for an
+//! added example `E φ` grows, and for a removed one it shrinks by at most this mean, which is added. It is the δ of a
 //! Gaussian mechanism, at `ε = ln C`.
 //!
-//! **Sum.** Since `(M - e^ε)₊ = Σ_i (Y_i/b) (1 - e^ε/M)₊`, the integral for a removed example is `E_P (1 - e^ε/M)₊`: under `P`,
-//! one of the bins has the masses `y p` instead of `p`, which is exact for the dilated laws. So no mass has a weight above
-//! 1 in either direction. The masses are convolved by Fourier transforms, tilted by `e^{λ y}` as in
+//! **Sum.** Since `(M - e^ε)₊ = Σ_i (Y_i/b) (1 - e^ε/M)₊`, the integral for a removed example is `E_P (1 - e^ε/M)₊`:
+//! under `P`, one of the bins has the masses `y p` instead of `p`, which is exact for the dilated laws. So no mass has
+//! a weight above 1 in either direction. The masses are convolved by Fourier transforms, tilted by `e^{λ y}` as in
 //! [`poisson_subsampling`](crate::poisson_subsampling), whose header bounds the rounding errors. The convolution is
-//! cyclic. Mass beyond the window, from 0 to its end, wraps around, which only adds; for a removed example it also counts
-//! with weight 1, by Chernoff's bound.
+//! cyclic. Mass beyond the window, from 0 to its end, wraps around, which only adds; for a removed example it also
+//! counts with weight 1, by Chernoff's bound.
 //!
 //! **Rounds.** The law of `M` under `Q`, with `M` as density, is a pair of measures. By the above it has hockey-stick
-//! divergences that are no smaller than those of a round at any ε, in both directions, if the mean that `C` and the
-//! window cut is added as mass with infinite loss for a removed example. So its products dominate those of the rounds
-//! (Zhu, Dong and Wang 2022, arXiv 2106.08567), and the cells of Poisson subsampling compose them.
+//! divergences at least as large as those of a round at any ε, in both directions, if the mean that `C` and the window
+//! cut is added as mass with infinite loss for a removed example. So its products dominate those of the rounds (Zhu,
+//! Dong and Wang 2022, arXiv 2106.08567), and the cells of Poisson subsampling compose them.
 //!
 //! **Tightness.** The step is such that δ grows by some hundredths of a percent, the noise by about a tenth of that.
 
 mod dilated;
 mod grid;
+mod kinds;
+mod ratios;
 mod round;
 mod search;
 mod sum;
@@ -40,53 +42,23 @@ mod tests;
 
 use super::RandomAllocation;
 use crate::poisson_subsampling::{Direction, Workspace, divergence};
-use dilated::{Sketch, dilated};
-use evertally::privacy::{Delta, conversions};
-use grid::SumGrid;
+pub(super) use kinds::Coarseness;
+use kinds::EqualBins;
+use ratios::{MAX_EXPONENT, Ratios};
 use round::RoundLaw;
 pub(super) use search::{epsilon, noise};
-use sum::Sums;
 
-/// The unit of rounding.
-const UNIT: f64 = f64::EPSILON / 2.0;
 /// Squared norms that differ by less count as the larger one.
 const ALIKE_RATIO: f64 = 1.001;
 /// Maximum number of different norms.
 const MAX_KINDS: usize = 4;
-/// Exponents stay below this.
-const MAX_EXPONENT: f64 = 300.0;
 /// The largest ε for which rounds are composed precisely, in a short time.
 const MAX_ROUNDS_EPSILON: f64 = 4.0;
-/// The share of δ that limits may cost.
-const CUT: f64 = 1e-4;
-
-/// How coarse a grid may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Coarseness {
-    /// How much it may add to δ, approximately.
-    of_delta: f64,
-    /// Maximum number of points; grids of more are coarser.
-    max_points: f64,
-}
-
-impl Coarseness {
-    /// For noise that plans use.
-    pub(super) const FINE: Self = Self { of_delta: 5e-4, max_points: 1_048_576.0 };
-    /// For a comparison of mechanisms.
-    pub(super) const ROUGH: Self = Self { of_delta: 0.02, max_points: 16_384.0 };
-}
-
-/// Bins of the same norm.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Kind {
-    square: f64,
-    count: u64,
-}
 
 /// An allocation to bins with disjoint rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DisjointBins {
-    kinds: Vec<Kind>,
+    kinds: Vec<EqualBins>,
     rounds: u64,
 }
 
@@ -101,11 +73,11 @@ impl DisjointBins {
         let least = allocation.largest() * 1e-12;
         let mut squares: Vec<f64> = gram.iter().step_by(bins + 1).map(|square| square.max(least)).collect();
         squares.sort_by(|a, b| b.total_cmp(a));
-        let mut kinds: Vec<Kind> = vec![];
+        let mut kinds: Vec<EqualBins> = vec![];
         for square in squares {
             match kinds.last_mut() {
                 Some(last) if last.square <= ALIKE_RATIO * square => last.count += 1,
-                _ => kinds.push(Kind { square, count: 1 }),
+                _ => kinds.push(EqualBins { square, count: 1 }),
             }
         }
         (least > 0.0 && kinds.len() <= MAX_KINDS).then_some(Self { kinds, rounds: allocation.rounds })
@@ -118,7 +90,7 @@ impl DisjointBins {
 
     /// A bound of δ at this noise and ε, which is precise if it is near `wanted`.
     pub(super) fn delta(&self, noise: f64, epsilon: f64, wanted: f64, coarseness: Coarseness) -> f64 {
-        let ratios = Ratios::new(self, noise, wanted);
+        let ratios = Ratios::new(&self.kinds, self.rounds, noise, wanted);
         let Some(ratios) = ratios.filter(|own| epsilon + libm::log(own.bins) < MAX_EXPONENT) else { return 1.0 };
         let mut space = Workspace::default();
         if self.rounds == 1 {
@@ -135,62 +107,5 @@ impl DisjointBins {
             return removed;
         }
         removed.max(divergence(&round, Direction::Add, epsilon, (removed, wanted), &mut space))
-    }
-}
-
-/// The likelihood ratios `Y_i` at a noise.
-struct Ratios {
-    bins: f64,
-    /// Squared norms over the variance of the noise, numbers of bins, and limits.
-    kinds: Vec<(Kind, f64)>,
-    sketch: Sketch,
-}
-
-impl Ratios {
-    /// `None` if numbers would overflow.
-    fn new(bins: &DisjointBins, noise: f64, wanted: f64) -> Option<Self> {
-        let cut = Delta::new((wanted * CUT / bins.rounds as f64).clamp(1e-300, 0.5)).expect("between 0 and 1");
-        let at_noise = |kind: &Kind| {
-            let square = kind.square / (noise * noise) * (1.0 + 8.0 * UNIT);
-            let log = conversions::epsilon_of_gaussian(square.sqrt(), cut);
-            // Not all bins need to move anything.
-            (square > 1e-24 && log.max(square) < MAX_EXPONENT)
-                .then(|| (Kind { square, count: kind.count }, libm::exp(log)))
-        };
-        let kinds = bins.kinds.iter().map(at_noise).collect::<Option<Vec<_>>>()?;
-        let sketch = Sketch::new(&kinds);
-        let bins = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
-        Some(Self { bins, kinds, sketch })
-    }
-
-    /// The largest value of a sum.
-    fn highest(&self) -> f64 {
-        self.kinds.iter().map(|(kind, limit)| kind.count as f64 * limit).sum()
-    }
-
-    /// A bound of `E (M - e^ε)₊`.
-    fn removed(&self, epsilon: f64, wanted: f64, coarseness: Coarseness, space: &mut Workspace) -> f64 {
-        let threshold = self.bins * libm::exp(epsilon) * (1.0 - 8.0 * UNIT);
-        if threshold >= self.highest() {
-            // Only what the limits cut is left.
-            let beyond = |(kind, limit): &(Kind, f64)| dilated(kind.square, &[0.0, *limit]).beyond;
-            return self.kinds.iter().map(beyond).fold(f64::MIN_POSITIVE, f64::max);
-        }
-        let grid = SumGrid::above(&self.sketch, threshold, wanted, coarseness);
-        let sums = Sums::new(&self.kinds, grid);
-        let above = sums.with(grid.lambda, space).iter().map(|(share, sum)| share * sum.above(threshold)).sum::<f64>();
-        (above * (1.0 + 64.0 * UNIT) + sums.beyond() + sums.tail()).clamp(f64::MIN_POSITIVE, 1.0)
-    }
-
-    /// A bound of `E (1 - e^ε M)₊`.
-    fn added(&self, epsilon: f64, wanted: f64, coarseness: Coarseness, space: &mut Workspace) -> f64 {
-        let threshold = self.bins * libm::exp(-epsilon) * (1.0 + 8.0 * UNIT);
-        let (lambda, chernoff) = self.sketch.saddle_below(threshold);
-        if chernoff <= wanted / 2.0 {
-            return chernoff;
-        }
-        let grid = SumGrid::below(&self.sketch, lambda, threshold, wanted, coarseness);
-        let sum = Sums::new(&self.kinds, grid).without(grid.lambda, space);
-        sum.below(threshold).clamp(f64::MIN_POSITIVE, chernoff.max(f64::MIN_POSITIVE))
     }
 }

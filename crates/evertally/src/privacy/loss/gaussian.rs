@@ -33,6 +33,10 @@
 //!
 //! ## Small σ
 //! For small σ the loss of one variable, `d(d - 2x)/(2σ²)` with the probability of `x`, is composed numerically.
+//!
+//! **More noise may reveal more.** At large ε, only few integers have a loss above ε, and δ(σ) is not monotone: while
+//! the same integers count, their probabilities grow with σ. For the shift 2 and ε = 8, δ is 0.107 at σ = 0.5 and
+//! 0.163 at σ = 0.62. A σ that was accounted for is right; a larger one must be accounted for again.
 
 use super::compose::{Bins, MAX_HALF_DISTANCE};
 use super::{PrivacyLoss, Resolution, ShiftProfile};

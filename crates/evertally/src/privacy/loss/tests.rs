@@ -241,6 +241,25 @@ fn profiles_are_ordered_as_proven() {
     }
 }
 
+/// The exact sum over all integers, at large ε.
+#[test]
+fn more_discrete_noise_may_reveal_more() {
+    let (e, shift) = (8.0f64, 2.0);
+    let of = |numerator: u128, denominator: u128| {
+        let variance = numerator as f64 / denominator as f64;
+        let weight = |x: f64| (-x * x / (2.0 * variance)).exp();
+        let places = || (-40..=40).map(f64::from);
+        let shown: f64 = places().map(|x| (weight(x) - e.exp() * weight(x - shift)).max(0.0)).sum();
+        let exact = shown / places().map(weight).sum::<f64>();
+        let ratio = Ratio::new(numerator, denominator).unwrap();
+        let ours = delta_of_discrete_gaussian(ratio, &profile(&[(2, 1)]), epsilon(e));
+        assert!(ours >= exact * (1.0 - 1e-10) && ours < exact * 1.01, "σ² {variance}: {ours} {exact}");
+        exact
+    };
+    let (less, more) = (of(1, 4), of(961, 2500));
+    assert!((less - 0.10668).abs() < 1e-5 && (more - 0.16281).abs() < 1e-5, "{less} {more}");
+}
+
 #[test]
 fn discrete_gaussian_curves_enclose_the_exact_one() {
     for variance in [1u64, 4, 30, 100] {

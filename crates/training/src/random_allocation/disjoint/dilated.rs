@@ -1,6 +1,6 @@
 //! The likelihood ratio of one bin, moved to points; see the header of `disjoint.rs`.
 
-use super::{Kind, UNIT};
+use super::kinds::{EqualBins, UNIT};
 use crate::poisson_subsampling::{mass, precision};
 use evertally::number::special::normal_cdf;
 
@@ -47,7 +47,7 @@ pub(super) fn dilated(square: f64, points: &[f64]) -> Dilated {
 
 /// Some points of every law, for choices and for Chernoff's bound: itself a dilation, so that `E e^{λ Y}` is never
 /// understated for `λ < 0`, nor for a limited `Y`.
-pub(super) struct Sketch {
+pub(super) struct CoarseRatios {
     /// The largest variance of `ln Y`.
     square: f64,
     kinds: Vec<(f64, Vec<(f64, f64)>)>,
@@ -55,22 +55,22 @@ pub(super) struct Sketch {
 
 /// `ln E e^{λ Σ Y}` and its first two derivatives.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cumulants {
+pub(super) struct TiltedMoments {
     pub(super) value: f64,
     pub(super) mean: f64,
     pub(super) variance: f64,
 }
 
-impl Cumulants {
+impl TiltedMoments {
     /// `ln E e^{λ Σ Y}` if the example takes part in a random bin: under `P`.
     pub(super) fn moved(self, bins: f64) -> f64 {
         self.value + libm::log(self.mean / bins)
     }
 }
 
-impl Sketch {
-    pub(super) fn new(kinds: &[(Kind, f64)]) -> Self {
-        let sketched = |(kind, limit): &(Kind, f64)| {
+impl CoarseRatios {
+    pub(super) fn new(kinds: &[(EqualBins, f64)]) -> Self {
+        let sketched = |(kind, limit): &(EqualBins, f64)| {
             let root = kind.square.sqrt();
             let step = DISTANCE.min(DISTANCE / root);
             let places = (0..).map(|k| libm::exp(root * (LOWEST + f64::from(k) * step) - kind.square / 2.0));
@@ -85,7 +85,7 @@ impl Sketch {
     }
 
     /// The sum of all bins, tilted.
-    pub(super) fn cumulants(&self, lambda: f64) -> Cumulants {
+    pub(super) fn cumulants(&self, lambda: f64) -> TiltedMoments {
         let of = |points: &[(f64, f64)]| {
             let most = points.iter().map(|(y, log)| lambda * y + log).fold(f64::NEG_INFINITY, f64::max);
             let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
@@ -96,19 +96,20 @@ impl Sketch {
                 second += weight * y * y;
             }
             let mean = first / sum;
-            Cumulants { value: most + libm::log(sum), mean, variance: (second / sum - mean * mean).max(0.0) }
+            TiltedMoments { value: most + libm::log(sum), mean, variance: (second / sum - mean * mean).max(0.0) }
         };
-        self.kinds.iter().map(|(count, points)| (count, of(points))).fold(Cumulants::default(), |all, (count, own)| {
-            Cumulants {
+        self.kinds.iter().map(|(count, points)| (count, of(points))).fold(
+            TiltedMoments::default(),
+            |all, (count, own)| TiltedMoments {
                 value: all.value + count * own.value,
                 mean: all.mean + count * own.mean,
                 variance: all.variance + count * own.variance,
-            }
-        })
+            },
+        )
     }
 
-    /// How fast the logarithm of the tail of a sum falls at a threshold if one bin decides: more slowly than by a tilt,
-    /// but the tilts of limited tails may be smaller still.
+    /// How fast the logarithm of the tail of a sum falls at a threshold if one bin decides. The tilt to the threshold
+    /// may be smaller, because the tail is cut far away.
     pub(super) fn decay_of_one(&self, threshold: f64) -> f64 {
         let one = threshold - self.bins() + 1.0;
         if one > 1.0 { (libm::log(one) / self.square + 0.5) / one } else { 0.0 }

@@ -1,7 +1,7 @@
 //! The grid, the tilt and the window of a sum. Bounds hold whatever is chosen here.
 
-use super::Coarseness;
-use super::dilated::Sketch;
+use super::dilated::CoarseRatios;
+use super::kinds::Coarseness;
 
 /// The smallest size of a transform.
 const MIN_POINTS: f64 = 2048.0;
@@ -28,7 +28,7 @@ pub(super) struct SumGrid {
 
 impl SumGrid {
     /// For the mean excess over a threshold.
-    pub(super) fn above(sketch: &Sketch, threshold: f64, wanted: f64, coarseness: Coarseness) -> Self {
+    pub(super) fn above(sketch: &CoarseRatios, threshold: f64, wanted: f64, coarseness: Coarseness) -> Self {
         let aim = sketch.tilt_to(threshold, 1.0);
         let lambda = mildest(sketch, aim, threshold, wanted);
         let aim = aim.max(sketch.decay_of_one(threshold));
@@ -39,7 +39,7 @@ impl SumGrid {
     }
 
     /// For the mean shortfall below a threshold, with the tilt of its saddle point.
-    pub(super) fn below(sketch: &Sketch, aim: f64, threshold: f64, wanted: f64, coarseness: Coarseness) -> Self {
+    pub(super) fn below(sketch: &CoarseRatios, aim: f64, threshold: f64, wanted: f64, coarseness: Coarseness) -> Self {
         let lambda = mildest(sketch, aim, threshold, wanted);
         let (end, beyond) = window(sketch, 0.0, libm::log(wanted) + NEGLIGIBLE);
         Self::new(sketch, end.max(2.0 * threshold), (lambda, aim, beyond), (1.0, threshold), coarseness)
@@ -48,7 +48,7 @@ impl SumGrid {
     /// For the whole law of a round, one of several, whose losses add up to ε; `aim` is the tilt of their sum. Returns
     /// also tilts for both ends of the law.
     pub(super) fn whole(
-        sketch: &Sketch,
+        sketch: &CoarseRatios,
         (epsilon, aim, wanted): (f64, f64, f64),
         rounds: u64,
         coarseness: Coarseness,
@@ -69,14 +69,14 @@ impl SumGrid {
     }
 
     fn new(
-        sketch: &Sketch,
+        sketch: &CoarseRatios,
         end: f64,
         (lambda, aim, beyond): (f64, f64, f64),
         (rounds, threshold): (f64, f64),
         Coarseness { of_delta, max_points }: Coarseness,
     ) -> Self {
-        // A variance v more in the sum adds about v λ²/2 to ln δ. A dilation by a step h adds about h²/6 to the variance
-        // of a summand, and at most h; a summand that decides alone is large, and gets h²/6.
+        // A variance v more in the sum adds about v λ²/2 to ln δ. A dilation by a step h adds about h²/6 to the
+        // variance of a summand, and at most h; a summand that decides alone is large, and gets h²/6.
         let at_rest = sketch.cumulants(0.0);
         let aim = aim.abs().max(0.5 / at_rest.variance.sqrt().max((threshold - at_rest.mean).abs()));
         let of_one = 2.0 * of_delta / (rounds * aim * aim);
@@ -99,7 +99,7 @@ impl SumGrid {
 }
 
 /// The smallest part of a tilt that keeps rounding errors small at a threshold.
-fn mildest(sketch: &Sketch, aim: f64, threshold: f64, wanted: f64) -> f64 {
+fn mildest(sketch: &CoarseRatios, aim: f64, threshold: f64, wanted: f64) -> f64 {
     let enough = libm::log(1e-3 * wanted / (ROUNDING * sketch.bins()));
     let parts = [0.0, 1.0 / 16.0, 0.125, 0.25, 0.5].map(|part| part * aim);
     let fits = |lambda: &f64| sketch.cumulants(*lambda).moved(sketch.bins()) - lambda * threshold < enough;
@@ -107,13 +107,13 @@ fn mildest(sketch: &Sketch, aim: f64, threshold: f64, wanted: f64) -> f64 {
 }
 
 /// The end of a window beyond which nearly nothing is left with this tilt.
-fn wrapped_end(sketch: &Sketch, lambda: f64) -> f64 {
+fn wrapped_end(sketch: &CoarseRatios, lambda: f64) -> f64 {
     window(sketch, lambda, sketch.cumulants(lambda).moved(sketch.bins()) - 35.0).0
 }
 
-/// The end of the window beyond which the sum with this tilt has a mass under `P` of at most `e^log`, and the larger tilt that
-/// shows it.
-fn window(sketch: &Sketch, lambda: f64, log: f64) -> (f64, f64) {
+/// The end of the window beyond which the sum with this tilt has a mass under `P` of at most `e^log`, and the larger
+/// tilt that shows it.
+fn window(sketch: &CoarseRatios, lambda: f64, log: f64) -> (f64, f64) {
     let deviation = sketch.cumulants(lambda).variance.sqrt();
     let at = |quarter: i32| {
         let more = libm::exp2(f64::from(quarter) / 4.0) / deviation;

@@ -1,8 +1,9 @@
 //! A round among several: the law of its loss; see the header of `disjoint.rs`.
 
 use super::grid::SumGrid;
-use super::sum::Sums;
-use super::{Coarseness, Ratios, UNIT};
+use super::kinds::{Coarseness, UNIT};
+use super::ratios::Ratios;
+use super::sum::BinSums;
 use crate::poisson_subsampling::{Cut, Direction, LossCells, LossLaw, Workspace, boundaries};
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ const OUTER: f64 = 1e-5;
 const COARSE: (f64, f64) = (1.0 / 16.0, 1.0 / 32.0);
 
 /// A value of `M`, and bounds of its masses under `Q`, for an added example, and under `P`, for a removed one.
-struct Point {
+struct RatioMass {
     log: f64,
     ratio: f64,
     added: f64,
@@ -25,7 +26,7 @@ struct Point {
 pub(super) struct RoundLaw {
     rounds: u64,
     /// With increasing `M`.
-    points: Vec<Point>,
+    points: Vec<RatioMass>,
     /// The standard deviation of `M`.
     deviation: f64,
     /// The points that are kept if the example is removed, and if it is added, and the mass that is not.
@@ -60,7 +61,7 @@ impl RoundLaw {
         // The tilt of the sum of losses if it were normal.
         let aim = (epsilon / (rounds as f64 * variance) + 0.5).min(MAX_TILT) / bins;
         let (grid, tilts) = SumGrid::whole(&ratios.sketch, (epsilon, aim, wanted), rounds, coarseness);
-        let sums = Sums::new(&ratios.kinds, grid);
+        let sums = BinSums::new(&ratios.kinds, grid);
         let mut added: Vec<f64> = vec![f64::INFINITY; grid.points];
         let mut removed = added.clone();
         for lambda in tilts.iter().copied().filter(|lambda| *lambda < 0.0).chain([0.0]) {
@@ -74,14 +75,16 @@ impl RoundLaw {
         }
         let point = |place: usize| {
             let ratio = place as f64 * grid.step / bins;
-            Point { log: libm::log(ratio), ratio, added: added[place], removed: removed[place] }
+            RatioMass { log: libm::log(ratio), ratio, added: added[place], removed: removed[place] }
         };
-        let points: Vec<Point> = (1..grid.points).map(point).collect();
+        let points: Vec<RatioMass> = (1..grid.points).map(point).collect();
         let cut = OUTER * wanted / rounds as f64;
         let mut of_removed = kept(points.iter().map(|point| point.removed), cut);
-        of_removed.1 += sums.beyond() + sums.tail();
+        let tail = sums.tail();
+        of_removed.1 += sums.beyond() + tail;
         let mut of_added = kept(points.iter().map(|point| point.added), cut);
-        of_added.1 += added[0];
+        // Beyond the window `Q` has less mass than `P`; tilted mass that wraps around may count as too little.
+        of_added.1 += added[0] + tail;
         Self { rounds, points, deviation: variance.sqrt(), removed: of_removed, added: of_added }
     }
 

@@ -2,12 +2,12 @@
 
 use super::dilated::{Dilated, dilated};
 use super::grid::SumGrid;
-use super::{Kind, UNIT};
+use super::kinds::{EqualBins, UNIT};
 use crate::poisson_subsampling::{LossSpectrum, TransformErrors, Workspace};
 
 /// All bins at a noise on a grid.
-pub(super) struct Sums<'a> {
-    kinds: &'a [(Kind, f64)],
+pub(super) struct BinSums<'a> {
+    kinds: &'a [(EqualBins, f64)],
     laws: Vec<Dilated>,
     grid: SumGrid,
 }
@@ -24,9 +24,9 @@ pub(super) struct TiltedSum {
     step: f64,
 }
 
-impl<'a> Sums<'a> {
-    pub(super) fn new(kinds: &'a [(Kind, f64)], grid: SumGrid) -> Self {
-        let on_grid = |(kind, limit): &(Kind, f64)| {
+impl<'a> BinSums<'a> {
+    pub(super) fn new(kinds: &'a [(EqualBins, f64)], grid: SumGrid) -> Self {
+        let on_grid = |(kind, limit): &(EqualBins, f64)| {
             let cells = (limit / grid.step).ceil().max(1.0) as usize;
             dilated(kind.square, &(0..=cells).map(|k| k as f64 * grid.step).collect::<Vec<_>>())
         };
@@ -50,7 +50,7 @@ impl<'a> Sums<'a> {
 
     /// The law of the sum under `P`: for every kind, the share of its bins, and the law if the example is in one.
     pub(super) fn with(&self, lambda: f64, space: &mut Workspace) -> Vec<(f64, TiltedSum)> {
-        let share = |kind: &(Kind, f64)| kind.0.count as f64 / self.bins();
+        let share = |kind: &(EqualBins, f64)| kind.0.count as f64 / self.bins();
         let shares: Vec<f64> = self.kinds.iter().map(share).collect();
         shares.into_iter().enumerate().map(|(at, share)| (share, self.sum(Some(at), lambda, space))).collect()
     }
