@@ -144,6 +144,9 @@ impl Follower {
         if self.memory.claim.as_ref() == Some(&primary) {
             return Ok(true); // a claim of this follower has arrived, though it was interrupted
         }
+        if self.memory.claim.is_some() && self.memory.followed != primary {
+            self.has_lost()?; // a name is claimed from one primary only
+        }
         // None of a machine that was lost between its claim and its first sign.
         let sign = get_sign::<PrimarySign>(&*self.target, &primary_file(&primary))?;
         let epoch = sign.as_ref().and_then(|sign| sign.epoch.clone());
@@ -269,16 +272,19 @@ impl Follower {
         let outcome = claim(witness, &whole.folder, &followed, &name)?;
         match outcome {
             ClaimOutcome::Won => self.become_primary(&name, &followed)?,
-            ClaimOutcome::Lost => {
-                self.memory.claim = None;
-                self.last = None;
-                if std::mem::take(&mut self.memory.is_complete) {
-                    self.copies.clear(); // they have changes that the new primary does not
-                }
-                self.remember()?;
-            }
+            ClaimOutcome::Lost => self.has_lost()?,
         }
         Ok(outcome)
+    }
+
+    /// Another machine has taken over: the next claim has another name.
+    fn has_lost(&mut self) -> Result<()> {
+        self.memory.claim = None;
+        self.last = None;
+        if std::mem::take(&mut self.memory.is_complete) {
+            self.copies.clear(); // they have changes that the new primary does not
+        }
+        self.remember()
     }
 
     /// Applies the rest, which nobody adds to any more that was published, and makes the copy the folder's database.

@@ -36,7 +36,8 @@ impl World {
             return Ok(String::new());
         }
         let named = machine.witness.ask()?.map(|record| record.primary).unwrap_or_default();
-        if own.claim.as_ref() != Some(&named) {
+        if own.claim.as_ref() != Some(&named) && own.followed != named {
+            own.claim = None; // a name is claimed from one primary only
             own.followed.clone_from(&named);
         }
         let own_followed = own.followed.clone();
