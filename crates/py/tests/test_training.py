@@ -42,9 +42,10 @@ class TestPlanTraining:
         with pytest.raises(IndexError):
             options[len(options)]
 
-    def test_plain_dp_sgd_is_best_where_it_is(self) -> None:
+    def test_independent_noise_is_best_where_it_is(self) -> None:
         options = et.training.plan_training(1000, 500, 20, epsilon=0.2, delta=1e-5)
-        assert "DP-SGD" in options.best.description or options.best.plan.groups == 1
+        assert "DP-SGD" in options.best.description or "independent noise" in options.best.description
+        assert options.best.plan.mechanism == "input"
         assert f"best: {options.best.description}" in str(options)
 
     def test_memory_decides_what_fits(self) -> None:

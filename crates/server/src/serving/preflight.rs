@@ -141,7 +141,7 @@ mod tests {
         let check = |config: &Config| check_start(config, None, Some(&copy)).map_err(|error| error.to_string());
         check(&config).unwrap();
         let refused = check(&read(&file.replace("rho = 0.5", "rho = 0.6"))).unwrap_err();
-        assert!(refused.contains("serve.toml:6: stream `a`") && refused.contains("`rho`, which cannot"), "{refused}");
+        assert!(refused.contains("serve.toml:11: stream `a`") && refused.contains("`rho`, which cannot"), "{refused}");
         let unknown = format!("[[webhook]]\nurl = \"http://127.0.0.1:1\"\nstreams = [\"b\"]\n{file}");
         let (head, stream) = file.split_once("[[stream]]").unwrap();
         let unknown = unknown.replace(file, &format!("[[stream]]{stream}"));
