@@ -285,7 +285,14 @@ fn the_database_is_restored_as_it_was_at_a_time() {
         bench.run_as_is(&["restore", "--config", "a/serve.toml", "--at", &then, "--to", "compared.redb"], b"");
     let found = "stream `visits` is restored through step 1, and was published through step 2";
     assert!(compared.code == 0 && compared.stderr.contains(found), "{}", compared.stderr);
-    std::fs::remove_file(bench.path("elsewhere/witness.json")).unwrap();
+    // Another machine was lost right after it had taken over.
+    let witness = bench.path("elsewhere/witness.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&witness).unwrap()).unwrap();
+    record["primary"] = "lost".into();
+    std::fs::write(&witness, record.to_string()).unwrap();
+    let claimed = bench.run_as_is(&["restore", "--config", "a/serve.toml", "--to", "claimed.redb"], b"");
+    assert!(claimed.code == 0 && claimed.stderr.contains("no service starts with"), "{}", claimed.stderr);
+    std::fs::remove_file(&witness).unwrap();
     let restored = |at: &[&str]| {
         let to = bench.path("a/data/store.redb");
         std::fs::remove_file(&to).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::SourceError;
 use crate::tls::{Encryption, explained};
-use evertally_declare::error::{Context, usage};
+use evertally_declare::error::{Context, Result, usage};
 use rustls_pki_types::ServerName;
 use std::fmt;
 use std::path::Path;
@@ -54,12 +54,25 @@ impl fmt::Display for Server {
     }
 }
 
+/// Reads the password file of a source or a sink, so that a missing or empty one is known before the first connection.
+///
+/// # Errors
+/// If it cannot be read, or contains no password.
+pub fn check_password_file(file: &Path) -> Result<()> {
+    read_password(file).map(drop)
+}
+
 /// The password in a file, without the line end. It is read at every connection, so that it can be replaced.
 pub(crate) fn password(file: Option<&Path>) -> Result<Option<String>, SourceError> {
     let Some(file) = file else { return Ok(None) };
-    let text = std::fs::read_to_string(file).context(format_args!("cannot read {}", file.display()))?;
+    Ok(Some(read_password(file)?))
+}
+
+fn read_password(file: &Path) -> Result<String> {
+    // If there is none, its name may be the password: that is not shown.
+    let text = std::fs::read_to_string(file).context("the file that `password-file` names cannot be read")?;
     match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(usage(format!("{} contains no password", file.display())).into()),
-        password => Ok(Some(password.to_owned())),
+        "" => Err(usage(format!("{} contains no password", file.display()))),
+        password => Ok(password.to_owned()),
     }
 }

@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,9 @@ use ureq::{Body, RequestBuilder};
 
 /// How long an answer may take.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Names that systems give this machine, in any case of letters.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "ip6-localhost", "ip6-loopback"];
 
 /// Characters that need no escape in a part of a path or a query.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -277,5 +281,38 @@ impl FeedTarget for Remote {
 /// Whether a host name means this machine.
 pub fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        // A connection to the address of all interfaces stays on this machine.
+        let address = address.to_canonical();
+        return address.is_loopback() || address.is_unspecified();
+    }
+    let name = host.strip_suffix('.').unwrap_or(host);
+    LOCAL_NAMES.iter().any(|local| name.eq_ignore_ascii_case(local))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_this_machine;
+
+    #[test]
+    fn names_of_this_machine() {
+        for host in [
+            "localhost",
+            "LOCALHOST",
+            "localhost.",
+            "ip6-localhost",
+            "127.0.0.1",
+            "127.8.0.1",
+            "0.0.0.0",
+            "::1",
+            "[::1]",
+            "::",
+            "[::ffff:127.0.0.1]",
+        ] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in ["", ".", "localhost..", "localhost.example", "10.0.0.5", "::ffff:10.0.0.5", "2001:db8::1"] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
 }

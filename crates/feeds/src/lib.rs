@@ -35,6 +35,7 @@ mod warning;
 
 pub use address::{Address, Query};
 pub use aside::{asides, remove_old_asides};
+pub use dial::check_password_file;
 pub use files::{FileOptions, open_files};
 pub use following::{FollowOptions, Observer, Sent, blocking, follow};
 pub use http::{Remote, RemoteTls, Token, http_agent, is_this_machine};

@@ -74,6 +74,9 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
     let (host, _) = address.only_host(443)?;
     let mut query = std::mem::take(&mut address.query);
     let tenant = query.take("tenant")?;
+    if query.take("tls")?.is_some() {
+        return Err(usage("the scheme decides about encryption: write prometheus+https:// without tls"));
+    }
     query.refuse_others(&["tenant"])?;
     if tenant.as_ref().is_some_and(|tenant| !is_header_text(tenant)) {
         return Err(usage("the parameter `tenant` of the URL is not a valid tenant; write letters and digits"));
@@ -83,7 +86,8 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
     }
     if address.scheme == "prometheus+http" && options.password_file.is_some() && !is_this_machine(&host) {
         return Err(usage(format!(
-            "{host} is another machine, and http would reveal the password on the way: use prometheus+https"
+            "{host} is another machine, and http would reveal the password on the way: use prometheus+https, also in a \
+             network that nobody else can read"
         )));
     }
     if address.scheme == "prometheus+http" {
@@ -105,15 +109,20 @@ pub(crate) fn open(url: &str, mut address: Address, options: &SourceOptions) -> 
         tenant,
     };
     receiver.authorization()?;
+    let mut warnings = Vec::new();
+    if scheme == "http" && !is_this_machine(&host) {
+        let shown = &receiver.url;
+        warnings.push(format!("{shown}: samples are not encrypted on their way; use prometheus+https"));
+    }
     let receiver = Arc::new(receiver);
-    Ok(Box::new(RemoteWrite { receiver, earliest: None, is_refusing: false, warnings: Vec::new() }))
+    Ok(Box::new(RemoteWrite { receiver, earliest: None, is_refusing: false, warnings }))
 }
 
 impl SampleReceiver {
     /// The value of the header. The file is read again for every request, so that a new secret needs no restart.
     fn authorization(&self) -> Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };
-        let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path).context("the file that `password-file` names cannot be read")?;
         let secret = text.trim();
         if secret.is_empty() || (self.user.is_none() && !is_header_text(secret)) {
             return Err(usage(format!("{} contains no password or token in one line", path.display())));
@@ -241,12 +250,16 @@ mod tests {
         ] {
             assert_eq!(open_sink(url, "visits", options).expect(url).shown(), shown);
         }
+        let warned = |url: &str| open_sink(url, "visits", &without).expect(url).warnings();
+        assert!(warned("prometheus+http://h")[0].contains("not encrypted"));
+        assert!(warned("prometheus+http://0.0.0.0:9090").is_empty() && warned("prometheus+https://h").is_empty());
         for (url, options, why) in [
             ("prometheus+http://h/", &with_file, "use prometheus+https"),
             ("prometheus+https://u@h/", &without, "password-file"),
             ("prometheus+https://u:secret@h/", &with_file, "has a password"),
             ("prometheus+https:///write", &without, "no host"),
             ("prometheus+https://h/?a=b", &without, "no parameter `a`"),
+            ("prometheus+http://u@h/?tls=false", &with_file, "without tls"),
             ("prometheus+https://h/?tenant=%0a", &without, "not a valid tenant"),
         ] {
             let error = open_sink(url, "visits", options).err().expect(url).to_string();

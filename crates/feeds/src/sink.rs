@@ -30,7 +30,8 @@ pub trait Sink: Send {
     /// [last](Self::last) position again: the publication may have been written.
     async fn write(&mut self, after: Option<&str>, rows: &[u8], position: &str) -> Result<(), SourceError>;
 
-    /// Messages that the operator should read, such as rows that the receiver will never accept.
+    /// Messages that the operator should read, such as rows that the receiver will never accept. Those about settings
+    /// are there before the first connection.
     fn warnings(&mut self) -> Vec<String> {
         Vec::new()
     }

@@ -169,7 +169,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{SourceOptions, open};
+    use crate::{SourceOptions, open, open_sink};
 
     #[test]
     fn nothing_is_sent_unencrypted_unasked() {
@@ -190,6 +190,8 @@ mod tests {
             ("mqtts://m/a", client(), "cannot read /k"),
             ("postgresql://u@d/x?table=t&order-by=i&sslmode=disable", authority(), "write sslmode=verify-full"),
             ("postgresql://u@localhost/x?table=t&order-by=i", authority(), "cannot read /ca.pem"),
+            ("postgresql://u@/x?table=t&order-by=i&host=/run", authority(), "socket of this machine: remove authority"),
+            ("postgresql://u@%2Frun/x?table=t&order-by=i&sslmode=verify-full", password(), "remove sslmode"),
             ("s3://b/f/", client(), "AWS_ACCESS_KEY_ID"),
         ] {
             let error = open(url, &options).err().expect(url).to_string();
@@ -202,6 +204,13 @@ mod tests {
         }
         for url in ["nats://u@n/S?tls=false", "redis://u@r/?stream=a&tls=false", "mqtt://u@m/a?tls=false"] {
             assert!(warnings(url, password()).is_empty(), "{url}");
+        }
+        let warned = |url: &str| open_sink(url, "visits", &password()).expect(url).warnings();
+        for url in ["kafka://u@b/t?sasl=scram-sha-256", "postgresql://u@db/x?table=t&sslmode=disable"] {
+            assert!(warned(url)[0].contains("rows are not encrypted"), "{url}");
+        }
+        for url in ["kafka://u@LOCALHOST/t?sasl=plain", "postgresql://u@localhost./x?table=t"] {
+            assert!(warned(url).is_empty(), "{url}");
         }
         for url in
             ["nats://u@[::1]/S", "redis://u@127.0.0.1/?stream=a", "mqtt://u@localhost/a", "nats://u@n/S?tls=true"]

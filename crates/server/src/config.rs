@@ -316,9 +316,10 @@ impl Config {
     }
 }
 
-/// A secret in a one-line file.
-pub(crate) fn secret_of(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
+/// A secret in a one-line file that a setting names. If it is no file, its name may be the secret: that is not shown.
+pub(crate) fn secret_of(path: &Path, setting: &str) -> Result<String> {
+    let text = std::fs::read_to_string(path);
+    let text = text.context(format_args!("the file that `{setting}` names cannot be read"))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 

@@ -47,6 +47,7 @@ mod sums;
 pub(crate) use self::core::is_behind;
 pub use self::core::{Core, Notice, Setting};
 pub use accepting::Receipt;
+pub(crate) use accepting::{NextPart, content_id};
 pub use copies::StreamCopy;
 pub use decoding::{Decoding, Share};
 pub use erasing::PersonCell;
@@ -64,6 +65,7 @@ pub use reporting::GuaranteeStatement;
 pub use rows::RowsQuery;
 pub use service::{Intake, Service};
 pub use settings::{CHANGEABLE, StreamSettings, fixed_differences};
+pub(crate) use stale_copies::{no_witness, of_another_folder};
 pub use sums::{PreparedSums, SumsRange, SumsReceipt};
 
 #[cfg(test)]

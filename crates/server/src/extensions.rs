@@ -7,9 +7,15 @@
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::config::Extend;
-use crate::engine::{BatchId, Refusal, Service, StreamInfo, StreamState, next_name};
+use crate::engine::{BatchId, NextPart, Receipt, Refusal, Service, StreamInfo, StreamState, content_id, next_name};
+use crate::store::ClosedBy;
 use evertally_declare::error::Result;
+use evertally_declare::format::Format;
+use evertally_declare::steps::Instant as Moment;
+use evertally_tables::input::spool;
 use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +23,8 @@ use std::time::{Duration, Instant};
 const MAX_FORESEEN: u32 = 12;
 /// How often the budget is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// The most seconds after which a sender is to try again.
+const MAX_WAIT: i64 = 60;
 /// The pause after an extension that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -36,6 +44,8 @@ pub struct ExtensionState {
     pub left: u32,
     /// Why the next extension will fail, or has failed.
     problem: Option<String>,
+    /// Whether it is known in advance that there is no budget for the next extension.
+    ends: bool,
     looked: Instant,
 }
 
@@ -54,30 +64,155 @@ pub(crate) fn parts_of(service: &Service, name: &str) -> Vec<Arc<StreamInfo>> {
     parts
 }
 
+/// A batch that was sent to a stream.
+pub(crate) struct SentBatch {
+    pub(crate) id: BatchId,
+    /// The step that was open when it was accepted before, if its sender names it.
+    pub(crate) open_step: Option<u64>,
+    pub(crate) format: Format,
+    pub(crate) bytes: Box<dyn Read + Send>,
+}
+
 /// The part of a stream for a batch that was sent to it: the part that has accepted a batch with this id, or else the
-/// first one whose steps are not all closed. The steps of the parts do not overlap, so no event is counted in two of
-/// them, even if its batch is sent again without an id of its sender.
-///
-/// # Errors
-/// If the store cannot be read.
-pub(crate) fn part_for(service: &Service, info: Arc<StreamInfo>, id: &BatchId) -> Result<Arc<StreamInfo>> {
-    // The positions of a source are those of one part.
-    if info.progress().state != StreamState::Ended || matches!(id, BatchId::Source(_)) {
+/// first one whose steps are not all closed, or else the last one. The steps of the parts do not overlap, so no event
+/// is counted in two of them, even if its batch is sent again without an id of its sender.
+fn part_for(service: &Service, info: Arc<StreamInfo>, sent: &mut SentBatch) -> Result<Arc<StreamInfo>> {
+    if info.progress().state != StreamState::Ended {
         return Ok(info);
     }
-    for part in parts_of(service, info.name()) {
-        let is_known = match id {
-            BatchId::Named(id) => service.has_accepted(&part, id)?,
-            _ => false,
-        };
-        if is_known || part.progress().state != StreamState::Ended {
-            return Ok(part);
+    let mut parts = parts_of(service, info.name());
+    let known = match &sent.id {
+        BatchId::Named(id) => known_id(service, &parts, id)?,
+        BatchId::Content if parts.len() > 1 => known_content(service, &parts, &mut sent.bytes)?,
+        _ => None,
+    };
+    let open = parts.iter().find(|part| part.progress().state != StreamState::Ended).cloned();
+    Ok(known.or(open).or_else(|| parts.pop()).unwrap_or(info))
+}
+
+/// The part that has accepted a batch with this id.
+fn known_id(service: &Service, parts: &[Arc<StreamInfo>], id: &str) -> Result<Option<Arc<StreamInfo>>> {
+    for part in parts {
+        if service.has_accepted(part, id)? {
+            return Ok(Some(Arc::clone(part)));
         }
     }
-    Ok(info)
+    Ok(None)
+}
+
+/// The part that has accepted a batch with these bytes. Every part has a key of its digests, so they are read once for
+/// each, and once more by the part that is to accept them.
+fn known_content(
+    service: &Service,
+    parts: &[Arc<StreamInfo>],
+    bytes: &mut Box<dyn Read + Send>,
+) -> Result<Option<Arc<StreamInfo>>> {
+    let sent = std::mem::replace(bytes, Box::new(std::io::empty()));
+    let mut file = spool(sent, "the batch", &AtomicBool::new(false))?;
+    let mut known = None;
+    for part in parts {
+        file.rewind()?;
+        let id = content_id(part, Box::new(file.try_clone()?))?;
+        if service.has_accepted(part, &id)? {
+            known = Some(Arc::clone(part));
+            break;
+        }
+    }
+    file.rewind()?;
+    *bytes = Box::new(file);
+    Ok(known)
 }
 
 impl Extensions {
+    /// Accepts a batch in the part of a stream that it is for, and returns that part. Events of a part that is not open
+    /// yet are refused until then, whatever is declared for events outside the horizon: they would be lost.
+    ///
+    /// # Errors
+    /// If it is not accepted; then it has left no trace.
+    pub(crate) fn accept(
+        &self,
+        service: &Service,
+        info: Arc<StreamInfo>,
+        mut sent: SentBatch,
+    ) -> Result<(Arc<StreamInfo>, Receipt), Refusal> {
+        if matches!(sent.id, BatchId::Source(_)) {
+            return self.accept_of_source(service, info, sent);
+        }
+        let part = part_for(service, info, &mut sent)?;
+        let next = self.next_of(service, &part)?;
+        let SentBatch { id, open_step, format, bytes } = sent;
+        let receipt = service.accept_before(next, &part, (id, open_step), (format, bytes))?;
+        Ok((part, receipt))
+    }
+
+    /// The same for rows of a source: each part has its own positions, so they stay in the part to which they were
+    /// sent.
+    fn accept_of_source(
+        &self,
+        service: &Service,
+        part: Arc<StreamInfo>,
+        sent: SentBatch,
+    ) -> Result<(Arc<StreamInfo>, Receipt), Refusal> {
+        let has_ended = part.progress().state == StreamState::Ended;
+        let next = if has_ended { self.next_of(service, &part)? } else { None };
+        let SentBatch { id, open_step, format, bytes } = sent;
+        let receipt = service.accept_before(next, &part, (id, open_step), (format, bytes));
+        let receipt = receipt.map_err(|refusal| match (refusal, parts_of(service, part.name()).get(1)) {
+            (Refusal::Rows { .. }, Some(next)) if has_ended => Refusal::ReadOnly(format!(
+                "stream `{}` accepts no more events: all steps of its horizon are closed; `{}` continues it",
+                part.name(),
+                next.name()
+            )),
+            (refusal, _) => refusal,
+        })?;
+        Ok((part, receipt))
+    }
+
+    /// The part that will continue a part, if it is not open yet and will be.
+    fn next_of(&self, service: &Service, part: &Arc<StreamInfo>) -> Result<Option<NextPart>, Refusal> {
+        let state = part.progress().state;
+        let is_alive = matches!(state, StreamState::Open | StreamState::Ended | StreamState::Recovering(_));
+        if !is_alive || part.closing() == ClosedBy::Sums || parts_of(service, part.name()).len() > 1 {
+            return Ok(None);
+        }
+        let name = part.name().to_owned();
+        let was_continued = match state {
+            // Batches of the parts that were lost may be sent again.
+            StreamState::Recovering(_) => service.ask(move |core| Ok(core.was_continued(&name)))?,
+            _ => false,
+        };
+        if !was_continued && !self.will_extend(service, part) {
+            return Ok(None);
+        }
+        let now = service.now().micros();
+        let ahead = now.saturating_add(service.intake().ahead);
+        Ok(Some(next_part(part, now, ahead)?))
+    }
+
+    /// Whether the settings extend a stream after this part, which is the last one so far.
+    fn will_extend(&self, service: &Service, part: &StreamInfo) -> bool {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_part = |name: &str| {
+            let rest = part.name().strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || (part.stream.follows.is_some() && rest.starts_with(" #")))
+        };
+        let found = settings.iter().find(|(name, _)| is_part(name)).cloned();
+        drop(settings);
+        let Some((first, extend)) = found else { return false };
+        // The budget of its source does not allow it, which its operator can see.
+        let ends = self.locked().get(&first).is_some_and(|state| state.ends && state.last == part.name());
+        if ends && part.progress().state != StreamState::Ended {
+            return false;
+        }
+        match extend {
+            Extend::Automatic => true,
+            Extend::Times(times) => {
+                let place = parts_of(service, &first).iter().position(|own| own.name() == part.name());
+                place.is_some_and(|place| (place as u64) < u64::from(times))
+            }
+        }
+    }
+
     /// Sets the streams that are extended, by the names of their first parts.
     pub fn set(&self, settings: Vec<(String, Extend)>) {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
@@ -116,18 +251,47 @@ impl Extensions {
             if known.is_some_and(|known| is_known(&known)) && was_tried {
                 continue;
             }
-            let (left, new_problem) = match look_at(service, audit, extend, &parts) {
-                Ok(found) => found,
-                Err(error) => (0, Some(format!("stream `{}` cannot be extended: {error}", last.name()))),
+            let (left, new_problem, ends) = match look_at(service, audit, extend, &parts) {
+                Ok((left, problem)) => {
+                    let ends = left == 0 && problem.is_some();
+                    (left, problem, ends)
+                }
+                Err(error) => (0, Some(format!("stream `{}` cannot be extended: {error}", last.name())), false),
             };
             if let Some(problem) = new_problem.as_ref().filter(|new| problem.as_ref() != Some(*new)) {
                 tracing::error!(problem, "a stream cannot be extended");
             }
             // If it was extended just now, the new part is looked at next.
             let last = last.name().to_owned();
-            self.locked().insert(name, ExtensionState { last, left, problem: new_problem, looked: Instant::now() });
+            let state = ExtensionState { last, left, problem: new_problem, ends, looked: Instant::now() };
+            self.locked().insert(name, state);
         }
     }
+}
+
+/// The part that follows another one, which is to open.
+fn next_part(part: &StreamInfo, now: i64, ahead: i64) -> Result<NextPart> {
+    let (name, next, calendar) = (part.name(), next_name(part)?, &part.stream.calendar);
+    let (start, end) = (calendar.start().micros(), calendar.end().micros());
+    let opens = match part.closing() {
+        ClosedBy::Schedule { grace, delay } => Some(end.saturating_add(grace).saturating_add(delay)),
+        _ => None,
+    };
+    let opens = opens.filter(|opens| *opens > now);
+    let when = match opens {
+        Some(opens) => format!("at {}", calendar.format(Moment::from_micros(opens))),
+        None => format!("as soon as all of `{name}` is published"),
+    };
+    let seconds = opens.map_or(2, |opens| opens.saturating_sub(now) / 1_000_000 + 1);
+    Ok(NextPart {
+        why: format!(
+            "stream `{name}` is continued by `{next}`, which accepts events of its steps once it is open, and opens \
+             {when}: send the batch again then, with the same id; nothing of it was accepted"
+        ),
+        wait: u32::try_from(seconds.clamp(1, MAX_WAIT)).unwrap_or(1),
+        // About as long as this one, or longer if the machine was stopped for so long.
+        until: Moment::from_micros(end.saturating_add(end.saturating_sub(start)).max(ahead)),
+    })
 }
 
 /// Whether all steps of a stream are published.

@@ -95,7 +95,7 @@ impl Feeds {
     pub fn check(configs: &[FeedConfig]) -> Result<Vec<String>> {
         let shown = |config: &FeedConfig| {
             let checked = config.aside.iter().try_for_each(|path| check_aside(path));
-            let source = checked.and_then(|()| config.open());
+            let source = checked.and_then(|()| config.open_checked());
             let source = source.map_err(|e| e.context(format_args!("[[feed]] of stream `{}`", config.stream)))?;
             Ok(source.shown())
         };
@@ -112,6 +112,16 @@ impl Feeds {
             }
         }
         Ok(all)
+    }
+
+    /// What an operator should know about the settings of feeds that were [checked](Self::check).
+    pub fn warnings(configs: &[FeedConfig]) -> Vec<String> {
+        let named = |config: &FeedConfig| {
+            let warnings = config.open().map(|mut source| source.warnings()).unwrap_or_default();
+            let what = format!("[[feed]] of stream `{}`", config.stream);
+            warnings.into_iter().map(move |warning| format!("{what}: {}", warning.text()))
+        };
+        configs.iter().flat_map(named).collect()
     }
 
     /// Ends all feeds, and waits for batches under way, but not longer than `most`.

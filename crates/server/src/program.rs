@@ -10,7 +10,7 @@ use crate::http::Side;
 use crate::serving::{
     ReloadSignal, Running, Waited, replicate_until_shutdown, serve_until_shutdown, wait, witness_from,
 };
-use crate::standby::{self, MissingSteps, compare};
+use crate::standby::{self, MissingSteps, compare, is_replaced};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure, usage};
 use jiff::Timestamp;
@@ -98,7 +98,7 @@ pub fn replicate(config: &Path, say: impl Fn(&str)) -> Result<()> {
     let _reload = runtime.within(ReloadSignal::new)?;
     runtime.run(replicate_until_shutdown(&config, |running| {
         say(&format!("reading: {}", running.url));
-        say(&format!("copies of the public streams of {}", config.from));
+        say(&format!("copies of the public streams of {}", config.place()));
     }))
 }
 
@@ -129,8 +129,19 @@ pub fn restore(
     let last = standby::restore(&*standby::target_from(from)?, at.map(time).transpose()?, to)?;
     say(&format!("{} is the database with all changes through {last}", to.display()));
     let Some(config) = &config else { return Ok(()) };
-    let record = witness_from(config)?.peek()?;
-    for MissingSteps { stream, closed, seen } in record.map_or(Ok(Vec::new()), |record| compare(to, &record))? {
+    let mut witness = witness_from(config)?;
+    let Some(record) = witness.peek()? else { return Ok(()) };
+    let missing = compare(to, &record)?;
+    if is_replaced(to, &record)? {
+        say(&format!(
+            "no service starts with {}: the witness {} names a machine that has taken over and shipped nothing since. \
+             Start that machine with --follow, or, if it is lost, this one: it takes over with everything in the \
+             standby folder",
+            to.display(),
+            witness.place()
+        ));
+    }
+    for MissingSteps { stream, closed, seen } in missing {
         say(&format!(
             "stream `{stream}` is restored through step {closed}, and was published through step {seen}: it will be \
              recovering until the same events are sent again"

@@ -33,7 +33,8 @@ const MIN_PASSPHRASE_BYTES: usize = 12;
 /// The passphrase in a one-line file, such as a credential of the service manager.
 fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
     let text = Zeroizing::new(
-        std::fs::read_to_string(path).context(format_args!("cannot read the passphrase {}", path.display()))?,
+        // If it is no file, its name may be the passphrase: that is not shown.
+        std::fs::read_to_string(path).context("the file that `passphrase` names cannot be read")?,
     );
     let line = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
     if line.len() < MIN_PASSPHRASE_BYTES {
@@ -138,6 +139,8 @@ mod tests {
         assert!(write(&at("key"), &key, &at("right")).is_err(), "never replaced");
         assert_eq!(read(&at("key"), &at("right")).unwrap().id(), key.id());
         assert!(read(&at("key"), &at("wrong")).unwrap_err().to_string().contains("wrong passphrase"));
+        let hidden = read(&at("key"), Path::new("correct horse battery")).unwrap_err().to_string();
+        assert!(hidden.contains("`passphrase`") && !hidden.contains("horse"), "{hidden}");
         let text = std::fs::read_to_string(at("key")).unwrap();
         for (from, to) in
             [("65536 3 1", "16384 2 1"), ("65536 3 1", "4294967295 3 1"), ("65536 3 1", "1 1 1"), ("key 1", "key 2")]

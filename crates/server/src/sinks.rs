@@ -109,7 +109,8 @@ impl Sinks {
     /// # Errors
     /// The first that is invalid.
     pub fn check(configs: &[SinkConfig]) -> Result<Vec<String>> {
-        let all: Vec<String> = configs.iter().map(|config| Ok(config.open()?.shown())).collect::<Result<_>>()?;
+        let all: Vec<String> =
+            configs.iter().map(|config| Ok(config.open_checked()?.shown())).collect::<Result<_>>()?;
         let mut places = BTreeSet::new();
         for (config, place) in configs.iter().zip(&all) {
             if !places.insert((&config.stream, place)) {
@@ -118,6 +119,16 @@ impl Sinks {
             }
         }
         Ok(all)
+    }
+
+    /// What an operator should know about the settings of sinks that were [checked](Self::check).
+    pub fn warnings(configs: &[SinkConfig]) -> Vec<String> {
+        let named = |config: &SinkConfig| {
+            let warnings = config.open().map(|mut sink| sink.warnings()).unwrap_or_default();
+            let what = format!("[[sink]] of stream `{}`", config.stream);
+            warnings.into_iter().map(move |warning| format!("{what}: {warning}"))
+        };
+        configs.iter().flat_map(named).collect()
     }
 
     /// Ends all sinks, and waits for publications that are being written, but not longer than `most`.

@@ -9,6 +9,7 @@
 //! | `shipper` | ships: first the whole database, then what changes |
 //! | `replica` | a copy of the database that segments are applied to |
 //! | `claim` | the right to publish, recorded at the witness |
+//! | `ending` | the end of a chain that another machine continues |
 //! | `signs` | signs of life |
 //! | `primary` | the threads of a service that ships |
 //! | `follower` | waits with a copy until the primary is gone |
@@ -38,6 +39,7 @@
 //! files are never replaced, so either the old primary's segment is there first, and is applied, or it is refused.
 
 mod claim;
+mod ending;
 mod primary;
 mod replica;
 mod restore;
@@ -47,11 +49,12 @@ mod signs;
 mod target;
 
 pub use claim::{ClaimOutcome, claim};
+pub use ending::end_chain;
 pub(crate) use primary::{MAX_WAITING_BYTES, Shipped, taken_over};
 pub use primary::{Shipping, ShippingState};
 pub use replica::{Applied, Replica};
-pub use restore::{MissingSteps, compare, restore};
-pub use segment::{Segment, end_chain};
+pub use restore::{MissingSteps, compare, is_replaced, restore};
+pub use segment::Segment;
 pub(crate) use shipper::SIDE_FILES;
 pub use shipper::Shipper;
 pub(crate) use signs::{FOLLOWERS, FollowerSign, PrimarySign, get as get_sign, primary_file, put as put_sign};

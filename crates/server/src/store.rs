@@ -49,7 +49,7 @@ pub use records::{
     StoredRow, StoredView, StreamRecord,
 };
 pub(crate) use records::{from_bytes, to_bytes};
-pub(crate) use unchanged::FolderStreams;
+pub(crate) use unchanged::{FolderStreams, KnownStore};
 
 use crate::meters::Histogram;
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};

@@ -7,6 +7,7 @@
 //! changed its witness: a copy of the folder is running somewhere.
 
 use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_declare::url::without_secrets;
 use evertally_ledger::disk::{Access, Disk, RealDisk, replace};
 use evertally_ledger::lock::NameLock;
 use serde::{Deserialize, Serialize};
@@ -211,7 +212,10 @@ impl HttpWitness {
     }
 
     fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_declare::error::PipelineError {
-        failure(format!("the witness {} cannot be {what}: {why}", self.address))
+        let place = self.place();
+        // Some errors contain the address.
+        let why = why.to_string().replace(&self.address, &place);
+        failure(format!("the witness {place} cannot be {what}: {why}"))
     }
 }
 
@@ -228,7 +232,7 @@ impl Witness for HttpWitness {
             404 => Ok(None),
             200 => {
                 let text = answer.body_mut().with_config().limit(MAX_RECORD_BYTES).read_to_string();
-                WitnessRecord::from_text(&text.map_err(|e| self.cannot("read", e))?, &self.address).map(Some)
+                WitnessRecord::from_text(&text.map_err(|e| self.cannot("read", e))?, &self.place()).map(Some)
             }
             status => Err(self.cannot("read", format_args!("it answered with status {status}"))),
         }
@@ -254,7 +258,7 @@ impl Witness for HttpWitness {
     }
 
     fn place(&self) -> String {
-        self.address.clone()
+        without_secrets(Path::new(&self.address))
     }
 
     // Longer than any earlier request can still be under way.
@@ -282,5 +286,16 @@ mod tests {
         assert!(second.contains("another service uses it"), "{second}");
         let mut gone = FileWitness::new(&folder.path().join("unmounted/witness.json"));
         assert!(gone.ask().unwrap_err().to_string().contains("does not exist"));
+    }
+
+    #[test]
+    fn secrets_in_its_url_are_not_shown() {
+        let mut witness = HttpWitness::new("http://user:SECRET@127.0.0.1:1/w.json?sig=SECRET", None);
+        assert_eq!(witness.place(), "http://127.0.0.1:1/w.json?...");
+        let record = WitnessRecord::new("f00d");
+        for problem in [witness.ask().unwrap_err(), witness.write(&record).unwrap_err()] {
+            let problem = problem.to_string();
+            assert!(problem.contains("127.0.0.1:1/w.json") && !problem.contains("SECRET"), "{problem}");
+        }
     }
 }

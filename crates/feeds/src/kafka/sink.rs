@@ -256,6 +256,10 @@ impl Sink for Topic {
         SinkMemory::Both
     }
 
+    fn warnings(&mut self) -> Vec<String> {
+        self.config.encryption.warning.take().into_iter().collect()
+    }
+
     async fn last(&mut self) -> Result<Option<SourcePosition>, SourceError> {
         self.settle().await?;
         let mut leader = self.take_leader(None).await?;

@@ -2,9 +2,8 @@
 
 use crate::dial::password;
 use crate::tls::{ConnectionFiles, explained, refuse_files};
-use crate::{Address, Query, SourceError, SourceOptions};
+use crate::{Address, Query, SourceError, SourceOptions, is_this_machine};
 use evertally_declare::error::{Result, usage};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -72,7 +71,7 @@ impl Database {
             (None, hosts) => {
                 for (host, port) in hosts {
                     config.host(host).port(port.unwrap_or(PORT));
-                    is_local &= is_loopback(host);
+                    is_local &= is_socket(host) || is_this_machine(host);
                 }
                 if hosts.len() > 1 {
                     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -80,20 +79,8 @@ impl Database {
             }
         }
         let mode = query.take("sslmode")?;
-        let is_encrypted = match mode.as_deref() {
-            None => !is_local || options.authority.is_some() || options.client.is_some(),
-            Some("verify-full") => true,
-            Some("disable") => false,
-            Some(other) => {
-                return Err(usage(format!(
-                    "the parameter `sslmode` of the URL is `{other}`; choose verify-full, which checks the \
-                     certificate of the server (a private authority has a file, see authority), or disable"
-                )));
-            }
-        };
-        if !is_encrypted {
-            refuse_files(options, "write sslmode=verify-full")?;
-        }
+        let has_socket = socket.is_some() || address.hosts.iter().any(|(host, _)| is_socket(host));
+        let is_encrypted = is_encrypted(mode.as_deref(), is_local, has_socket, options)?;
         config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
         let hosts: Vec<&str> = match &socket {
             Some(folder) => vec![folder],
@@ -105,8 +92,13 @@ impl Database {
         };
         let shown = format!("postgresql://{user}@{place}/{}", address.path);
         let warning = (!is_encrypted && !is_local).then(|| {
+            let password = match options.password_file.is_some() {
+                true => ", nor is the password if the server asks for its text",
+                false => "",
+            };
             format!(
-                "{shown}: rows are not encrypted on their way; use sslmode=verify-full where others share the network"
+                "{shown}: rows are not encrypted on their way{password}; use sslmode=verify-full where others share \
+                 the network"
             )
         });
         let tls = is_encrypted.then(|| ConnectionFiles::of(options).config()).transpose()?;
@@ -187,9 +179,43 @@ fn shown_host((host, port): &(String, Option<u16>)) -> String {
     }
 }
 
-/// Whether the name of a host is that of this machine.
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.starts_with('/') || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+/// Whether the name of a host is the folder of a socket.
+fn is_socket(host: &str) -> bool {
+    host.starts_with('/')
+}
+
+/// Whether connections are encrypted. Those to other machines are, unless the URL refuses it.
+fn is_encrypted(mode: Option<&str>, is_local: bool, has_socket: bool, options: &SourceOptions) -> Result<bool> {
+    let has_files = options.authority.is_some() || options.client.is_some();
+    let is_encrypted = match mode {
+        None => !is_local || has_files,
+        Some("verify-full") => true,
+        Some("disable") => false,
+        Some(other) => {
+            return Err(usage(format!(
+                "the parameter `sslmode` of the URL is `{other}`; choose verify-full, which checks the certificate of \
+                 the server (a private authority has a file, see authority), or disable"
+            )));
+        }
+    };
+    if is_encrypted && has_socket {
+        // PostgreSQL encrypts no socket, so that such a connection would always fail.
+        let given = [
+            ("sslmode=verify-full", mode.is_some()),
+            ("authority", options.authority.is_some()),
+            ("certificate and certificate-key", options.client.is_some()),
+        ];
+        let given: Vec<&str> = given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
+        let remedy = match given.is_empty() {
+            true => "name either its folder or other hosts".to_owned(),
+            false => format!("remove {}", given.join(", ")),
+        };
+        return Err(usage(format!("the server encrypts no connection through a socket of this machine: {remedy}")));
+    }
+    if !is_encrypted {
+        refuse_files(options, "write sslmode=verify-full")?;
+    }
+    Ok(is_encrypted)
 }
 
 /// The cause of an error: its outer texts only name the operation.

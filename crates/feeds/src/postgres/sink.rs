@@ -89,6 +89,10 @@ impl Sink for TableSink {
         format!("{}, table {}", self.database.shown, self.table)
     }
 
+    fn warnings(&mut self) -> Vec<String> {
+        self.database.warning.take().into_iter().collect()
+    }
+
     async fn last(&mut self) -> Result<Option<String>, SourceError> {
         let sink = self.sink.clone();
         let client = &self.connection().await?.client;

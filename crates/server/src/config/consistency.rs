@@ -1,8 +1,8 @@
 //! Whether the places of a configuration go together: addresses, and the places that are needed when a machine is lost.
 
+use super::scheme::shown_url;
 use super::standby::MIN_TAKEOVER;
 use super::{Config, ListenAddress};
-use evertally_declare::url::without_secrets;
 use evertally_ledger::protected::is_inside;
 use evertally_tables::input::is_object;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ impl Config {
             }
             (None, Some(url)) if !is_web(url) => Err(format!(
                 "[witness] url: `{}` is not a URL; write https://HOST/PATH, or file = \"PATH\" for a file",
-                without_secrets(Path::new(url))
+                shown_url(url)
             )),
             _ => Ok(()),
         }

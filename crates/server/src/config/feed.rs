@@ -1,7 +1,7 @@
 //! `[[feed]]`: sources that the service follows itself.
 
 use evertally_declare::error::{Result, usage};
-use evertally_feeds::{FileOptions, FollowOptions, Source, SourceOptions, open, open_files};
+use evertally_feeds::{FileOptions, FollowOptions, Source, SourceOptions, check_password_file, open, open_files};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -119,6 +119,16 @@ impl FeedConfig {
             (_, Some(file), _) => files(file, false),
             (.., folder) => files(&folder.clone().unwrap_or_default(), true),
         }
+    }
+
+    /// Opens the source, and reads its password.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or if there is no password in its file.
+    pub(crate) fn open_checked(&self) -> Result<Box<dyn Source>> {
+        let source = self.open()?;
+        self.password_file.iter().try_for_each(|file| check_password_file(file))?;
+        Ok(source)
     }
 
     /// The name under which positions are stored.

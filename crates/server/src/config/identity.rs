@@ -1,6 +1,7 @@
 //! `[[identity]]`: issuers of OpenID Connect whose tokens the service accepts.
 
 use super::TimeSpan;
+use super::scheme::shown_url;
 use evertally_feeds::is_this_machine;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -97,11 +98,15 @@ impl IdentityConfig {
     }
 
     fn check(&self) -> Result<(), String> {
-        let what = format!("[[identity]] with issuer `{}`", self.issuer);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]%".contains(c);
         if !is_protected(&self.issuer) || !self.issuer.chars().all(is_plain) {
-            return Err(format!("{what}: the issuer is not a URL; write https://HOST/PATH as its tokens have it"));
+            let shown = shown_url(&self.issuer);
+            return Err(format!(
+                "[[identity]] with issuer `{shown}`: the issuer is not a URL; write https://HOST/PATH as its tokens \
+                 have it"
+            ));
         }
+        let what = format!("[[identity]] with issuer `{}`", self.issuer);
         if self.audience.is_empty() || self.client_id.as_ref().is_some_and(String::is_empty) {
             return Err(format!("{what}: the audience or the client-id is empty; give those of the issuer"));
         }

@@ -3,6 +3,7 @@
 use super::toml_file::read_toml;
 use super::{LimitsConfig, Listener, TimeSpan};
 use evertally_declare::error::{Result, usage};
+use evertally_declare::url::without_secrets;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -48,11 +49,42 @@ impl ReplicaConfig {
         if !is_url {
             return Err(usage(format!("{shown}: `from` is the URL of a service: https://HOST or http://HOST:PORT")));
         }
+        if config.from.contains(['?', '#']) {
+            return Err(usage(format!(
+                "{shown}: `from` has a `?` or a `#`, and paths of the service follow it: write the URL without them"
+            )));
+        }
         config.public.check().map_err(|problem| usage(format!("{shown}: [public]: {problem}")))?;
         if config.every.0 < MIN_INTERVAL.0 {
             return Err(usage(format!("{shown}: `every` is at least `50ms`")));
         }
         config.from = config.from.trim_end_matches('/').to_owned();
         Ok(config)
+    }
+
+    /// How messages name the service: its URL without a password.
+    pub fn place(&self) -> String {
+        without_secrets(Path::new(&self.from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_the_url_of_the_service_are_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("replica.toml");
+        let read = |from: &str| {
+            let text = format!("folder = \"copies\"\nfrom = \"{from}\"\n[public]\nlisten = \"127.0.0.1:0\"\n");
+            std::fs::write(&path, text).unwrap();
+            ReplicaConfig::read(&path)
+        };
+        assert_eq!(read("http://u:SECRET@127.0.0.1:1/").unwrap().place(), "http://127.0.0.1:1");
+        for from in ["http://127.0.0.1:1/?t=SECRET", "htp:u:SECRET@h"] {
+            let refused = read(from).unwrap_err().to_string();
+            assert!(refused.contains("`from`") && !refused.contains("SECRET"), "{refused}");
+        }
     }
 }

@@ -3,6 +3,11 @@
 use evertally_declare::url::without_secrets;
 use std::path::{Component, Path};
 
+/// A text that was meant as a URL, for a message that it is none: without it if it may have a password or a signature.
+pub(super) fn shown_url(text: &str) -> &str {
+    if text.contains(['@', '?', '#']) { "..." } else { text }
+}
+
 /// Refuses a path that was meant as a URL.
 pub(super) fn check_scheme(path: &Path) -> Result<(), String> {
     let first = path.components().next().and_then(|first| match first {

@@ -2,7 +2,7 @@
 
 use super::feed::client_files;
 use evertally_declare::error::Result;
-use evertally_feeds::{Sink, SourceOptions, open_sink};
+use evertally_feeds::{Sink, SourceOptions, check_password_file, open_sink};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -54,5 +54,16 @@ impl SinkConfig {
         };
         open_sink(&self.to, &self.stream, &options)
             .map_err(|error| error.context(format_args!("[[sink]] of stream `{}`", self.stream)))
+    }
+
+    /// Opens the sink, and reads its password.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or if there is no password in its file.
+    pub(crate) fn open_checked(&self) -> Result<Box<dyn Sink>> {
+        let sink = self.open()?;
+        let checked = self.password_file.iter().try_for_each(|file| check_password_file(file));
+        checked.map_err(|error| error.context(format_args!("[[sink]] of stream `{}`", self.stream)))?;
+        Ok(sink)
     }
 }

@@ -143,6 +143,7 @@ fn places_that_do_not_go_together_are_refused() {
         ("127.0.0.1:0\"", "unix:a\"\n[private]\nlisten = \"unix:a\"", "listen at the same socket"),
         ("127.0.0.1:0\"", "127.0.0.1:1\"\n[[syslog]]\nlisten = \"127.0.0.1:1\"\nstream = \"a\"", "and [[syslog]]"),
         ("file = \"other/witness.json\"", "url = \"witness.example\"", "[witness] url: `witness.example` is not a URL"),
+        ("file = \"other/witness.json\"", "url = \"htp:u:SECRET@w\"", "[witness] url: `...` is not a URL"),
         ("[witness]", &standby.replace("between", "data/x"), "is inside the folder of the service"),
         ("[witness]", &standby.replace("between", "other"), "inside the standby folder"),
         ("[witness]", &standby.replace("between", "."), "is inside the standby folder, which both"),

@@ -41,9 +41,11 @@ impl WebhookConfig {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let is_url = self.url.starts_with("http://") || self.url.starts_with("https://");
+        // A text that is not a URL may have a password anywhere: it is not shown.
+        let which = self.name.as_ref().map_or_else(|| "a [[webhook]]".to_owned(), |name| format!("[[webhook]] {name}"));
         match is_url {
             true => Ok(()),
-            false => Err(format!("the url of the webhook {} does not begin with http:// or https://", self.name())),
+            false => Err(format!("the url of {which} does not begin with http:// or https://")),
         }
     }
 }
@@ -63,5 +65,7 @@ mod tests {
             assert_eq!(hook(url).name(), shown);
         }
         assert_eq!(hook("https://a/secret\"\nname = \"chat").name(), "chat");
+        let refused = hook("htp:user:secret@hooks.example").check().unwrap_err();
+        assert_eq!(refused, "the url of a [[webhook]] does not begin with http:// or https://");
     }
 }

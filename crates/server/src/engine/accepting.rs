@@ -3,7 +3,7 @@
 use super::chunk::Chunk;
 use super::core::Core;
 use super::decoding::Share;
-use super::identity::ResolvedId;
+use super::identity::{BatchBytes, BatchId, ResolvedId};
 use super::info::{Counts, StreamInfo, StreamState};
 use super::live::{LAST_BATCH, waits};
 use super::opening::next_name;
@@ -18,6 +18,7 @@ use evertally_declare::stream::Late;
 use redb::{ReadableTable, WriteTransaction};
 use std::collections::BTreeMap;
 use std::io::ErrorKind::StorageFull;
+use std::io::Read;
 use std::sync::Arc;
 
 /// The receipt of an accepted batch.
@@ -48,6 +49,29 @@ impl Receipt {
     }
 }
 
+/// The part that will continue a stream, as long as it is not open.
+#[derive(Clone, Debug)]
+pub(crate) struct NextPart {
+    /// Why its events are not accepted yet, and when they will be.
+    pub(crate) why: String,
+    /// The seconds after which a sender may try again.
+    pub(crate) wait: u32,
+    /// Events from the end of the stream to this moment wait for it; later ones are treated as declared.
+    pub(crate) until: Instant,
+}
+
+/// The id of a batch that is known by its bytes: it differs from part to part.
+///
+/// # Errors
+/// If the bytes cannot be read.
+pub(crate) fn content_id(info: &StreamInfo, bytes: Box<dyn Read + Send>) -> Result<String> {
+    let digest = BatchBytes::with_id(bytes, &BatchId::Content, &info.digest_key).finish()?;
+    match BatchId::Content.resolve(digest) {
+        ResolvedId::Text(id) => Ok(id),
+        ResolvedId::Source(range) => Ok(range.shown()),
+    }
+}
+
 /// A batch in its turn, to be counted once it is durable.
 struct Accepted {
     number: u32,
@@ -75,6 +99,12 @@ impl Core {
     pub fn positions(&self, name: &str, source: &str) -> Result<BTreeMap<String, String>, Refusal> {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         Ok(positions_of(&self.store.look()?, (info.number, &info.digest_key), source)?)
+    }
+
+    /// Whether a witness has seen the stream that continues another: it was open before this folder was restored.
+    pub(crate) fn was_continued(&self, name: &str) -> bool {
+        let next = self.find(name).and_then(|info| next_name(&info).ok());
+        next.is_some_and(|next| self.witnessed.streams.contains_key(next.as_str()))
     }
 
     /// Accepts batches in this order, with one commit for all of them. Each gets its own answer.
@@ -125,7 +155,7 @@ impl Core {
         now: i64,
         new: &mut NewInCommit,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
-        let PreparedBatch { id, open_step: named, latest, digest, rows, chunks, memory } = prepared;
+        let PreparedBatch { id, open_step: named, latest, digest, rows, chunks, next, has_later, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let before = match &id {
             ResolvedId::Text(id) => accepted_as(id, writing, number)?,
@@ -139,6 +169,9 @@ impl Core {
         }
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
+        }
+        if let Some(next) = next.filter(|_| has_later || live.state() == StreamState::Ended) {
+            return Err(Refusal::NotOpen { why: next.why, wait: next.wait });
         }
         check_open(&live.state(), info.name()).map_err(|refusal| self.with_next_part(info, refusal))?;
         if let Some(why) = info.slow_clock(Instant::from_micros(now)) {

@@ -40,6 +40,8 @@ pub struct StreamInfo {
     pub(super) has_ids: bool,
     /// Counts for the operator.
     pub counts: Counts,
+    /// The publications that readers may have seen before the start; 0 if none of them is missing.
+    returning: AtomicU64,
 }
 
 /// The names of all lines of a stream, by place.
@@ -167,6 +169,7 @@ impl StreamInfo {
             placers: Mutex::new(placer.into_iter().collect()),
             digest_key,
             counts: Counts::default(),
+            returning: AtomicU64::new(0),
         }
     }
 
@@ -264,6 +267,16 @@ impl StreamInfo {
     /// Its progress.
     pub fn progress(&self) -> StreamProgress {
         self.locked().clone()
+    }
+
+    /// Notes how many publications readers may have seen before the start.
+    pub(super) fn set_returning(&self, publications: u64) {
+        self.returning.store(publications, Ordering::Relaxed);
+    }
+
+    /// Whether publications that readers may have seen before the start are not shown again yet.
+    pub(crate) fn is_returning(&self) -> bool {
+        self.locked().publications < self.returning.load(Ordering::Relaxed)
     }
 
     pub(super) fn locked(&self) -> MutexGuard<'_, StreamProgress> {

@@ -1,5 +1,6 @@
 //! From the bytes of a batch to anonymous events: in any thread, before the batch takes its turn.
 
+use super::accepting::NextPart;
 use super::chunk::{Chunk, IdentifiedRow, ROW_BYTES};
 use super::decoding::{Decoding, Share};
 use super::identity::{BatchBytes, BatchId, ResolvedId, RowsDigest};
@@ -12,7 +13,7 @@ use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreada
 use evertally_declare::event::{ColumnRole, Columns, Event, Field};
 use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
-use evertally_declare::steps::Instant;
+use evertally_declare::steps::{Instant, TimeParser};
 use evertally_declare::stream::{Late, Stream};
 use evertally_publish::session::LateEvent;
 use evertally_tables::input::{Events, ReadOptions, spool};
@@ -40,24 +41,29 @@ pub struct PreparedBatch {
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
     pub(super) chunks: BTreeMap<u64, Chunk>,
+    /// The part that will continue the stream, if the batch may be of that one.
+    pub(super) next: Option<NextPart>,
+    /// Whether it has events of that part.
+    pub(super) has_later: bool,
     /// Its share of the memory for all batches, until the engine has accepted it.
     pub(super) memory: Share,
 }
 
-/// Reads a batch. `latest` is the last step that can have events: later ones are in the future.
+/// Reads a batch. `latest` is the last step that can have events: later ones are in the future. Events of the
+/// `next` part are only noticed.
 pub(super) fn prepare(
     info: &StreamInfo,
     id: BatchId,
     (format, bytes): (Format, Box<dyn Read + Send>),
     latest: u64,
     decoding: &Decoding,
+    next: Option<NextPart>,
 ) -> Result<PreparedBatch, Refusal> {
     let bytes = BatchBytes::with_id(bytes, &id, &info.digest_key);
     let mut ids = info.has_ids.then(|| IdReader::new(&info.columns, &info.digest_key));
     let mut digest = RowsDigest::new(&info.columns, &info.digest_key);
     let groups = info.groups();
-    let mut reading =
-        BatchReading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
+    let mut reading = BatchReading::new(&info.stream, latest, next.as_ref());
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
@@ -73,7 +79,11 @@ pub(super) fn prepare(
                 return Err(usage(reading.too_many()));
             }
             digest.add(event);
-            match placer.place(event) {
+            let placed = placer.place(event);
+            if !matches!(placed, Ok(Some(_))) && reading.is_later(event) {
+                return Ok(());
+            }
+            match placed {
                 Ok(None) => {}
                 Ok(Some(placed)) => {
                     let steps = reading.chunks.len();
@@ -122,7 +132,9 @@ pub(super) fn prepare(
         latest,
         digest: digest.finish(),
         rows: reading.rows,
+        has_later: reading.later.is_some_and(|later| later.any),
         chunks: reading.chunks,
+        next,
         memory,
     })
 }
@@ -178,9 +190,33 @@ struct BatchReading<'r> {
     problems: Vec<RowProblem>,
     more: u64,
     rows: u64,
+    later: Option<LaterEvents>,
 }
 
-impl BatchReading<'_> {
+/// Events after the horizon of a stream that another part will continue: they wait for that part.
+struct LaterEvents {
+    times: TimeParser,
+    until: Instant,
+    any: bool,
+}
+
+impl<'r> BatchReading<'r> {
+    fn new(stream: &'r Stream, latest: u64, next: Option<&NextPart>) -> Self {
+        let later = next.map(|next| LaterEvents { times: stream.file_times(), until: next.until, any: false });
+        Self { stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0, later }
+    }
+
+    /// Notices an event without a place in this part that belongs to the next one.
+    fn is_later(&mut self, event: &Event<'_>) -> bool {
+        let Some(later) = &mut self.later else { return false };
+        let time = later.times.read_event(event).ok().flatten();
+        let after = self.stream.calendar.end()..later.until;
+        let is_later = time.is_some_and(|time| after.contains(&time.instant));
+        let is_later = is_later && self.stream.keeps(event).unwrap_or(false);
+        later.any |= is_later;
+        is_later
+    }
+
     /// Why the rest of a batch is not read.
     fn too_many(&self) -> String {
         let first = self.problems.first().map_or(String::new(), |row| {

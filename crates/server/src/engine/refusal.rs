@@ -39,6 +39,13 @@ pub enum Refusal {
     NoStream,
     /// The stream accepts nothing more, for this reason.
     ReadOnly(String),
+    /// The part of the stream that will accept the batch is not open yet.
+    NotOpen {
+        /// When it opens, in words.
+        why: String,
+        /// The seconds after which to send the batch again.
+        wait: u32,
+    },
     /// The step that a batch names is not open, or no later one that could be.
     WrongStep(String),
     /// The whole service accepts nothing, until its operator has solved the problem.
@@ -104,7 +111,9 @@ impl fmt::Display for Refusal {
         match self {
             Self::Rows { rows, more } => {
                 let first = rows.first().map_or("", |row| row.problem.as_str());
-                let rows = count_of_rows(rows.len() as u64 + more);
+                // A column that no row has is a hint about the batch, besides its rows.
+                let named = rows.iter().filter(|row| row.row.is_some()).count() as u64;
+                let rows = count_of_rows((named + more).max(1));
                 write!(f, "{rows} cannot be accepted, so nothing was: {first}")
             }
             Self::Differs(_) => {
@@ -115,7 +124,11 @@ impl fmt::Display for Refusal {
                 write!(f, "the accepted rows of this source end at {position}: send the rows after it")
             }
             Self::NoStream => f.write_str("there is no such stream"),
-            Self::Conflict(why) | Self::ReadOnly(why) | Self::WrongStep(why) | Self::Halted(why) => f.write_str(why),
+            Self::Conflict(why)
+            | Self::ReadOnly(why)
+            | Self::NotOpen { why, .. }
+            | Self::WrongStep(why)
+            | Self::Halted(why) => f.write_str(why),
             Self::Busy => f.write_str("the service is overloaded; try again soon, with the same id"),
             Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
             Self::TooManyIds(most) => write!(

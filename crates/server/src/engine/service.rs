@@ -1,6 +1,5 @@
 //! How other threads reach the counting thread.
 
-use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
 use super::counting::{Request, run};
 use super::decoding::Decoding;
@@ -12,6 +11,7 @@ use super::prepare::{PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
 use super::sums::{self, SumsRange, SumsReceipt};
+use super::{NextPart, Receipt};
 use crate::clock::Clock;
 use crate::config::RetentionConfig;
 use crate::meters::Histogram;
@@ -228,12 +228,27 @@ impl Service {
         open_step: Option<u64>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
+        self.accept_before(None, info, (id.into(), open_step), batch)
+    }
+
+    /// The same for a stream that a `next` part will continue: that part's events are not accepted before it is open.
+    ///
+    /// # Errors
+    /// As [`accept_again`](Self::accept_again), or if the batch is to be sent again once that part is open.
+    pub(crate) fn accept_before(
+        &self,
+        next: Option<NextPart>,
+        info: &Arc<StreamInfo>,
+        (id, open_step): (BatchId, Option<u64>),
+        batch: (Format, Box<dyn Read + Send>),
+    ) -> Result<Receipt, Refusal> {
         if let Some(why) = info.slow_clock(self.clock.now()) {
             return Err(Refusal::Halted(why)); // otherwise events of now would seem to be of the future
         }
         self.check_shipping()?;
         let intake = self.intake();
-        let prepared = prepare(info, id.into(), batch, latest(info, &*self.clock, intake.ahead), &intake.decoding)
+        let latest = latest(info, &*self.clock, intake.ahead);
+        let prepared = prepare(info, id, batch, latest, &intake.decoding, next)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let prepared = PreparedBatch { open_step, ..prepared };
         let (answer, answered) = sync_channel(1);
@@ -418,7 +433,7 @@ impl Core {
         id: impl Into<BatchId>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<PreparedBatch, Refusal> {
-        prepare(info, id.into(), batch, latest(info, &*self.clock, self.ahead), &self.decoding)
+        prepare(info, id.into(), batch, latest(info, &*self.clock, self.ahead), &self.decoding, None)
     }
 
     /// Plans a declaration.

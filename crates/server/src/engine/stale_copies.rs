@@ -16,6 +16,23 @@ const SLOW_WITNESS: Duration = Duration::from_secs(1);
 /// The note of the steps recorded at the witness, written at the last stop.
 const ACKNOWLEDGED: &str = "acknowledged";
 
+/// The message about a folder whose witness the configuration does not name.
+pub(crate) fn no_witness() -> PipelineError {
+    usage(
+        "this folder has a witness, but the configuration names none: without it nobody can tell whether the folder is \
+         the newest copy. Put [witness] back; to move the witness, copy its contents to the new place. If it is lost, \
+         and this folder is certainly the newest, start once with --forget-witness",
+    )
+}
+
+/// The message about the witness of another folder than this one.
+pub(crate) fn of_another_folder(place: &str, other: &str, own: &str) -> PipelineError {
+    usage(format!(
+        "the witness {place} belongs to another folder ({other}, and this one is {own}); configure its own witness, or \
+         a new place"
+    ))
+}
+
 impl Core {
     /// Compares the folder with the witness's record when the service starts.
     ///
@@ -30,18 +47,28 @@ impl Core {
             self.load_unpublished(&mut live)?;
             self.live.insert(number, live);
         }
+        self.note_returning();
         Ok(())
+    }
+
+    /// Notes the publications that are due and wait for the witness, which has seen them: another machine, or an
+    /// earlier start, may have shown them.
+    fn note_returning(&self) {
+        let Some((_, settling)) = &self.settling else { return };
+        let now = self.clock.now().micros();
+        for (name, seen) in settling {
+            let Some(live) = self.find(name).and_then(|info| self.live.get(&info.number)) else { continue };
+            let mut waiting = live.unseen.iter().rev();
+            if let Some((_, last)) = waiting.find(|(step, record)| step <= seen && record.shown_at <= now) {
+                live.info.set_returning(last.publications);
+            }
+        }
     }
 
     fn compare_with_witness(&mut self) -> Result<()> {
         let Some(witness) = &mut self.witness else {
             if self.was_witnessed()? {
-                return Err(usage(
-                    "this folder has a witness, but the configuration names none: without it nobody can tell whether \
-                     the folder is the newest copy. Put [witness] back; to move the witness, copy its contents to the \
-                     new place. If it is lost, and this folder is certainly the newest, start once with \
-                     --forget-witness",
-                ));
+                return Err(no_witness());
             }
             return Ok(());
         };
@@ -59,11 +86,7 @@ impl Core {
             return Ok(());
         };
         if witnessed.folder != self.witnessed.folder {
-            return Err(usage(format!(
-                "the witness {place} belongs to another folder ({}, and this one is {}); configure its own witness, or \
-                 a new place",
-                witnessed.folder, self.witnessed.folder
-            )));
+            return Err(of_another_folder(&place, &witnessed.folder, &self.witnessed.folder));
         }
         if witnessed.primary != self.witnessed.primary {
             return Err(usage(taken_over(&place)));
@@ -363,4 +386,78 @@ fn other_writer_error(place: &str) -> String {
 /// The number of lines that a stream had before its first event.
 fn known_at_first(info: &super::StreamInfo) -> u32 {
     if info.stream.plan.threshold().is_some() { 0 } else { info.all_lines() as u32 } // fits: places do
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::engine::{Opening, Setting};
+    use crate::store::{ClosedBy, Store};
+    use crate::witness::Witness;
+    use evertally::noise::SecretKey;
+    use evertally_declare::steps::Instant;
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    /// A witness whose record settles after a time.
+    struct SettlingWitness {
+        record: Arc<Mutex<Option<WitnessRecord>>>,
+        settles_in: Duration,
+    }
+
+    impl Witness for SettlingWitness {
+        fn ask(&mut self) -> Result<Option<WitnessRecord>> {
+            Ok(self.record.lock().unwrap().clone())
+        }
+
+        fn write(&mut self, testimony: &WitnessRecord) -> Result<()> {
+            *self.record.lock().unwrap() = Some(testimony.clone());
+            Ok(())
+        }
+
+        fn place(&self) -> String {
+            "elsewhere".to_owned()
+        }
+
+        fn settles_in(&self) -> Duration {
+            self.settles_in
+        }
+    }
+
+    /// Readers of a service that says that it is ready must see at least what they have seen before.
+    #[test]
+    fn a_start_knows_which_publications_are_to_be_shown_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store.redb")).unwrap();
+        let (key, record) = (SecretKey::generate().unwrap(), Arc::<Mutex<Option<WitnessRecord>>>::default());
+        let start = |settles_in| {
+            let setting = Setting {
+                store: store.clone(),
+                key: SecretKey::from_bytes(*key.expose_bytes()).unwrap(),
+                clock: Arc::new(ManualClock::at(Instant::from_micros(0))),
+                witness: Some(Box::new(SettlingWitness { record: Arc::clone(&record), settles_in })),
+                sources: BTreeMap::new(),
+                ahead: 0,
+                decoding: Arc::default(),
+                catch_up: 0,
+                retention: crate::config::RetentionConfig::default(),
+            };
+            Core::open(setting, Arc::new(|_| ())).unwrap()
+        };
+        let mut first = start(Duration::ZERO);
+        let declaration = r#"{"stream":"a","start":"2026-01-01","every":"1h","steps":4,"rho":1}"#.to_owned();
+        let opening = Opening { declaration, public: true, source: None, closing: ClosedBy::Operator, id: None };
+        first.open_stream(Core::plan(opening).unwrap()).unwrap();
+        first.close_through("a", 2).unwrap();
+        assert_eq!(first.find("a").unwrap().progress().publications, 2);
+        drop(first);
+        let mut second = start(Duration::from_secs(3600));
+        let info = second.find("a").unwrap();
+        assert!(info.is_returning() && info.progress().publications < 2);
+        second.settling.as_mut().unwrap().0 = Monotonic::now();
+        second.tick().unwrap();
+        assert!(!info.is_returning());
+        assert_eq!(info.progress().publications, 2);
+    }
 }

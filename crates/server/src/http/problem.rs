@@ -285,6 +285,11 @@ impl From<Refusal> for ProblemAnswer {
             Refusal::ReadOnly(_) => {
                 Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is accepted").because(detail)
             }
+            Refusal::NotOpen { wait, .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-open", "The next part is not open yet")
+                    .because(detail)
+                    .retry_after(wait)
+            }
             Refusal::Halted(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "halted", "The service has halted")
                 .because(detail)
                 .retry_after(60),

@@ -141,6 +141,10 @@ impl Readiness {
             (since.elapsed() > NOT_READY_AFTER, "the counting thread makes no progress"),
             (health.read_only.is_some(), "the service is read-only: it accepts and publishes nothing"),
             (health.witness_problem.is_some(), "the witness cannot be updated"),
+            (
+                service.streams().iter().any(|info| info.is_returning()),
+                "steps that were published before the start are not shown again yet: the witness is read once more",
+            ),
             (health.slow_clock.is_some(), "the machine's clock is slow: a stream accepts and publishes nothing"),
         ]
         .into_iter()

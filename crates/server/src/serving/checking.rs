@@ -2,15 +2,23 @@
 
 use super::comparison::{Compared, Folder, compare};
 use super::files::{check_files, check_listener};
-use super::preflight::{check_key, check_start};
+use super::preflight::{check_hosts, check_key, check_record, check_start, is_own};
+use super::replica::of_service;
 use super::streams;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, ReplicaConfig, StreamConfig};
+use crate::config::{Config, ListenAddress, ReplicaConfig, StreamConfig};
 use crate::engine::Preview;
+use crate::feeds::Feeds;
+use crate::folder::store_path;
 use crate::role::Role;
+use crate::sinks::Sinks;
+use crate::standby::{PrimarySign, get_sign, target_from};
+use crate::store::FolderStreams;
+use crate::tokens::Tokens;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_ledger::source::SourceBudget;
-use std::path::PathBuf;
+use evertally_tables::input::is_object;
+use std::path::{Path, PathBuf};
 
 /// Checks a configuration: every stream is planned and compared with the folder, and every file that it names is read.
 /// Nothing is opened, created or spent. Returns the findings.
@@ -21,10 +29,13 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
     let places = check_files(config)?;
     let folder = Folder::of(config)?;
     let mut found = check_sources(config)?;
-    let warning = check_key(config, &folder)?;
+    check_key(config, &folder)?;
+    check_record(config, &folder)?;
+    Tokens::from_folder(&config.folder)?;
+    check_hosts(config)?;
     let compared = compare(config, &folder, SystemClock::default().now(), true)?;
     found.extend(described(config, &compared, places));
-    found.extend(warning.into_iter().chain(compared.warnings).map(|warning| format!("warning: {warning}")));
+    found.extend(compared.warnings.iter().map(|warning| format!("warning: {warning}")));
     found.extend(unknown_roles(config, &folder));
     let unconfigured = folder.unconfigured(config);
     if !unconfigured.is_empty() {
@@ -47,11 +58,12 @@ pub fn check(config: &Config) -> Result<Vec<String>> {
 /// # Errors
 /// The first reason for which it could not follow, or not serve.
 pub fn check_follower(config: &Config) -> Result<Vec<String>> {
-    if config.standby.is_none() {
+    let Some(standby) = &config.standby else {
         return Err(usage("--follow needs [standby] in the configuration, with the folder that the primary ships to"));
-    }
-    check_start(config, None, None)?;
+    };
     let places = check_files(config)?;
+    check_start(config, primary_key(&standby.folder)?.as_deref(), None)?;
+    check_hosts(config)?;
     let mut found = check_sources(config)?;
     // Its copy may be in use by the follower.
     let compared = compare(config, &Folder::InUse, SystemClock::default().now(), true)?;
@@ -60,6 +72,20 @@ pub fn check_follower(config: &Config) -> Result<Vec<String>> {
         "the configuration is valid for a follower, which compares its streams with those of the primary".to_owned(),
     );
     Ok(found)
+}
+
+/// The id of the key of the primaries that have shipped to a folder. An object store is not connected.
+fn primary_key(folder: &Path) -> Result<Option<String>> {
+    if is_object(folder) {
+        return Ok(None);
+    }
+    let target = target_from(folder)?;
+    for name in target.list("primaries")? {
+        if let Some(sign) = get_sign::<PrimarySign>(&*target, &format!("primaries/{name}"))? {
+            return Ok(Some(sign.key_id));
+        }
+    }
+    Ok(None)
 }
 
 /// Checks the configuration of a replica.
@@ -71,7 +97,14 @@ pub fn check_replica(config: &ReplicaConfig) -> Result<Vec<String>> {
         return Err(usage(format!("folder: {} is not a folder", config.folder.display())));
     }
     check_listener(&config.public).context("[public]")?;
-    Ok(vec![format!("the configuration of the replica is valid; {} is not connected for this check", config.from)])
+    if let ListenAddress::Tcp(address) = &config.public.listen {
+        is_own(*address)?;
+    }
+    let store = store_path(&config.folder);
+    if store.exists() && FolderStreams::read(&store)?.is_some_and(|streams| streams.key_id.is_some()) {
+        return Err(of_service(&config.folder));
+    }
+    Ok(vec![format!("the configuration of the replica is valid; {} is not connected for this check", config.place())])
 }
 
 fn check_sources(config: &Config) -> Result<Vec<String>> {
@@ -92,6 +125,8 @@ fn described(config: &Config, compared: &Compared<'_>, (feeds, sinks): (Vec<Stri
     found.extend(feeds.chain(sinks).map(|(stream, what, place)| {
         format!("stream `{stream}` is {what} {place}, which is not connected for this check")
     }));
+    let warnings = Feeds::warnings(&config.feeds).into_iter().chain(Sinks::warnings(&config.sinks));
+    found.extend(warnings.map(|warning| format!("warning: {warning}")));
     let syslog = config.syslog.iter();
     found.extend(syslog.map(|own| format!("stream `{}` is fed by syslog at {}", own.stream, own.listen)));
     found

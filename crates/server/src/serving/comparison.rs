@@ -5,7 +5,7 @@ use super::streams::{self, named, named_by};
 use crate::config::{Config, StreamConfig};
 use crate::engine::{Core, Preview, check_continues, is_spent};
 use crate::folder::store_path;
-use crate::store::{FolderStreams, Phase, StreamRecord};
+use crate::store::{FolderStreams, KnownStore, Phase, StreamRecord};
 use crate::witness::{FileWitness, Witness};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::steps::Instant;
@@ -45,6 +45,14 @@ impl Folder {
     pub(super) fn key_id(&self) -> Option<&str> {
         match self {
             Self::Known(streams) => streams.key_id.as_deref(),
+            Self::InUse => None,
+        }
+    }
+
+    /// Facts about its database, if it exists and they are known.
+    pub(super) fn store(&self) -> Option<&KnownStore> {
+        match self {
+            Self::Known(streams) => streams.store.as_ref(),
             Self::InUse => None,
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn check_files(config: &Config) -> Result<(Vec<String>, Vec<String>)>
         listener.iter().try_for_each(check_listener).context(name)?;
     }
     if let Some(path) = &config.passphrase {
-        secret_of(path).context("passphrase")?;
+        secret_of(path, "passphrase")?;
     }
     check_witness(config)?;
     if let Some(standby) = &config.standby {
@@ -57,7 +57,7 @@ pub(super) fn check_listener(listener: &Listener) -> Result<()> {
 fn check_witness(config: &Config) -> Result<()> {
     let Some(witness) = &config.witness else { return Ok(()) };
     if let Some(path) = &witness.authorization_file {
-        secret_of(path).context("[witness] authorization-file")?;
+        secret_of(path, "authorization-file").context("[witness]")?;
     }
     match &witness.file {
         Some(file) if file.is_dir() => {

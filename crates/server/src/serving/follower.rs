@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "keeps copies of the database as files")]
 
 use super::opening::witness_from;
-use super::preflight::{check_addresses, check_start};
+use super::preflight::{check_addresses, check_start, missing_key};
 use super::signals::shutdown_signal;
 use crate::config::{Config, StandbyConfig};
 use crate::folder::{make_folder, store_path};
@@ -83,6 +83,8 @@ pub struct Follower {
     counter: u64,
     /// The last problem that was logged.
     logged: Option<String>,
+    /// Whether the log has the takeover that is being tried.
+    is_announced: bool,
     _lock: NameLock,
 }
 
@@ -115,6 +117,7 @@ impl Follower {
             signed: None,
             counter: 0,
             logged: None,
+            is_announced: false,
             _lock: lock,
         })
     }
@@ -333,6 +336,13 @@ impl Follower {
         self.remember()
     }
 
+    /// Logs once that the primary is gone: a witness that it has locked is tried again and again.
+    fn announce(&mut self, takeover: Duration) {
+        if !std::mem::replace(&mut self.is_announced, true) {
+            tracing::warn!(seconds = takeover.as_secs_f64(), "the primary gives no sign of life; taking over");
+        }
+    }
+
     /// Logs a problem once.
     fn log(&mut self, problem: Option<String>) {
         if let Some(problem) = problem.as_ref().filter(|problem| self.logged.as_ref() != Some(problem)) {
@@ -384,10 +394,7 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
     })?;
     let (mut reader, takeover) = (witness_from(config)?, standby.takeover().duration());
     if !config.key.exists() {
-        return Err(usage(format!(
-            "the key {} is missing on this machine, which could not take over without it: copy it from the primary",
-            config.key.display()
-        )));
+        return Err(missing_key(config));
     }
     make_folder(&config.folder)?;
     let record = loop {
@@ -419,7 +426,10 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
                 Ok(ClaimOutcome::Lost) => Some("another follower has taken over".to_owned()),
                 Err(error) => Some(error.to_string()),
             },
-            Ok(false) => follower.unready.as_ref().map(|why| format!("this machine could not take over: {why}")),
+            Ok(false) => {
+                follower.is_announced = false;
+                follower.unready.as_ref().map(|why| format!("this machine could not take over: {why}"))
+            }
             Err(error) => Some(error.to_string()),
         };
         follower.log(problem);
@@ -439,7 +449,7 @@ fn take_over(
     if !follower.has_claimed(reader)? {
         let ready = follower.check_start(config).and_then(|()| check_addresses(config));
         ready.context("the primary gives no sign of life, and this machine cannot take over")?;
-        tracing::warn!(seconds = takeover.as_secs_f64(), "the primary gives no sign of life; taking over");
+        follower.announce(takeover);
     }
     // Dropped after the claim, so that the service can lock it.
     follower.take_over(&mut *witness_from(config)?)

@@ -139,7 +139,8 @@ pub(crate) fn witness_from(config: &Config) -> Result<Box<dyn Witness>> {
 }
 
 fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
-    let authorization = config.authorization_file.as_deref().map(secret_of).transpose()?;
+    let authorization = config.authorization_file.as_deref();
+    let authorization = authorization.map(|path| secret_of(path, "authorization-file")).transpose()?;
     match (&config.file, &config.url) {
         (Some(file), _) => Ok(Box::new(FileWitness::new(file))),
         (None, Some(url)) => Ok(Box::new(HttpWitness::new(url, authorization))),

@@ -78,7 +78,9 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     streams::check_sources(service, new)?;
     for stream in &new.streams {
         if let Some(info) = service.stream(&stream.name) {
-            streams::check_change(new, stream, &info.record()).map_err(|error| streams::named(stream, &error))?;
+            let checked = streams::check_change(new, stream, &info.record());
+            let checked = checked.and_then(|()| streams::check_parts(service, stream));
+            checked.map_err(|error| streams::named(stream, &error))?;
         }
     }
     streams::check_named(new, |name| service.stream(name).is_some() || streams::is_configured(new, name))

@@ -14,10 +14,12 @@ use crate::supervisor::Supervisor;
 use crate::tokens::Tokens;
 use crate::webhook::Webhooks;
 use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
+use evertally_declare::url::without_secrets;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -58,10 +60,7 @@ impl ReplicaRunning {
             make_folder(&folder)?;
             let store = Store::open(&store_path(&folder))?;
             if !store.is_unused()? {
-                return Err(usage(format!(
-                    "{} is the folder of a service, not of a replica; name another folder",
-                    folder.display()
-                )));
+                return Err(of_service(&folder));
             }
             let current = store.noted(CURRENT)?.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
             Ok((Service::replica(store.clone(), Arc::new(SystemClock::default()))?, store, current))
@@ -104,6 +103,11 @@ impl ReplicaRunning {
     }
 }
 
+/// The message about a folder that is not one of a replica.
+pub(super) fn of_service(folder: &Path) -> PipelineError {
+    usage(format!("{} is the folder of a service, not of a replica; name another folder", folder.display()))
+}
+
 /// Runs a replica until the process receives a signal to end.
 ///
 /// # Errors
@@ -132,6 +136,8 @@ struct Following {
     store: Store,
     agent: ureq::Agent,
     from: String,
+    /// How messages name it.
+    place: String,
     /// The descriptions of the streams at the time of their last copies.
     seen: BTreeMap<String, Value>,
     noted: Option<Instant>,
@@ -142,8 +148,8 @@ struct Following {
 impl Following {
     fn new(service: &Arc<Service>, store: Store, from: &str) -> Self {
         let agent = ureq::Agent::config_builder().timeout_global(Some(ANSWER_TIMEOUT)).build();
-        let (service, from) = (Arc::clone(service), from.to_owned());
-        Self { service, store, agent: agent.into(), from, seen: BTreeMap::new(), noted: None, logged: None }
+        let (service, from, place) = (Arc::clone(service), from.to_owned(), without_secrets(Path::new(from)));
+        Self { service, store, agent: agent.into(), from, place, seen: BTreeMap::new(), noted: None, logged: None }
     }
 
     fn run(&mut self, every: Duration, state: &ReplicaState, is_over: &AtomicBool) {
@@ -185,7 +191,10 @@ impl Following {
     fn get(&self, path: &str) -> Result<Vec<u8>> {
         let url = format!("{}{path}", self.from);
         let read = || self.agent.get(&url).call()?.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
-        read().map_err(|error| failure(format!("{url}: {error}")))
+        read().map_err(|error| {
+            // Some errors contain the URL.
+            failure(format!("{}{path}: {}", self.place, error.to_string().replace(&self.from, &self.place)))
+        })
     }
 
     /// Asks for news; returns whether there were any.
@@ -194,7 +203,7 @@ impl Following {
     /// The first problem. Streams without a problem are current all the same.
     fn ask(&mut self) -> Result<bool> {
         let list: PublicStreams = serde_json::from_slice(&self.get("/v1/streams")?)
-            .map_err(|_| usage(format!("{} is not the public listener of a service", self.from)))?;
+            .map_err(|_| usage(format!("{} is not the public listener of a service", self.place)))?;
         let (mut public, mut has_changed, mut problem) = (BTreeSet::new(), false, None);
         for described in list.streams {
             let Some(name) = described["name"].as_str().map(str::to_owned) else { continue };
@@ -229,7 +238,7 @@ impl Following {
             let (after, names) = self.service.known_of(name);
             let encoded: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
             let path = format!("/v1/streams/{}/copy?after={after}&names={names}", encoded.replace('+', "%20"));
-            let copy = StreamCopy::from_bytes(&self.get(&path)?).context(&self.from)?;
+            let copy = StreamCopy::from_bytes(&self.get(&path)?).context(&self.place)?;
             if self.service.take_copy(copy)? {
                 return Ok(());
             }

@@ -21,7 +21,9 @@ use serde_json::{Map, Value};
 /// If it cannot be opened, or differs from the open stream in something that cannot change.
 pub(super) fn take_up(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     let taken_up = match service.stream(&stream.name) {
-        Some(info) => change(service, config, stream, &info).and_then(|()| change_parts(service, config, stream)),
+        Some(info) => check_parts(service, stream)
+            .and_then(|()| change(service, config, stream, &info))
+            .and_then(|()| change_parts(service, config, stream)),
         None => service.open(opening_of(config, stream)).map_err(Refusal::into_error).map(|_| {
             let entry = AuditEntry::done("service", "open", &stream.name);
             AuditLog::from_folder(&config.folder).record(&entry);
@@ -75,6 +77,45 @@ fn fixed(differing: &str) -> PipelineError {
         "the configuration differs from the open stream in {differing}, which cannot change: restore the previous \
          settings, or retire the stream and choose another name for the new one"
     ))
+}
+
+/// Checks whether the part of an extended stream that is open, or was last, can take up the groups of its
+/// configuration: some may have joined that part alone, over the API.
+///
+/// # Errors
+/// If the groups differ in anything but further ones at their end.
+pub(super) fn check_parts(service: &Service, stream: &StreamConfig) -> Result<()> {
+    let parts = parts_of(service, &stream.name);
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
+    if parts.len() < 2 || matches!(last.progress().state, StreamState::Retired | StreamState::Failed(_)) {
+        return Ok(());
+    }
+    let declared = last.record().declaration;
+    let wanted = declaration_of_part(&stream.declaration, &declared, &first.stream.title)?;
+    check_groups(last.name(), &declared, &wanted)
+}
+
+/// Checks that the configured groups of a part are its own ones, with more or fewer at their end.
+fn check_groups(part: &str, declared: &str, wanted: &str) -> Result<()> {
+    let (Some(own), Some(wanted)) = (listed_groups(declared), listed_groups(wanted)) else { return Ok(()) };
+    if own.starts_with(&wanted) || wanted.starts_with(&own) {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "the configuration differs from stream `{part}`, which continues this one, in `groups`: list the groups of \
+         `{part}` first and in its order, also those that joined it over the API, and new ones after them"
+    )))
+}
+
+/// The groups that a declaration lists. Groups of one column are texts, or lists of one text.
+fn listed_groups(declared: &str) -> Option<Vec<Vec<String>>> {
+    let declared: Map<String, Value> = serde_json::from_str(declared).ok()?;
+    let group = |group: &Value| match group {
+        Value::String(name) => Some(vec![name.clone()]),
+        Value::Array(names) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    declared.get("groups")?.as_array()?.iter().map(group).collect()
 }
 
 /// Takes up the configuration of a stream for the streams that extend it: who may read them, when their steps are
@@ -290,4 +331,24 @@ pub(super) fn unconfigured(service: &Service, config: &Config) -> Vec<String> {
     let streams = service.streams();
     let unnamed = streams.iter().filter(|info| info.progress().state == StreamState::Open && !is_configured(info));
     unnamed.map(|info| info.name().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_a_part_are_not_dropped() {
+        let part = r#"{"stream":"v #2","title":"v","epsilon":1,"groups":["a","x"]}"#;
+        let of_stream = |groups: &str| format!(r#"{{"stream":"v","epsilon":1,"groups":[{groups}]}}"#);
+        let checked = |groups: &str| {
+            let wanted = declaration_of_part(&of_stream(groups), part, "v").unwrap();
+            check_groups("v #2", part, &wanted).map_err(|error| error.to_string())
+        };
+        for taken_up in [r#""a""#, r#""a","x""#, r#""a","x","b""#] {
+            assert_eq!(checked(taken_up), Ok(()), "{taken_up}");
+        }
+        let refused = checked(r#""a","b""#).unwrap_err();
+        assert!(refused.contains("`v #2`") && refused.contains("`groups`"), "{refused}");
+    }
 }

@@ -89,6 +89,7 @@ impl SinkWriter {
             Ok(sink) => sink,
             Err(error) => return self.progress.set_problem(Some(error.to_string())),
         };
+        self.warn(&mut *sink);
         let (mut written, mut pause) = (None, FIRST_PAUSE);
         loop {
             let before = self.progress.written();
@@ -111,6 +112,13 @@ impl SinkWriter {
                     pause = MAX_PAUSE.min(2 * pause);
                 }
             }
+        }
+    }
+
+    /// Logs what the operator should know.
+    fn warn(&self, sink: &mut dyn Sink) {
+        for warning in sink.warnings() {
+            tracing::warn!(stream = self.progress.stream, sink = self.progress.sink, "{warning}");
         }
     }
 
@@ -148,9 +156,7 @@ impl SinkWriter {
                 SinkContent::Samples => (self.writers.samples)(service, &info, place.publication)?,
             };
             let wrote = sink.write(position.as_deref(), &content, &place.position()).await;
-            for warning in sink.warnings() {
-                tracing::warn!(stream = self.progress.stream, sink = self.progress.sink, "{warning}");
-            }
+            self.warn(sink);
             wrote?;
             service.set_delivered(&self.key(), &info, place.publication)?;
             (*last, *position) = (place.publication, Some(place.position()));

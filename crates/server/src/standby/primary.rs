@@ -377,6 +377,7 @@ fn extend(shared: &Mutex<Shared>, until: Instant) {
 pub(crate) fn taken_over(place: &str) -> String {
     format!(
         "another machine has taken over: the witness {place} names its copy of the folder. Nothing is accepted or \
-         published here; to make this machine its follower, start the service with --follow"
+         published here; to make this machine its follower, start the service with --follow. If that machine is lost, \
+         this one then takes over with everything in the standby folder"
     )
 }

@@ -86,6 +86,14 @@ pub fn compare(database: &Path, record: &WitnessRecord) -> Result<Vec<MissingSte
     Ok(missing.filter(|missing| missing.closed < missing.seen).collect())
 }
 
+/// Whether a witness names another copy of the folder than a database: a start with this database is refused.
+///
+/// # Errors
+/// If the database cannot be read.
+pub fn is_replaced(database: &Path, record: &WitnessRecord) -> Result<bool> {
+    Ok(Store::open(database)?.primary()? != record.primary)
+}
+
 /// The name at the witness of the primary that has shipped last.
 fn primary(target: &dyn Target) -> Result<String> {
     for epoch in continued_epochs(target)?.iter().rev() {

@@ -2,13 +2,7 @@
 //!
 //! A segment is a magic number, the length of its head, the head (postcard), the changed bytes (zstd), and the BLAKE3
 //! digest of everything before. The head names the previous digest, so that segments cannot be mixed or left out.
-//!
-//! A machine that takes over ends the chain that it continues: it writes the next segment of it, which says so. Files
-//! are never replaced, so a machine that was replaced and has not noticed can add nothing, and all who apply the chain
-//! later end where the new primary has begun.
 
-use super::replica::Applied;
-use super::target::Target;
 use crate::store::{Changes, from_bytes, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
 use redb::StorageBackend;
@@ -22,21 +16,6 @@ const MAX_SEGMENT_BYTES: usize = 2 << 30;
 
 /// Fast, and about as small as higher levels for pages of a database.
 const LEVEL: i32 = 1;
-
-/// Ends the chain of a copy that everything was applied to, so that nobody can add to it; returns `false` if there is
-/// another segment, which is to be applied first.
-///
-/// # Errors
-/// If the target cannot be read or written.
-pub fn end_chain(target: &dyn Target, applied: &Applied, by: &str) -> Result<bool> {
-    let name = Segment::name_of(&applied.epoch, applied.number + 1);
-    if target.create(&name, &Segment::end(applied, by)?.bytes)? {
-        return Ok(true);
-    }
-    // Perhaps of a machine that has taken over before, and was replaced.
-    let Some(bytes) = target.get(&name)? else { return Ok(false) };
-    Ok(Segment::unseal(&bytes, &name)?.0.ended_by.is_some())
-}
 
 /// The head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,13 +71,6 @@ impl Segment {
             files,
             ended_by,
         }
-    }
-
-    /// The end of a chain after its applied part, for a copy that takes over. Two attempts give the same bytes.
-    fn end(applied: &Applied, by: &str) -> Result<Sealed> {
-        let mut head = Self::new(&applied.folder, &applied.epoch, applied.number + 1, applied.digest, applied.at);
-        head.ended_by = Some(by.to_owned());
-        head.seal(&Changes::default())
     }
 
     /// The name of its file.

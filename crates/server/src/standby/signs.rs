@@ -49,7 +49,7 @@ pub enum WholeChain {
     /// The name of the chain.
     Chain(String),
     /// It has claimed the right to publish from the primary of this name, and published nothing yet: the last whole
-    /// chain is that of the primary before. Written before the claim, so that whoever is named by the witness has one.
+    /// chain is that of the primary before. Written before the claim, so that each name at the witness has one.
     After(String),
 }
 

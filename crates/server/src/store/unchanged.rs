@@ -1,6 +1,6 @@
 //! Reads a database that another process writes, or will write: nothing of its file changes.
 
-use super::{KEY, STREAMS, Store, StreamRecord, from_bytes, stored};
+use super::{KEY, STREAMS, Store, StreamRecord, WITNESSED, from_bytes, stored};
 use evertally_declare::error::{Context, Result};
 use redb::{ReadableTable, StorageBackend};
 use std::collections::BTreeMap;
@@ -109,6 +109,20 @@ pub(crate) struct FolderStreams {
     pub(crate) records: Vec<StreamRecord>,
     /// The public name of the key with which the folder was begun.
     pub(crate) key_id: Option<String>,
+    /// The database itself; `None` if there is none yet.
+    pub(crate) store: Option<KnownStore>,
+}
+
+/// Facts about a database.
+pub(crate) struct KnownStore {
+    /// The identity of the folder.
+    pub(crate) identity: String,
+    /// The name under which this copy of the folder may publish.
+    pub(crate) primary: String,
+    /// Whether it has a witness.
+    pub(crate) has_witnessed: bool,
+    /// The public name of a key that was about to be created for it.
+    pub(crate) making: Option<String>,
 }
 
 impl FolderStreams {
@@ -145,7 +159,9 @@ impl FolderStreams {
             let (_, bytes) = entry.map_err(stored)?;
             records.push(from_bytes(bytes.value(), "a stream record")?);
         }
-        Ok(Self { records, key_id })
+        let has_witnessed = store.noted(WITNESSED)?.is_some();
+        let (identity, primary, making) = (store.identity()?, store.primary()?, store.making()?);
+        Ok(Self { records, key_id, store: Some(KnownStore { identity, primary, has_witnessed, making }) })
     }
 
     /// The stream with a name.

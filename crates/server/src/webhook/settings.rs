@@ -20,7 +20,8 @@ impl WebhookSettings {
     /// # Errors
     /// If one cannot be read.
     pub(super) fn read(config: &WebhookConfig) -> Result<Self> {
-        let authorization = config.authorization_file.as_deref().map(secret_of).transpose()?;
+        let authorization = config.authorization_file.as_deref();
+        let authorization = authorization.map(|path| secret_of(path, "authorization-file")).transpose()?;
         let signer = config.secret_file.as_deref().map(Signer::from_file).transpose()?;
         Ok(Self { config: config.clone(), name: config.name(), authorization, signer })
     }

@@ -36,7 +36,8 @@ impl Signer {
     pub(super) fn from_file(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map(Zeroizing::new);
-        let text = text.map_err(|e| usage(format!("cannot read {shown}: {e}")))?;
+        // If it is no file, its name may be the secret: that is not shown.
+        let text = text.map_err(|e| usage(format!("the file that `secret-file` names cannot be read: {e}")))?;
         Self::from_text(&text).map_err(|problem| usage(format!("{shown}: {problem}")))
     }
 

@@ -178,3 +178,48 @@ fn events_sent_to_a_stream_reach_the_part_that_is_open() {
     let direct = server.send_as("year", "", "application/x-ndjson", row(2, "e").as_bytes(), &[]);
     assert_eq!(direct.status, 400, "a batch needs an id in every part");
 }
+
+/// Events of the next part are not lost: they are refused until it is open, also where others outside are skipped.
+#[test]
+fn events_of_the_next_part_wait_until_it_is_open() {
+    let by_clock = stream("extend = { times = 1 }\noutside = \"skip\"").replace("closing = \"operator\"\n", "");
+    let server = Server::with("", &by_clock.replace("person = \"person\"\nmax-events = 2\n", ""));
+    let row = |time: &str| format!("{{\"time\":\"2026-01-01T{time}Z\"}}\n");
+    let (own, later) = (row("01:59:40"), row("02:00:10"));
+    let post = |path: &str, kind: &str, body: &str| {
+        let (path, token) = (format!("/v1/streams/year/{path}"), server.token("write:year"));
+        server.private.post(&path, &token, &[("content-type", kind)], body.as_bytes()).unwrap()
+    };
+    let known_by_content = |repeated: bool| {
+        let accepted = post("events?batch-id=content", "application/x-ndjson", &own).json();
+        assert_eq!((&accepted["stream"], &accepted["repeated"]), (&"year".into(), &repeated.into()), "{accepted}");
+    };
+    let waits = |id: &str, body: &str| {
+        let refused = server.send("year", id, body);
+        assert_eq!(refused.status, 503, "{}", refused.text);
+        assert!(refused.header("retry-after").is_some() && refused.text.contains("`year #2`"), "{}", refused.text);
+    };
+    server.at(1, 3590);
+    waits("later", &later);
+    waits("both", &format!("{own}{later}"));
+    assert_eq!(server.events("year"), 0);
+    known_by_content(false);
+    // All steps are closed, but the last one is not published, so the next part is not open.
+    server.at(2, 65);
+    wait_until(&server, "the end", || server.get("/v1/streams/year").json()["state"] == "ended");
+    waits("later", &later);
+    known_by_content(true);
+    server.at(2, 95);
+    wait_until(&server, "year #2", || is_open(&server, "year #2"));
+    let accepted = server.send("year", "later", &later).json();
+    assert_eq!((&accepted["stream"], &accepted["repeated"]), (&"year #2".into(), &false.into()), "{accepted}");
+    known_by_content(true);
+    // 02:00:20.
+    let record = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"1767232820000000000"}]}]}]}"#;
+    let routed = post("otlp/v1/logs", "application/json", record);
+    assert_eq!(routed.status, 200, "{}", routed.text);
+    assert_eq!((server.events("year"), server.events("year #2")), (1, 2));
+    // The positions of a source are those of a part, and the answer names the next one.
+    let of_source = post("events?source=s&position=1", "application/x-ndjson", &later);
+    assert!(of_source.status == 403 && of_source.text.contains("`year #2` continues it"), "{}", of_source.text);
+}

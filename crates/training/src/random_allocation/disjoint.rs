@@ -94,12 +94,13 @@ impl DisjointBins {
         let Some(ratios) = ratios.filter(|own| epsilon + libm::log(own.bins) < MAX_EXPONENT) else { return 1.0 };
         let mut space = Workspace::default();
         if self.rounds == 1 {
-            let removed = ratios.removed(epsilon, wanted, coarseness, &mut space);
-            return if removed > wanted {
-                removed
-            } else {
-                removed.max(ratios.added(epsilon, wanted, coarseness, &mut space))
-            };
+            // Without a number, nothing is known. (`max` would drop it.)
+            let known = |delta: f64| if delta.is_nan() { 1.0 } else { delta };
+            let removed = known(ratios.removed(epsilon, wanted, coarseness, &mut space));
+            if removed > wanted {
+                return removed;
+            }
+            return removed.max(known(ratios.added(epsilon, wanted, coarseness, &mut space)));
         }
         let round = [RoundLaw::new(&ratios, self.rounds, (epsilon, wanted), coarseness, &mut space)];
         let removed = divergence(&round, Direction::Remove, epsilon, (0.0, wanted), &mut space);

@@ -7,7 +7,7 @@ use super::super::problem::{Document, ProblemAnswer};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use crate::engine::{BatchId, Receipt, SourceRange};
-use crate::extensions::part_for;
+use crate::extensions::SentBatch;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -122,9 +122,9 @@ pub(in super::super) async fn take(
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
-        let info = part_for(&app.service, info, &id)?;
-        let reader = incoming.open(&app.service.decoding())?;
-        let receipt = app.service.accept_again(&info, id, open_step, (format, reader))?;
+        let bytes = incoming.open(&app.service.decoding())?;
+        let sent = SentBatch { id, open_step, format, bytes };
+        let (info, receipt) = app.extensions.accept(&app.service, info, sent)?;
         let stream = info.name().to_owned();
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         let Receipt { batch, rows, duplicates, open_step, repeated, .. } = receipt;

@@ -27,8 +27,8 @@ pub(in super::super) async fn livez(State(app): State<Arc<App>>, Extension(side)
 }
 
 /// Whether the service is ready to accept events and to publish. It is not while it shuts down, while it is read-only,
-/// while its counting thread makes no progress, and while its witness cannot be updated. The private listener names the
-/// reasons, and warns of a clock that is not synchronised.
+/// while its counting thread makes no progress, while its witness cannot be updated, and after a start until all
+/// publications are shown again. The private listener names the reasons, and warns of a clock that is not synchronised.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses(
     (status = 200, description = "It is ready.", body = String),
     (status = 503, description = "It is not ready.", body = Document, content_type = "application/problem+json"),

@@ -9,6 +9,7 @@ use super::super::threads::Work;
 use super::super::work::waiting;
 use super::events::{coding_of, named_id};
 use crate::engine::BatchId;
+use crate::extensions::SentBatch;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -197,7 +198,9 @@ async fn take(
         to_rows(&request, &mut rows)?;
         drop(request);
         let rows = rows.into_rows();
-        app.service.accept(&info, id, (Format::JsonLines, Box::new(Cursor::new(rows))))?;
+        let bytes = Box::new(Cursor::new(rows));
+        let sent = SentBatch { id, open_step: None, format: Format::JsonLines, bytes };
+        app.extensions.accept(&app.service, info, sent)?;
         Ok(accepted())
     })
     .await

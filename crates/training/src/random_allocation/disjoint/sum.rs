@@ -5,6 +5,10 @@ use super::grid::SumGrid;
 use super::kinds::{EqualBins, UNIT};
 use crate::poisson_subsampling::{LossSpectrum, TransformErrors, Workspace};
 
+/// Maximum number of cells of a law, in windows and in all.
+const MAX_WINDOWS: usize = 64;
+const MAX_CELLS: usize = 1 << 24;
+
 /// All bins at a noise on a grid.
 pub(super) struct BinSums<'a> {
     kinds: &'a [(EqualBins, f64)],
@@ -27,7 +31,9 @@ pub(super) struct TiltedSum {
 impl<'a> BinSums<'a> {
     pub(super) fn new(kinds: &'a [(EqualBins, f64)], grid: SumGrid) -> Self {
         let on_grid = |(kind, limit): &(EqualBins, f64)| {
-            let cells = (limit / grid.step).ceil().max(1.0) as usize;
+            // Any limit gives a bound. Cells far beyond the window would take memory without making it smaller.
+            let most = (MAX_WINDOWS * grid.points).min(MAX_CELLS) as f64;
+            let cells = (limit / grid.step).ceil().clamp(1.0, most) as usize;
             dilated(kind.square, &(0..=cells).map(|k| k as f64 * grid.step).collect::<Vec<_>>())
         };
         Self { kinds, laws: kinds.iter().map(on_grid).collect(), grid }
