@@ -6,8 +6,6 @@ use crate::noise_search::SecantSearch;
 /// The relative distance of results from the minimum that the bound allows, and of rough ones.
 const TOLERANCE: f64 = 1e-5;
 const ROUGH_TOLERANCE: f64 = 1e-3;
-/// Steps down from the number that suffices to one whose bound is precise: to about 2 % of it.
-const MAX_IMPRECISE: u32 = 40;
 /// The smallest ε.
 const MIN_EPSILON: f64 = 1e-9;
 
@@ -15,17 +13,13 @@ const MIN_EPSILON: f64 = 1e-9;
 /// coarseness.
 fn least(enough: f64, lowest: f64, coarseness: Coarseness, excess: impl Fn(f64, Coarseness) -> f64) -> f64 {
     let rough = |at: f64| excess(at, Coarseness::ROUGH);
+    let mut low = libm::log(enough);
     let mut step = 0.1;
-    // Far above the minimum, δ is so much smaller than wanted that its bound may be imprecise, and too large.
-    let far = (0..MAX_IMPRECISE).map(|index| libm::log(enough) - f64::from(index) * step);
-    let Some(mut high) = far.take_while(|at| *at > lowest).find(|at| rough(*at) <= 0.0) else { return enough };
-    let mut low = high - step;
     while low > lowest && rough(low) <= 0.0 {
-        high = low;
-        step *= 1.5;
         low -= step;
+        step *= 1.5;
     }
-    low = low.max(lowest);
+    let (mut low, mut high) = (low.max(lowest), (low + step / 1.5).min(libm::log(enough)));
     while high - low > 0.02 {
         let middle = (low + high) / 2.0;
         if rough(middle) <= 0.0 { high = middle } else { low = middle }

@@ -55,16 +55,6 @@ fn two_bins_are_those_of_an_integral() {
     }
 }
 
-/// The noise that suffices anyway can be so large that its bound is imprecise: the search begins below it.
-#[test]
-fn searches_begin_where_bounds_are_precise() {
-    let bins = equal(50, 7);
-    for (epsilon, range) in [(0.9255, 1.8..1.95), (1.0795, 1.6..1.7), (1.05, 1.6..1.7)] {
-        let found = fine(&bins, epsilon, 1e-6);
-        assert!(range.contains(&found), "ε = {epsilon}: {found}");
-    }
-}
-
 /// Limits far above the window take no memory.
 #[test]
 fn an_extreme_delta_has_an_epsilon() {
