@@ -316,7 +316,7 @@ impl Config {
     }
 }
 
-/// A secret in a one-line file that a setting names. If it is no file, its name may be the secret: that is not shown.
+/// A secret in a one-line file that a setting names. A name without a file may be the secret: it is not shown.
 pub(crate) fn secret_of(path: &Path, setting: &str) -> Result<String> {
     let text = std::fs::read_to_string(path);
     let text = text.context(format_args!("the file that `{setting}` names cannot be read"))?;

@@ -33,7 +33,7 @@ const MIN_PASSPHRASE_BYTES: usize = 12;
 /// The passphrase in a one-line file, such as a credential of the service manager.
 fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
     let text = Zeroizing::new(
-        // If it is no file, its name may be the passphrase: that is not shown.
+        // A name without a file may be the passphrase: it is not shown.
         std::fs::read_to_string(path).context("the file that `passphrase` names cannot be read")?,
     );
     let line = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());

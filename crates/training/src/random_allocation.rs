@@ -235,9 +235,10 @@ impl RandomAllocation {
     }
 
     /// A noise with which (ε, δ) holds: within a tenth of a percent of the minimum if no two bins share a row, as with
-    /// independent noise, in about a second. Otherwise half a percent above the minimum if bins have similar vectors,
-    /// and up to a sixth above it if each of very many bins shares rows with few others; this takes some seconds for
-    /// hundreds of bins, minutes for two thousand bins or hundreds of rounds.
+    /// independent noise, in about a second (or the noise of known bins where the bound is imprecise). Otherwise half a
+    /// percent above the minimum if bins have similar vectors, and up to a sixth above it if each of very many bins
+    /// shares rows with few others; this takes some seconds for hundreds of bins, minutes for two thousand bins or
+    /// hundreds of rounds.
     ///
     /// The inverse is consistent: [`epsilon`](Self::epsilon) of the result, at this δ, is at most this ε.
     ///

@@ -3,7 +3,7 @@
 use evertally_declare::url::without_secrets;
 use std::path::{Component, Path};
 
-/// A text that was meant as a URL, for a message that it is none: without it if it may have a password or a signature.
+/// An invalid URL in a message: not shown if it may have a password or a signature.
 pub(super) fn shown_url(text: &str) -> &str {
     if text.contains(['@', '?', '#']) { "..." } else { text }
 }

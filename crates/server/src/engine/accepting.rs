@@ -49,17 +49,6 @@ impl Receipt {
     }
 }
 
-/// The part that will continue a stream, as long as it is not open.
-#[derive(Clone, Debug)]
-pub(crate) struct NextPart {
-    /// Why its events are not accepted yet, and when they will be.
-    pub(crate) why: String,
-    /// The seconds after which a sender may try again.
-    pub(crate) wait: u32,
-    /// Events from the end of the stream to this moment wait for it; later ones are treated as declared.
-    pub(crate) until: Instant,
-}
-
 /// The id of a batch that is known by its bytes: it differs from part to part.
 ///
 /// # Errors

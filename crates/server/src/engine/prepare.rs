@@ -1,6 +1,5 @@
 //! From the bytes of a batch to anonymous events: in any thread, before the batch takes its turn.
 
-use super::accepting::NextPart;
 use super::chunk::{Chunk, IdentifiedRow, ROW_BYTES};
 use super::decoding::{Decoding, Share};
 use super::identity::{BatchBytes, BatchId, ResolvedId, RowsDigest};
@@ -30,6 +29,16 @@ pub(super) const MAX_BATCH_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
+/// The part that will continue a stream, as long as it is not open.
+#[derive(Clone, Debug)]
+pub(crate) struct NextPart {
+    /// Why its events are not accepted yet, and when they will be.
+    pub(crate) why: String,
+    /// The seconds after which a sender may try again.
+    pub(crate) wait: u32,
+    /// Events from the end of the stream to this moment wait for it; later ones are treated as declared.
+    pub(crate) until: Instant,
+}
 
 /// A valid batch that was read and waits for its turn.
 pub struct PreparedBatch {

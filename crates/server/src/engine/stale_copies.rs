@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Readers of a service that says that it is ready must see at least what they have seen before.
+    /// Readers of a service that says that it is ready must see all rows that they have seen before.
     #[test]
     fn a_start_knows_which_publications_are_to_be_shown_again() {
         let folder = tempfile::tempdir().unwrap();

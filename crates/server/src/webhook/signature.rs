@@ -36,7 +36,7 @@ impl Signer {
     pub(super) fn from_file(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map(Zeroizing::new);
-        // If it is no file, its name may be the secret: that is not shown.
+        // A name without a file may be the secret: it is not shown.
         let text = text.map_err(|e| usage(format!("the file that `secret-file` names cannot be read: {e}")))?;
         Self::from_text(&text).map_err(|problem| usage(format!("{shown}: {problem}")))
     }

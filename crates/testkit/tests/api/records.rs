@@ -123,7 +123,7 @@ fn protobuf_is_read() {
     // A message of this length begins with bytes that are not text.
     let message = String::from_utf8_lossy(&refused.bytes);
     assert!(message.starts_with('\x12') && message.contains("resource.service.name"), "{message}");
-    assert!(message.contains("1 row cannot be accepted"), "the hint about the column is no row: {message}");
+    assert!(message.contains("1 row cannot be accepted"), "hints are not counted: {message}");
 
     let server = Server::with("", &STREAM.replace("COLUMN", "labels.service"));
     let path = "/v1/streams/logs/loki/api/v1/push";
