@@ -20,9 +20,15 @@ pub fn end_chain(target: &dyn Target, applied: &Applied, by: &str) -> Result<boo
     if target.create(&name, &end(applied, by)?.bytes)? {
         return Ok(true);
     }
-    // Perhaps of a machine that has taken over before, and was replaced.
-    let Some(bytes) = target.get(&name)? else { return Ok(false) };
-    Ok(Segment::unseal(&bytes, &name)?.0.ended_by.is_some())
+    is_end(target, &name) // perhaps of a machine that has taken over before, and was replaced
+}
+
+/// Whether a segment ends its chain.
+///
+/// # Errors
+/// If the target cannot be read.
+pub(super) fn is_end(target: &dyn Target, name: &str) -> Result<bool> {
+    Ok(Segment::head(target, name)?.is_some_and(|head| head.ended_by.is_some()))
 }
 
 /// The end of a chain after its applied part, for a copy that takes over. Two attempts give the same bytes.

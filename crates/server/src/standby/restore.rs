@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "writes a copy of the database")]
 
+use super::ending::is_end;
 use super::replica::{Applied, Replica};
 use super::segment::Segment;
 use super::shipper::time_of;
@@ -98,17 +99,11 @@ pub fn is_replaced(database: &Path, record: &WitnessRecord) -> Result<bool> {
 fn primary(target: &dyn Target) -> Result<String> {
     for epoch in continued_epochs(target)?.iter().rev() {
         // A damaged chain does not keep an earlier one from being restored.
-        if let Some(head) = head(target, &Segment::name_of(epoch, 1))? {
+        if let Some(head) = Segment::head(target, &Segment::name_of(epoch, 1))? {
             return Ok(head.primary);
         }
     }
     Ok(String::new())
-}
-
-/// The head of a segment; `None` if it is damaged, or does not exist.
-fn head(target: &dyn Target, name: &str) -> Result<Option<Segment>> {
-    let bytes = target.get(name)?;
-    Ok(bytes.and_then(|bytes| Segment::unseal(&bytes, name).ok()).map(|(head, ..)| head))
 }
 
 /// The chains in a target, the oldest first, without those that a primary began after the one with which another
@@ -117,7 +112,7 @@ fn continued_epochs(target: &dyn Target) -> Result<Vec<String>> {
     let mut continued = Vec::new();
     let mut replaced = BTreeSet::new();
     for epoch in epochs(target)? {
-        let Some(first) = head(target, &Segment::name_of(&epoch, 1))? else {
+        let Some(first) = Segment::head(target, &Segment::name_of(&epoch, 1))? else {
             continued.push(epoch); // a fault is reported to those who read it
             continue;
         };
@@ -126,7 +121,7 @@ fn continued_epochs(target: &dyn Target) -> Result<Vec<String>> {
         }
         let names = segments(target, &epoch)?;
         if let Some(last) = names.last()
-            && head(target, &format!("{epoch}/{last}"))?.is_some_and(|last| last.ended_by.is_some())
+            && is_end(target, &format!("{epoch}/{last}"))?
         {
             replaced.insert(first.primary);
         }
@@ -198,7 +193,7 @@ fn advised(error: PipelineError, applied: &Applied) -> PipelineError {
 fn last_whole(target: &dyn Target, epoch: &str, until: i64) -> Result<Option<u64>> {
     let names = segments(target, epoch)?;
     // Times grow with numbers; whole segments come after the others.
-    let head = |name: &str| head(target, &format!("{epoch}/{name}"));
+    let head = |name: &str| Segment::head(target, &format!("{epoch}/{name}"));
     let (mut low, mut high) = (0, names.len());
     while low < high {
         let middle = usize::midpoint(low, high);

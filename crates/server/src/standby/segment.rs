@@ -3,6 +3,7 @@
 //! A segment is a magic number, the length of its head, the head (postcard), the changed bytes (zstd), and the BLAKE3
 //! digest of everything before. The head names the previous digest, so that segments cannot be mixed or left out.
 
+use super::target::Target;
 use crate::store::{Changes, from_bytes, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
 use redb::StorageBackend;
@@ -116,6 +117,12 @@ impl Segment {
             return Err(damaged());
         }
         Ok((head, body, *digest))
+    }
+
+    /// The head of a segment in a target; `None` if it is damaged, or does not exist.
+    pub(super) fn head(target: &dyn Target, name: &str) -> Result<Option<Self>> {
+        let bytes = target.get(name)?;
+        Ok(bytes.and_then(|bytes| Self::unseal(&bytes, name).ok()).map(|(head, ..)| head))
     }
 
     /// Writes the changes to a copy of the database file, without a sync.

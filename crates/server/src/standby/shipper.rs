@@ -1,5 +1,6 @@
 //! Ships a database: first the whole file, piece by piece, then the changes.
 
+use super::ending::is_end;
 use super::segment::{Sealed, Segment};
 use super::signs::{WholeChain, put_whole};
 use super::target::Target;
@@ -231,9 +232,7 @@ impl Shipper {
         let Some(unsent) = &self.unsent else { return Ok(()) };
         // An attempt without an answer may have arrived: then the same bytes are there.
         if !self.target.create(&unsent.name, &unsent.sealed.bytes)? {
-            if let Some(bytes) = self.target.get(&unsent.name)?
-                && Segment::unseal(&bytes, &unsent.name)?.0.ended_by.is_some()
-            {
+            if is_end(&*self.target, &unsent.name)? {
                 self.is_replaced = true;
                 return Err(replaced());
             }
