@@ -67,7 +67,7 @@ fn covariance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// S2, algorithm 1: the bit of the level where the paths part must be set.
+/// Pagh, Sejer 2026, algorithm 1: the bit of the level where the paths part must be set.
 #[test]
 fn lazy_sampling_needs_the_bit_of_the_splitting_level() {
     let answers = |corrected| {
@@ -103,8 +103,8 @@ fn path_sum_sensitivity(levels: u32, root: bool) -> f64 {
     (0..steps as usize).map(|i| cut(i).dot(&factor.solve(&cut(i)))).fold(0.0, f64::max)
 }
 
-/// S2, lemma 2.2 promises ρ from σ² = Δ²/(2ρ) without the factor's sensitivity, which exceeds 1; and its appendix B,
-/// with a root, describes a different mechanism than its algorithm, without one.
+/// Pagh, Sejer 2026, lemma 2.2 promises ρ from σ² = Δ²/(2ρ) without the factor's sensitivity, which exceeds 1; and its
+/// appendix B, with a root, describes a different mechanism than its algorithm, without one.
 #[test]
 fn the_sensitivity_of_the_factor_is_not_one() {
     for levels in [6u32, 8] {
@@ -135,7 +135,7 @@ fn covered(step: i64, subtracted: impl Fn(i64, i64) -> (i64, i64)) -> Vec<i64> {
     covered
 }
 
-/// S1 and S4, algorithm 3, line 15: the subtracted block is `[p - k^(l-1) + 1, p]`.
+/// Andersson, Pagh, Steiner, Torkamani 2024, algorithm 3, line 15: the subtracted block is `[p - k^(l-1) + 1, p]`.
 #[test]
 fn the_subtracted_block_ends_where_the_prefix_does() {
     let prefix = |step: i64| (0..40).map(|i| i64::from((1..=step).contains(&i))).collect::<Vec<_>>();
@@ -151,7 +151,8 @@ fn pure_mean(name: &str, horizon: u64) -> f64 {
     2.0 * mechanism.column_norms().l1.powi(2) * mechanism.mean_row_norm_squared()
 }
 
-/// S1, theorem 6: the constant of additive k-ary trees is (k-1)/log(k)³, without a factor h.
+/// Andersson, Pagh, Torkamani 2024, theorem 6: the constant of additive k-ary trees is (k-1)/log(k)³, without a
+/// factor h.
 #[test]
 fn the_constant_of_additive_trees() {
     for (k, h) in [(2u64, 30u32), (3, 20), (5, 12)] {
@@ -162,7 +163,7 @@ fn the_constant_of_additive_trees() {
     }
 }
 
-/// S0, table 1: the constant of the square root is (ln 2/π)² = 0.0487 in log² T, not twice that.
+/// Andersson, Pagh 2023, table 1: the constant of the square root is (ln 2/π)² = 0.0487 in log² T, not twice that.
 #[test]
 fn the_constant_of_the_square_root() {
     let root_of_figure = |horizon| {
@@ -175,7 +176,7 @@ fn the_constant_of_the_square_root() {
     assert!((slope * slope - 0.0487).abs() < 1e-4, "{}", slope * slope);
 }
 
-/// S0 and S3: step T reads the leaf m(T+1), so a shape with C(h, m) = T leaves is one short.
+/// Andersson, Pagh 2023: step T reads the leaf m(T+1), so a shape with C(h, m) = T leaves is one short.
 #[test]
 fn smooth_needs_one_leaf_more_than_steps() {
     let shape = MechanismName::Smooth(Some((6, 3))); // C(6, 3) = 20

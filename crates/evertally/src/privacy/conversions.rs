@@ -162,7 +162,7 @@ pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
 }
 
 /// The ε at this δ of Laplace noise of this scale on a vector whose L1 sensitivity is `delta1` and whose L2 sensitivity
-/// is `delta2`, rounded up: `min(Δ1/λ, Δ2²/(2λ²) + (Δ2/λ) √(2 ln 1/δ))` (Andersson, Pagh, Steinke and Torkamani, k-ary
+/// is `delta2`, rounded up: `min(Δ1/λ, Δ2²/(2λ²) + (Δ2/λ) √(2 ln 1/δ))` (Andersson, Pagh, Steiner and Torkamani, k-ary
 /// trees with subtraction, theorem 1.3).
 ///
 /// The theorem requires `λ > Δ1`; that is not needed, because `x (eˣ-1)/(eˣ+1) ≤ x²/2` for all `x ≥ 0`. A closed form:

@@ -50,6 +50,9 @@ pub(super) use search::{epsilon, noise};
 
 /// Squared norms that differ by less count as the larger one.
 const ALIKE_RATIO: f64 = 1.001;
+/// The share of the wanted δ below which values are not distinguished: if no sum of losses exceeds ε, the best tilt is
+/// infinite.
+const ALIKE_SHARE: f64 = 1e-20;
 /// Maximum number of different norms.
 const MAX_KINDS: usize = 4;
 /// The largest ε for which rounds are composed precisely, in a short time.
@@ -103,10 +106,11 @@ impl DisjointBins {
             return removed.max(known(ratios.added(epsilon, wanted, coarseness, &mut space)));
         }
         let round = [RoundLaw::new(&ratios, self.rounds, (epsilon, wanted), coarseness, &mut space)];
-        let removed = divergence(&round, Direction::Remove, epsilon, (0.0, wanted), &mut space);
+        let least = ALIKE_SHARE * wanted;
+        let removed = divergence(&round, Direction::Remove, epsilon, (least, wanted), &mut space);
         if removed > wanted {
             return removed;
         }
-        removed.max(divergence(&round, Direction::Add, epsilon, (removed, wanted), &mut space))
+        removed.max(divergence(&round, Direction::Add, epsilon, (removed.max(least), wanted), &mut space))
     }
 }

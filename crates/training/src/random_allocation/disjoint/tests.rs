@@ -126,3 +126,28 @@ fn shared_rows_are_not_disjoint() {
     assert_eq!(DisjointBins::of(&disjoint(&many)), None);
     assert_eq!(DisjointBins::of(&disjoint(&[2.0, 1.0, 1.0])).unwrap().kinds.len(), 2);
 }
+
+/// Far above the least noise, bounds of δ are small everywhere, and a search for the least noise passes
+/// it.
+#[test]
+fn more_noise_is_never_worse() {
+    for (bins, rounds, epsilon, delta) in
+        [(50, 7, 0.9255, 1e-6), (50, 7, 1.0795, 1e-6), (16, 12, 3.9, 1e-8), (200, 3, 0.2, 1e-7)]
+    {
+        let known = fine(&equal(1, rounds), epsilon, delta);
+        let step = SampledGaussian::new(1.0 / bins as f64, 1.0, bins * rounds).unwrap();
+        let target = (Epsilon::new(epsilon).unwrap(), Delta::new(delta).unwrap());
+        let poisson = SampledGaussians::new(&[step]).unwrap().certified_factor_for(target.0, target.1).unwrap();
+        let bins = equal(bins, rounds);
+        let mut last = 0.0;
+        for part in 0..200 {
+            let noise = known * libm::exp(-0.01 * f64::from(part));
+            let bound = bins.delta(noise, epsilon, delta, Coarseness::ROUGH) / delta;
+            assert!(bound >= 0.5 * last || bound <= 0.5, "{bins:?}, {noise}: {last:e} {bound:e}");
+            assert!(bound <= 0.5 || noise < 1.3 * poisson, "{bins:?}, {noise}: {bound:e}");
+            last = bound;
+        }
+        let found = fine(&bins, epsilon, delta);
+        assert!(found <= poisson && found > 0.9 * poisson, "{bins:?}, ε = {epsilon}: {found} {poisson}");
+    }
+}
