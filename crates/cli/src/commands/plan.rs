@@ -195,7 +195,9 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
     )?;
     if let Some(bound) = answer.optimum_max_std.or(answer.lower_bound_max_std) {
         let bound = rounded_down(bound, 4);
-        writeln!(out, "no mechanism with Gaussian noise has a maximum standard error below {bound}")?;
+        let pure = chosen.guarantee.delta == Some(0.0);
+        let which = if pure { "unbiased mechanism" } else { "mechanism with Gaussian noise" };
+        writeln!(out, "no {which} has a maximum standard error below {bound}")?;
     }
     if let Some(window) =
         answer.windows.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05)

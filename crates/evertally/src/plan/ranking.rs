@@ -26,8 +26,8 @@ pub struct Ranking {
     pub chosen: RankingRow,
     /// All, the best first.
     pub ranking: Vec<RankingRow>,
-    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, for which only its
-    /// order is known.
+    /// Proven for Gaussian noise and every factorization by the nuclear norm; under pure ε for all unbiased mechanisms.
+    /// Null for replaced counts.
     pub lower_bound_max_std: Option<f64>,
     /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048,
     /// and for units with events in several steps, whose optimum is not known.
@@ -137,7 +137,10 @@ impl Ranking {
 
 /// The spread of a unit's events and the standard deviation of Gaussian noise on one node that one event requires.
 fn unit_and_noise(request: &PlanRequest) -> Option<(Spread, f64)> {
-    Some((request.sensitivity().ok()?.spread, least_node_std(request)?))
+    let spread = request.sensitivity().ok()?.spread;
+    // Another mechanism may correlate groups: then only one of them counts.
+    let spread = if is_pure(request) { spread.in_one_sum(spread.per_group) } else { spread };
+    Some((spread, least_node_std(request)?))
 }
 
 /// The length of all events of a unit in one step, over all its groups, if they may be in one step.
@@ -172,13 +175,19 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
     Some(bound.sqrt() * events * noise)
 }
 
-/// The smallest standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any
-/// accounting.
+/// The smallest standard deviation of noise on one node of a factorization with columns of norm 1: of Gaussian noise
+/// under any accounting; under pure ε of an unbiased mechanism, which need not add noise at all.
+///
+/// **Pure ε.** Let `Σ` be the covariance of the releases on a data set, and `a` the shift of their mean by a unit's
+/// change. For every linear combination the chi-squared divergence of the two laws is at least the squared shift over
+/// the variance (Hammersley and Robbins, Chapman), so `aᵀΣ⁻¹a ≤ χ²`. The likelihood ratio lies between `e^-ε` and `e^ε`
+/// and has mean 1, so `χ² ≤ (e^ε - 1)(1 - e^-ε) = 4 sinh²(ε/2)`. Gaussian noise with `2ρ` of that size has the same
+/// condition on `Σ`, for all changes at once.
 ///
 /// Every event may be of the largest size, or, if events are replaced, change by the whole span: noise that hides less
 /// is too small. Counts of replaced events change in two steps at once, for which nothing is proven here, nor is it for
-/// a cap on all values if events are replaced. If an event is in several sums, each has the same factorization and
-/// independent noise, and squared shifts add up.
+/// a cap on all values if events are replaced. If an event is in several sums, Gaussian noise has the same factorization
+/// in each and is independent, and squared shifts add up; under pure ε only one sum counts.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
     let (lower, upper) = request.values().bounds();
     let size = match request.neighbours() {
@@ -192,9 +201,10 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
         (Neighbours::AddRemove, Some(_)) => sensitivity.largest_event(),
         (Neighbours::ReplaceOne, Some(_)) => return None,
     };
-    let of_step = request.grid().to_f64(size.into()) * (request.sums_per_event() as f64).sqrt();
+    let sums = if is_pure(request) { 1 } else { request.sums_per_event() };
+    let of_step = request.grid().to_f64(size.into()) * (sums as f64).sqrt();
     match request.budget() {
-        Budget::Pure(_) => None,
+        Budget::Pure(epsilon) => Some(of_step / (2.0 * libm::sinh(epsilon.get() / 2.0))),
         Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),
         Budget::Approximate(epsilon, delta) => Some(of_step / mu_for(epsilon, delta)),
     }
@@ -222,6 +232,15 @@ fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
     single.then(|| largest_ratio(&*candidate.mechanism, LOOKED_AT[0]))
 }
 
+/// Whether the lower bounds are proven for this noise.
+fn covers(request: &PlanRequest, kind: NoiseKind) -> bool {
+    kind == NoiseKind::Gaussian || is_pure(request)
+}
+
+fn is_pure(request: &PlanRequest) -> bool {
+    matches!(request.budget(), Budget::Pure(_))
+}
+
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> RankingRow {
     let m = &candidate.mechanism;
     let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
@@ -240,7 +259,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Rank
         memory_words: m.cost().memory_words,
         exact: true,
         lazy: m.name().family().abilities.lazy,
-        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std_error / b),
+        above_lower_bound: bound.filter(|_| covers(request, candidate.kind)).map(|b| candidate.max_std_error / b),
         at: at_steps(request, candidate),
         largest_ratio: ratio_to_best(request, candidate),
     }

@@ -60,3 +60,31 @@ fn groups_have_a_bound_of_their_own() {
         }
     }
 }
+
+/// Under pure ε no candidate is below the bound, for every ε, and for few steps the best is near it where the laws of
+/// integers matter.
+#[test]
+fn pure_plans_have_a_bound() {
+    for epsilon in [0.01, 1.0, 4.0, 12.0] {
+        let budget = Budget::Pure(Epsilon::new(epsilon).unwrap());
+        for horizon in [1, 2, 3, 10, 60, 300] {
+            for unit in [Unit::Event, Unit::person(4), Unit::person(4).per_step(2)] {
+                for sums_per_event in [1, 3] {
+                    let request =
+                        PlanRequest::count(horizon, budget).with_unit(unit).with_sums_per_event(sums_per_event);
+                    let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
+                    for row in &ranking.ranking {
+                        let ratio = row.above_lower_bound.unwrap();
+                        assert!(ratio >= 1.0, "ε = {epsilon}, {request:?}: {} {ratio}", row.mechanism);
+                    }
+                    let best = ranking.chosen.above_lower_bound.unwrap();
+                    if horizon == 1 && unit == Unit::Event && sums_per_event == 1 {
+                        // One count: discrete Laplace noise has variance 1/(2 sinh²(ε/2)), twice the bound.
+                        assert!((best / 2f64.sqrt() - 1.0).abs() < 1e-4, "ε = {epsilon}: {best}");
+                    }
+                    assert!(epsilon > 1.0 || horizon > 60 || unit != Unit::Event || best < 4.0, "{epsilon}: {best}");
+                }
+            }
+        }
+    }
+}
