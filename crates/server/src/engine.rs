@@ -15,6 +15,7 @@ mod accepting;
 mod checkpoint;
 mod chunk;
 mod closing;
+mod computing;
 mod copies;
 mod core;
 mod counting;

@@ -1,10 +1,7 @@
 //! What the operator should know, not more often than once a minute.
 
-use crate::SourceWarning;
+use crate::{LogPause, SourceWarning};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
-const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Offsets without records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +16,8 @@ pub(super) struct OffsetGap {
 pub(super) struct Warnings {
     texts: Vec<SourceWarning>,
     gaps: BTreeMap<i32, OffsetGap>,
-    gaps_at: Option<Instant>,
-    trouble_at: Option<Instant>,
-}
-
-fn is_due(last: &mut Option<Instant>) -> bool {
-    let due = last.is_none_or(|last| last.elapsed() >= INTERVAL);
-    if due {
-        *last = Some(Instant::now());
-    }
-    due
+    gaps_logged: LogPause,
+    trouble_logged: LogPause,
 }
 
 impl Warnings {
@@ -44,13 +33,13 @@ impl Warnings {
     }
 
     pub(super) fn trouble(&mut self, why: &str) {
-        if is_due(&mut self.trouble_at) {
+        if self.trouble_logged.is_over() {
             self.texts.push(format!("{why}; the other partitions continue").into());
         }
     }
 
     pub(super) fn take(&mut self) -> Vec<SourceWarning> {
-        if !self.gaps.is_empty() && is_due(&mut self.gaps_at) {
+        if !self.gaps.is_empty() && self.gaps_logged.is_over() {
             for (partition, OffsetGap { offsets, first, last }) in std::mem::take(&mut self.gaps) {
                 let text = format!(
                     "offsets of partition {partition} have no records: compaction deletes a record when its key has a \

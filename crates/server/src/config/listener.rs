@@ -135,12 +135,7 @@ impl Listener {
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.certificate.is_some() != self.certificate_key.is_some() {
-            return Err("certificate and certificate-key go together".into());
-        }
-        if self.client_authority.is_some() && self.certificate.is_none() {
-            return Err("client-authority needs TLS: add certificate and certificate-key".into());
-        }
+        check_tls(self.certificate.as_ref(), self.certificate_key.as_ref(), self.client_authority.as_ref())?;
         if self.require_client_certificate && self.client_authority.is_none() {
             return Err("require-client-certificate needs client-authority = \"FILE\"".into());
         }
@@ -162,6 +157,21 @@ impl Listener {
             );
         }
         Ok(())
+    }
+}
+
+/// Checks that the files of a listener's TLS are complete.
+pub(super) fn check_tls(
+    certificate: Option<&PathBuf>,
+    key: Option<&PathBuf>,
+    client_authority: Option<&PathBuf>,
+) -> Result<(), String> {
+    if certificate.is_some() != key.is_some() {
+        return Err("certificate and certificate-key go together".into());
+    }
+    match client_authority.is_some() && certificate.is_none() {
+        true => Err("client-authority needs TLS: add certificate and certificate-key".into()),
+        false => Ok(()),
     }
 }
 

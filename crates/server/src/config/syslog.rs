@@ -1,7 +1,7 @@
 //! `[[syslog]]`: listeners for messages of syslog.
 
 use super::TimeSpan;
-use super::listener::check_certificate_name;
+use super::listener::{check_certificate_name, check_tls};
 use super::toml_file::text_of;
 use crate::proxies::Networks;
 use crate::tls::TlsFiles;
@@ -102,12 +102,8 @@ impl SyslogConfig {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let what = format!("[[syslog]] at {}", self.listen);
-        if self.certificate.is_some() != self.certificate_key.is_some() {
-            return Err(format!("{what}: certificate and certificate-key go together"));
-        }
-        if self.client_authority.is_some() && self.certificate.is_none() {
-            return Err(format!("{what}: client-authority needs TLS: add certificate and certificate-key"));
-        }
+        check_tls(self.certificate.as_ref(), self.certificate_key.as_ref(), self.client_authority.as_ref())
+            .map_err(|problem| format!("{what}: {problem}"))?;
         if !self.clients.is_empty() && self.client_authority.is_none() {
             return Err(format!("{what}: clients are named by their certificates: add client-authority = \"FILE\""));
         }

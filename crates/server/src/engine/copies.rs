@@ -2,7 +2,7 @@
 //!
 //! The rows of each publication are in the hash chain of its stream, so that a copy is checked before it is shown.
 
-use super::closing::next_head;
+use super::computing::next_head;
 use super::info::{StreamInfo, StreamProgress, StreamState};
 use super::live::first_head;
 use super::rows::step_of;

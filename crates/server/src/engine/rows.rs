@@ -1,6 +1,6 @@
 //! Reading released rows as they were committed.
 
-use super::closing::{FIRST_OWN_BLOCK, ROWS_PER_BLOCK};
+use super::computing::{FIRST_OWN_BLOCK, ROWS_PER_BLOCK};
 use super::info::{StreamInfo, StreamProgress};
 use crate::store::{CLOSED, ClosedRecord, LATE, LateRecord, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
 use evertally_declare::error::{Result, failure};

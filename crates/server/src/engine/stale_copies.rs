@@ -1,6 +1,6 @@
 //! Detects stale copies of a folder, and other publishers, by comparing it with the witness.
 
-use super::closing::next_head;
+use super::computing::next_head;
 use super::core::Core;
 use super::live::first_head;
 use crate::standby::taken_over;

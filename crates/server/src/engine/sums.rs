@@ -6,7 +6,8 @@
 //! guarantees the bounds of persons.
 
 use super::accepting::check_open;
-use super::closing::{MAX_ROWS_PER_COMMIT, MAX_STEPS_PER_REQUEST, compute};
+use super::closing::{MAX_ROWS_PER_COMMIT, MAX_STEPS_PER_REQUEST};
+use super::computing::compute;
 use super::core::Core;
 use super::decoding::{Decoding, Share};
 use super::identity::BatchBytes;

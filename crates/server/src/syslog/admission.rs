@@ -1,14 +1,11 @@
 //! Which connections are admitted, and how often the log speaks of the others.
 
 use super::progress::SyslogProgress;
+use evertally_feeds::LogPause;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How often the log may repeat itself: connections cost their senders nothing.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counts the connections of a listener.
 pub(super) struct Admission {
@@ -24,21 +21,6 @@ pub(super) struct Admission {
 pub(super) struct AdmittedConnection {
     admission: Arc<Admission>,
     origin: IpAddr,
-}
-
-/// Lets one message through per minute.
-#[derive(Default)]
-struct LogPause(Mutex<Option<Instant>>);
-
-impl LogPause {
-    fn is_over(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
-        if is_over {
-            *last = Some(Instant::now());
-        }
-        is_over
-    }
 }
 
 /// The address, or the first half of an IPv6 address: a sender has all addresses that share it.
