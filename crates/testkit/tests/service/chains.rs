@@ -99,3 +99,25 @@ fn of_two_machines_that_write_the_same_file_one_does() {
     let files = std::fs::read_dir(folder.path().join("chain")).unwrap().count();
     assert_eq!(files, 50, "no temporary file stays");
 }
+
+/// As after a crash of the machine that holds the target: a file at the end of the chain has only a part of its bytes.
+#[test]
+fn a_damaged_segment_in_the_way_is_shipped_around() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = FolderTarget::new(folder.path());
+    let machine = Machine::new("one");
+    let mut shipper = machine.shipper(folder.path());
+    let chain = ship_all(&mut shipper, START);
+    let last = shipper.position().unwrap().1;
+    let file = |number: u64| format!("{chain}/{number:012}.segment");
+    let whole = target.get(&file(last)).unwrap().unwrap();
+    assert!(target.create(&file(last + 1), &whole[..whole.len() - 1]).unwrap());
+    machine.store.set_primary("two").unwrap();
+    let refused = shipper.ship(START + SECOND).unwrap_err().to_string();
+    assert!(refused.contains("the whole database is shipped again"), "{refused}");
+    let around = ship_all(&mut shipper, START + 2 * SECOND);
+    assert!(around > chain, "{around} does not begin a chain after {chain}");
+    let to = folder.path().join("restored.redb");
+    let restored = restore(&target, None, &to).unwrap().as_microsecond();
+    assert_eq!((restored, Store::open(&to).unwrap().primary().unwrap()), (START + 2 * SECOND, "two".into()));
+}
