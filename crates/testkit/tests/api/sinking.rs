@@ -1,5 +1,6 @@
 //! `[[sink]]`: each publication is written once and in order, whatever stops in between.
 
+use crate::listeners::{authority, certificate};
 use crate::server::{HOUR, START, STREAMS, Server, hand, request_of, rows};
 use std::io::Write;
 use std::net::TcpListener;
@@ -340,4 +341,56 @@ fn sinks_that_cannot_work_are_refused() {
     let mut server = Server::new();
     server.more += &"[[sink]]\nstream = \"hand\"\nto = \"file:///x/\"\n".repeat(2);
     assert!(server.try_config().unwrap_err().contains("configured twice"));
+}
+
+/// Both ways are encrypted, and the other side knows the service by its certificate.
+#[test]
+fn feeds_and_sinks_use_their_certificates() {
+    let postgres = Postgres::new();
+    let data = PathBuf::from(postgres.data());
+    authority(&data, "ca");
+    certificate(&data, "ca", "server", "DNS:localhost");
+    certificate(&data, "ca", "service", "DNS:service.example");
+    drop(Command::new("chown").arg("postgres").arg(data.join("server.key")).output()); // only root needs to
+    let rules = "hostssl all service all trust clientcert=verify-ca\nhost all postgres all trust\n";
+    std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
+    postgres.sql("CREATE ROLE service SUPERUSER LOGIN");
+    let id = "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
+    postgres.sql(&format!("CREATE TABLE visits ({id}, time timestamptz, \"group\" text)"));
+    let values = "('2026-01-01T00:10:00Z', 'a'), ('2026-01-01T00:20:00Z', 'a')";
+    postgres.sql(&format!("INSERT INTO visits (time, \"group\") VALUES {values}"));
+    let files = ["ssl_ca_file = 'ca.pem'", "ssl_cert_file = 'server.pem'", "ssl_key_file = 'server.key'"];
+    for setting in files.into_iter().chain(["ssl = on"]) {
+        postgres.sql(&format!("ALTER SYSTEM SET {setting}"));
+    }
+    postgres.sql("SELECT pg_reload_conf()");
+    let url = format!("postgresql://service@localhost:{}/postgres?sslmode=verify-full", postgres.port);
+    let shown = |name: &str| data.join(name).display().to_string();
+    let tls = format!(
+        "authority = \"{}\"\ncertificate = \"{}\"\ncertificate-key = \"{}\"\n",
+        shown("ca.pem"),
+        shown("service.pem"),
+        shown("service.key")
+    );
+    let feed = format!("[[feed]]\nstream = \"open\"\nfrom = \"{url}&table=visits&order-by=id\"\n{tls}");
+    let sink = format!("[[sink]]\nstream = \"hand\"\nto = \"{url}&table=releases\"\n{tls}");
+    let mut server = Server::with("", &format!("{feed}{sink}{STREAMS}"));
+    server.at(0, 3000);
+    hand(&server, 1);
+    wait_for(&server, 1);
+    let until = Instant::now() + Duration::from_secs(30);
+    while server.events("open") < 2 {
+        assert!(Instant::now() < until, "{}", server.get("/v1/operator").json()["problems"]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ssl = "SELECT DISTINCT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'service'";
+    assert_eq!(postgres.sql(ssl).trim(), "t");
+    // Another authority: neither side sends anything.
+    authority(&data, "other");
+    server.stop();
+    server.change(&shown("ca.pem"), &shown("other.pem"));
+    server.start().unwrap();
+    hand(&server, 2);
+    wait(&server, "refused", |_, problem| problem.is_some_and(|why| why.contains("certificate")));
+    assert_eq!(postgres.sql("SELECT count(*) FROM releases").trim(), "1");
 }
