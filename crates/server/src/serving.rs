@@ -13,8 +13,8 @@ mod streams;
 mod upkeep;
 
 pub use checking::{check, check_follower, check_replica};
-pub(crate) use follower::wait;
 pub use follower::{Follower, Waited, follow};
+pub(crate) use follower::{health_of as follower_health, wait};
 pub use opening::verify;
 pub(crate) use opening::witness_from;
 pub use replica::{ReplicaRunning, replicate_until_shutdown};

@@ -1,8 +1,8 @@
 //! Asks the service of a configuration on this machine whether it is ready.
 
 use crate::config::{Config, ListenAddress, Listener};
+use crate::serving;
 use evertally_declare::error::{Result, failure, usage};
-use evertally_ledger::lock::NameLock;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
@@ -16,14 +16,16 @@ const LOCAL_HEADER: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 const MAX_ANSWER: u64 = 64 << 10;
 
 /// Asks the service of a configuration on this machine whether it is ready, and returns its answer. A running follower
-/// is healthy, too.
+/// is healthy, too, as long as it could take over.
 ///
 /// # Errors
 /// If it does not answer within five seconds, or is not ready; the answer says why.
 pub fn health(config: &Path) -> Result<String> {
     let config = Config::read(config)?;
-    if is_following(&config) {
-        return Ok("this machine follows another one, and answers no requests until it takes over".to_owned());
+    if config.standby.is_some()
+        && let Some(following) = serving::follower_health(&config.folder)?
+    {
+        return Ok(following);
     }
     let listeners = [&config.private, &config.public];
     let listener = listeners.into_iter().flatten().find(|listener| !listener.require_client_certificate);
@@ -45,12 +47,6 @@ pub fn health(config: &Path) -> Result<String> {
     let problem: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let why = problem["detail"].as_str().unwrap_or(&text);
     Err(failure(format!("the service at {shown} is not ready: {why}")))
-}
-
-/// Whether a follower runs with the folder of a configuration: it holds a lock there.
-fn is_following(config: &Config) -> bool {
-    let memory = config.folder.join("standby").join("memory.json");
-    config.standby.is_some() && memory.exists() && NameLock::now(&memory).is_err_and(|error| error.is_usage())
 }
 
 /// An address of this machine for a listener.

@@ -2,6 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "keeps copies of the database as files")]
 
+mod memory;
+
+pub(crate) use memory::health_of;
+
 use super::opening::witness_from;
 use super::preflight::{check_addresses, check_start, missing_key};
 use super::signals::shutdown_signal;
@@ -17,8 +21,8 @@ use crate::witness::{Witness, WitnessRecord};
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Access, Disk, RealDisk, replace};
 use evertally_ledger::lock::NameLock;
+use memory::FollowerMemory;
 use redb::backends::FileBackend;
-use serde::{Deserialize, Serialize};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,23 +43,6 @@ pub enum Waited {
     IsPrimary,
     /// It was asked to stop.
     Stopped,
-}
-
-/// What a follower remembers across its restarts.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct FollowerMemory {
-    /// Copies of the database: a whole one, and those of later chains that are not whole yet.
-    copies: Vec<Applied>,
-    /// The name of this follower.
-    name: String,
-    /// The name under which it has claimed, or is about to claim, the right to publish.
-    claim: Option<String>,
-    /// The name of the primary that it has followed before.
-    #[serde(default)]
-    followed: String,
-    /// Whether all changes were applied after a claim: from then on the copy has its own changes.
-    #[serde(default)]
-    is_complete: bool,
 }
 
 /// The last sign of life of a primary.
@@ -81,8 +68,6 @@ pub struct Follower {
     last: Option<LastSign>,
     signed: Option<Instant>,
     counter: u64,
-    /// The last problem that was logged.
-    logged: Option<String>,
     /// Whether the log has the takeover that is being tried.
     is_announced: bool,
     _lock: NameLock,
@@ -96,11 +81,7 @@ impl Follower {
     pub fn new(folder: &Path, standby: &StandbyConfig) -> Result<Self> {
         let own = folder.join("standby");
         make_folder(&own)?;
-        let lock = NameLock::now(&own.join("memory.json"))?;
-        let memory = match std::fs::read(own.join("memory.json")) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(failure)?,
-            Err(_) => FollowerMemory { name: random_name()?, ..FollowerMemory::default() },
-        };
+        let (memory, lock) = FollowerMemory::open(&own)?;
         let mut copies = Vec::new();
         for applied in &memory.copies {
             copies.push(Replica::new(file(&own.join(file_name(&applied.epoch)))?, applied.clone()));
@@ -116,7 +97,6 @@ impl Follower {
             last: None,
             signed: None,
             counter: 0,
-            logged: None,
             is_announced: false,
             _lock: lock,
         })
@@ -221,9 +201,7 @@ impl Follower {
 
     fn remember(&mut self) -> Result<()> {
         self.memory.copies = self.copies.iter().map(|copy| copy.applied.clone()).collect();
-        let bytes = serde_json::to_vec(&self.memory).map_err(failure)?;
-        replace(&RealDisk, &self.own().join("memory.json"), &Access::Private, &mut Cursor::new(bytes))
-            .context("cannot record how far this follower is")
+        self.memory.write(&self.own())
     }
 
     /// The id of the primary's key, if it has given a sign.
@@ -343,12 +321,18 @@ impl Follower {
         }
     }
 
-    /// Logs a problem once.
-    fn log(&mut self, problem: Option<String>) {
-        if let Some(problem) = problem.as_ref().filter(|problem| self.logged.as_ref() != Some(problem)) {
+    /// Logs a problem once, and leaves it for the check of the health.
+    fn note(&mut self, problem: Option<String>) {
+        if self.memory.problem == problem {
+            return;
+        }
+        if let Some(problem) = &problem {
             tracing::warn!(%problem, "cannot follow the primary");
         }
-        self.logged = problem;
+        self.memory.problem = problem;
+        if let Err(error) = self.remember() {
+            tracing::warn!(%error, "a check of the health does not learn of this");
+        }
     }
 }
 
@@ -432,7 +416,7 @@ pub fn follow(config: &Config, is_over: &AtomicBool, say: &dyn Fn(&str)) -> Resu
             }
             Err(error) => Some(error.to_string()),
         };
-        follower.log(problem);
+        follower.note(problem);
         std::thread::sleep(standby.sign_interval());
     }
     Ok(Waited::Stopped)
