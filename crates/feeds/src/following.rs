@@ -96,6 +96,7 @@ pub async fn follow(
         observer,
         sent,
         has_warned: false,
+        cut: None,
         patience,
         sought: BTreeSet::new(),
     }
@@ -116,9 +117,20 @@ struct SourceFollower<'f> {
     sent: Sent,
     /// Whether another feeder was reported.
     has_warned: bool,
+    /// The batch that was cut last, since the stream accepts only its first rows now.
+    cut: Option<CutBatch>,
     patience: Patience<'f>,
     /// Partitions that the source reads.
     sought: BTreeSet<String>,
+}
+
+/// A batch of which the first rows are to be read again as a batch.
+struct CutBatch {
+    partition: String,
+    /// The position after the whole batch.
+    position: SourcePosition,
+    /// The number of its first rows.
+    rows: usize,
 }
 
 /// How long to wait for what cannot be reached.
@@ -233,7 +245,8 @@ impl SourceFollower<'_> {
     }
 
     async fn next_batch(&mut self) -> Result<Option<SourceBatch>, Stop> {
-        let batch = next(self.source, self.limits, self.patience.cancelled).await?;
+        let limits = self.limits();
+        let batch = next(self.source, limits, self.patience.cancelled).await?;
         self.patience.reached(self.observer);
         Ok(batch)
     }
@@ -277,11 +290,21 @@ impl SourceFollower<'_> {
         }
     }
 
+    /// The most that the next batch may contain.
+    fn limits(&self) -> BatchLimits {
+        let rows = self.cut.as_ref().map_or(self.limits.rows, |cut| cut.rows);
+        BatchLimits { rows, ..self.limits }
+    }
+
     /// Sends a batch until it is accepted, and meanwhile takes the next one.
     async fn deliver(&mut self, batch: SourceBatch) -> Result<Option<SourceBatch>, Stop> {
-        let (limits, cancelled) = (self.limits, self.patience.cancelled);
+        let (limits, cancelled) = (self.limits(), self.patience.cancelled);
         let place = self.source.place(&batch.partition);
-        let sending = Sending { target: self.target, name: &self.name, batch: &batch, place, options: self.options };
+        // A batch that a source cannot cut, since it is a single message or an object, waits as a whole.
+        let was_cut = |cut: &CutBatch| cut.partition == batch.partition && cut.position == batch.position;
+        let may_cut = batch.rows.has_lines() && !self.cut.as_ref().is_some_and(was_cut);
+        let (target, name, options) = (self.target, &self.name, self.options);
+        let sending = Sending { target, name, batch: &batch, place, options, may_cut };
         let (delivered, taken) = {
             let mut sending = pin!(sending.run(self.observer, &mut self.patience));
             // A source that has nothing yet is not waited for: it may need to know that the batch was accepted.
@@ -295,9 +318,17 @@ impl SourceFollower<'_> {
                 self.sent.rows += rows;
                 self.sent.batches += 1;
                 self.sent.aside += aside;
+                self.cut = self.cut.take().filter(|cut| cut.partition != batch.partition);
                 self.observer.progress(self.sent);
                 self.source.accepted(&batch.partition, &batch.position).await?;
                 taken
+            }
+            Delivered::Cut(rows) => {
+                let taken = taken?;
+                self.source.seek(&batch.partition, batch.after.as_deref()).await?;
+                let taken = taken.filter(|taken| taken.partition != batch.partition);
+                self.cut = Some(CutBatch { partition: batch.partition, position: batch.position, rows });
+                Ok(taken)
             }
             Delivered::Elsewhere(position) => {
                 if !std::mem::replace(&mut self.has_warned, true) {
@@ -330,8 +361,13 @@ async fn next(
 
 /// What became of a batch.
 enum Delivered {
-    Accepted { rows: u64, aside: u64 },
+    Accepted {
+        rows: u64,
+        aside: u64,
+    },
     Elsewhere(Option<SourcePosition>),
+    /// Only this number of its first rows can be accepted now.
+    Cut(usize),
 }
 
 /// A batch on its way.
@@ -343,13 +379,15 @@ struct Sending<'f> {
     /// Its partition, for messages.
     place: String,
     options: &'f FollowOptions,
+    /// Whether its first rows may be read again as a batch.
+    may_cut: bool,
 }
 
 impl Sending<'_> {
     /// Sends the batch, without the rows that are set aside, until there is an answer. It is not interrupted within an
     /// attempt: an answer on its way is worth waiting for.
     async fn run(self, observer: &mut dyn Observer, patience: &mut Patience<'_>) -> Result<Delivered, Stop> {
-        let Self { target, name, batch, options, .. } = self;
+        let Self { target, name, batch, options, may_cut, .. } = self;
         let mut left_out = BTreeSet::new();
         loop {
             let body = batch.rows.body(&left_out).into_owned();
@@ -359,6 +397,13 @@ impl Sending<'_> {
                     return Ok(Delivered::Accepted { rows, aside: left_out.len() as u64 });
                 }
                 Ok(BatchAnswer::Elsewhere(position)) => return Ok(Delivered::Elsewhere(position)),
+                Ok(BatchAnswer::NotOpen { why, before_row }) => {
+                    let first = before_row.filter(|_| may_cut).and_then(|row| batch.rows.row_of(row, &left_out));
+                    if let Some(rows) = first.map(|row| row - 1).filter(|rows| *rows > 0) {
+                        return Ok(Delivered::Cut(rows));
+                    }
+                    patience.wait(&why, observer).await?;
+                }
                 Ok(BatchAnswer::BadRows(rows)) => {
                     let found = rows.iter().filter_map(|row| batch.rows.row_of(row.row?, &left_out));
                     let found: BTreeSet<usize> = found.filter(|row| !left_out.contains(row)).collect();

@@ -77,6 +77,8 @@ struct ProblemDetails {
     errors: Vec<RefusedRow>,
     #[serde(default)]
     position: Option<SourcePosition>,
+    #[serde(default)]
+    before_row: Option<u64>,
 }
 
 impl Token {
@@ -201,6 +203,10 @@ impl RemoteStream {
         let problem = self.problem(status, &text)?;
         match status {
             409 if problem.kind.ends_with(":other-position") => Ok(BatchAnswer::Elsewhere(problem.position)),
+            503 if problem.kind.ends_with(":not-open") => {
+                let why = problem.detail.unwrap_or_default();
+                Ok(BatchAnswer::NotOpen { why, before_row: problem.before_row })
+            }
             422 if !problem.errors.is_empty() => Ok(BatchAnswer::BadRows(problem.errors)),
             _ => Err(self.refused(status, problem)),
         }

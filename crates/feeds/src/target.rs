@@ -28,6 +28,13 @@ pub enum BatchAnswer {
     Elsewhere(Option<SourcePosition>),
     /// Some rows cannot be accepted, so none were.
     BadRows(Vec<RefusedRow>),
+    /// Rows belong to a part of the stream that is not open yet, so none were accepted.
+    NotOpen {
+        /// When it opens, in words.
+        why: String,
+        /// The first such row, as in [`RefusedRow`], if the rows before it can be accepted now.
+        before_row: Option<u64>,
+    },
 }
 
 /// Why there is no answer.

@@ -7,11 +7,14 @@
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::config::Extend;
-use crate::engine::{BatchId, NextPart, Receipt, Refusal, Service, StreamInfo, StreamState, content_id, next_name};
+use crate::engine::{
+    BatchId, NextPart, OtherParts, Receipt, Refusal, Service, StreamInfo, StreamState, SumsRange, SumsReceipt,
+    content_id, next_name,
+};
 use crate::store::ClosedBy;
 use evertally_declare::error::Result;
 use evertally_declare::format::Format;
-use evertally_declare::steps::Instant as Moment;
+use evertally_declare::steps::{Instant as Moment, StepCalendar};
 use evertally_tables::input::spool;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -49,21 +52,6 @@ pub struct ExtensionState {
     looked: Instant,
 }
 
-/// The parts of a stream: itself, and the streams that continue it.
-pub(crate) fn parts_of(service: &Service, name: &str) -> Vec<Arc<StreamInfo>> {
-    let mut parts: Vec<Arc<StreamInfo>> = service.stream(name).into_iter().collect();
-    let after = |last: &Arc<StreamInfo>| {
-        let next = service.stream(next_name(last).ok()?.as_str())?;
-        // Not a stream that somebody has given such a name.
-        let continues = next.stream.follows.as_ref().is_some_and(|follows| follows.stream == last.name());
-        continues.then_some(next)
-    };
-    while let Some(next) = parts.last().and_then(after) {
-        parts.push(next);
-    }
-    parts
-}
-
 /// A batch that was sent to a stream.
 pub(crate) struct SentBatch {
     pub(crate) id: BatchId,
@@ -75,12 +63,18 @@ pub(crate) struct SentBatch {
 
 /// The part of a stream for a batch that was sent to it: the part that has accepted a batch with this id, or else the
 /// first one whose steps are not all closed, or else the last one. The steps of the parts do not overlap, so no event
-/// is counted in two of them, even if its batch is sent again without an id of its sender.
+/// is counted in two of them, even if its batch is sent again without an id of its sender. Rows of a source are known
+/// by their positions, also by a part that continues from them.
 fn part_for(service: &Service, info: Arc<StreamInfo>, sent: &mut SentBatch) -> Result<Arc<StreamInfo>> {
+    if let BatchId::Source(range) = &sent.id
+        && let Some(known) = service.part_with(range, info.name())?
+    {
+        return Ok(known);
+    }
     if info.progress().state != StreamState::Ended {
         return Ok(info);
     }
-    let mut parts = parts_of(service, info.name());
+    let mut parts = service.parts_of(info.name());
     let known = match &sent.id {
         BatchId::Named(id) => known_id(service, &parts, id)?,
         BatchId::Content if parts.len() > 1 => known_content(service, &parts, &mut sent.bytes)?,
@@ -135,36 +129,41 @@ impl Extensions {
         info: Arc<StreamInfo>,
         mut sent: SentBatch,
     ) -> Result<(Arc<StreamInfo>, Receipt), Refusal> {
-        if matches!(sent.id, BatchId::Source(_)) {
-            return self.accept_of_source(service, info, sent);
-        }
         let part = part_for(service, info, &mut sent)?;
         let next = self.next_of(service, &part)?;
         let SentBatch { id, open_step, format, bytes } = sent;
-        let receipt = service.accept_before(next, &part, (id, open_step), (format, bytes))?;
+        // No event of a source is sent to two parts, so those of earlier parts are late.
+        let since = match &id {
+            BatchId::Source(range) => service.source_since(range, &part)?,
+            _ => None,
+        };
+        let receipt = service.accept_among(OtherParts { next, since }, &part, (id, open_step), (format, bytes))?;
         Ok((part, receipt))
     }
 
-    /// The same for rows of a source: each part has its own positions, so they stay in the part to which they were
-    /// sent.
-    fn accept_of_source(
+    /// Accepts sums in the part of a stream that has their steps, and returns that part. Steps are counted from the
+    /// first one of the stream.
+    ///
+    /// # Errors
+    /// If they are not accepted; then nothing has changed.
+    pub(crate) fn accept_sums(
         &self,
         service: &Service,
-        part: Arc<StreamInfo>,
-        sent: SentBatch,
-    ) -> Result<(Arc<StreamInfo>, Receipt), Refusal> {
-        let has_ended = part.progress().state == StreamState::Ended;
-        let next = if has_ended { self.next_of(service, &part)? } else { None };
-        let SentBatch { id, open_step, format, bytes } = sent;
-        let receipt = service.accept_before(next, &part, (id, open_step), (format, bytes));
-        let receipt = receipt.map_err(|refusal| match (refusal, parts_of(service, part.name()).get(1)) {
-            (Refusal::Rows { .. }, Some(next)) if has_ended => Refusal::ReadOnly(format!(
-                "stream `{}` accepts no more events: all steps of its horizon are closed; `{}` continues it",
-                part.name(),
-                next.name()
-            )),
-            (refusal, _) => refusal,
-        })?;
+        info: Arc<StreamInfo>,
+        range: SumsRange,
+        batch: (Format, Box<dyn Read + Send>),
+    ) -> Result<(Arc<StreamInfo>, SumsReceipt), Refusal> {
+        let parts = if info.closing() == ClosedBy::Sums { service.parts_of(info.name()) } else { Vec::new() };
+        let before = |part: &StreamInfo| part.stream.steps_before() - info.stream.steps_before();
+        let has = |part: &&Arc<StreamInfo>| *range.steps.start() <= before(part) + part.stream.calendar.steps();
+        let part = parts.iter().find(has).or(parts.last()).map_or_else(|| Arc::clone(&info), Arc::clone);
+        let is_later = !parts.is_empty() && !has(&&part) && part.progress().state == StreamState::Ended;
+        if is_later && self.will_extend(service, &part) {
+            let next = next_part(&part, service.now().micros(), 0)?;
+            return Err(Refusal::NotOpen { why: next.why, wait: next.wait, row: None });
+        }
+        let range = SumsRange { before: before(&part), ..range };
+        let receipt = service.accept_sums(&part, range, batch)?;
         Ok((part, receipt))
     }
 
@@ -172,7 +171,7 @@ impl Extensions {
     fn next_of(&self, service: &Service, part: &Arc<StreamInfo>) -> Result<Option<NextPart>, Refusal> {
         let state = part.progress().state;
         let is_alive = matches!(state, StreamState::Open | StreamState::Ended | StreamState::Recovering(_));
-        if !is_alive || part.closing() == ClosedBy::Sums || parts_of(service, part.name()).len() > 1 {
+        if !is_alive || part.closing() == ClosedBy::Sums || service.parts_of(part.name()).len() > 1 {
             return Ok(None);
         }
         let name = part.name().to_owned();
@@ -207,7 +206,7 @@ impl Extensions {
         match extend {
             Extend::Automatic => true,
             Extend::Times(times) => {
-                let place = parts_of(service, &first).iter().position(|own| own.name() == part.name());
+                let place = service.parts_of(&first).iter().position(|own| own.name() == part.name());
                 place.is_some_and(|place| (place as u64) < u64::from(times))
             }
         }
@@ -238,7 +237,7 @@ impl Extensions {
     pub(crate) fn look(&self, service: &Service, audit: &AuditLog) {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, extend) in settings {
-            let parts = parts_of(service, &name);
+            let parts = service.parts_of(&name);
             let Some(last) = parts.last() else { continue };
             let interval = if is_over(last) { RETRY_INTERVAL } else { CHECK_INTERVAL };
             let before = self.locked().get(&name).cloned();
@@ -284,14 +283,23 @@ fn next_part(part: &StreamInfo, now: i64, ahead: i64) -> Result<NextPart> {
     };
     let seconds = opens.map_or(2, |opens| opens.saturating_sub(now) / 1_000_000 + 1);
     Ok(NextPart {
-        why: format!(
-            "stream `{name}` is continued by `{next}`, which accepts events of its steps once it is open, and opens \
-             {when}: send the batch again then, with the same id; nothing of it was accepted"
-        ),
+        why: format!("stream `{name}` is continued by `{next}`, which opens {when} and accepts nothing before"),
         wait: u32::try_from(seconds.clamp(1, MAX_WAIT)).unwrap_or(1),
         // About as long as this one, or longer if the machine was stopped for so long.
         until: Moment::from_micros(end.saturating_add(end.saturating_sub(start)).max(ahead)),
+        future: matches!(part.closing(), ClosedBy::Schedule { .. }).then(|| future_after(calendar, ahead)),
     })
+}
+
+/// The end of the last step after a calendar that has begun at a moment. Steps of months differ a little, and the part
+/// that accepts the events checks them again.
+fn future_after(calendar: &StepCalendar, moment: i64) -> Moment {
+    let end = calendar.end().micros();
+    let width = end.saturating_sub(calendar.start_of(calendar.steps()).micros()).max(1);
+    match moment.saturating_sub(end) {
+        since if since < 0 => calendar.end(),
+        since => Moment::from_micros(end.saturating_add(width.saturating_mul(since / width + 1))),
+    }
 }
 
 /// Whether all steps of a stream are published.

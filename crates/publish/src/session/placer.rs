@@ -180,6 +180,21 @@ impl<S: LabelAssigner> Placer<S> {
             return Ok(None);
         }
         let Some((instant, step)) = self.steps.find(&self.stream, event)? else { return Ok(None) };
+        Ok(self.place_in(event, (instant, step))?.map(|placed| (instant, placed)))
+    }
+
+    /// Reads an event from before the first step, of a stream that this one continues. Its step is 0, and the caller
+    /// decides in which step it counts.
+    ///
+    /// # Errors
+    /// As [`place`](Self::place).
+    pub fn place_earlier(&mut self, event: &Event<'_>, time: Instant) -> Result<Option<Placed<S::Label>>> {
+        self.place_in(event, (time, 0))
+    }
+
+    /// The rest of an event whose time and step are known.
+    #[inline]
+    fn place_in(&mut self, event: &Event<'_>, (instant, step): (Instant, u64)) -> Result<Option<Placed<S::Label>>> {
         let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
         let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else {
             return Ok(None);
@@ -194,8 +209,7 @@ impl<S: LabelAssigner> Placer<S> {
         let Some(person) = person else {
             return skip_or(self.stream.missing, || no_person(event));
         };
-        let time = instant.micros();
-        Ok(Some((instant, Placed { step, time, value, person, label, mark: 0 })))
+        Ok(Some(Placed { step, time: instant.micros(), value, person, label, mark: 0 }))
     }
 }
 

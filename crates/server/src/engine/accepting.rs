@@ -81,13 +81,17 @@ struct NewInCommit {
 }
 
 impl Core {
-    /// The positions in a source, by partition, up to which its rows were accepted.
+    /// The positions in a source, by partition, up to which its rows were accepted, by any part of the stream.
     ///
     /// # Errors
     /// If there is no such stream, or the store cannot be read.
     pub fn positions(&self, name: &str, source: &str) -> Result<BTreeMap<String, String>, Refusal> {
-        let info = self.find(name).ok_or(Refusal::NoStream)?;
-        Ok(positions_of(&self.store.look()?, (info.number, &info.digest_key), source)?)
+        let parts = self.directory.parts_with_positions(name);
+        if parts.is_empty() {
+            return Err(Refusal::NoStream);
+        }
+        let keepers: Vec<_> = parts.iter().map(|part| part.position_keeper()).collect();
+        Ok(positions_of(&self.store.look()?, &keepers, source)?)
     }
 
     /// Whether a witness has seen the stream that continues another: it was open before this folder was restored.
@@ -139,16 +143,20 @@ impl Core {
     fn admit(
         &self,
         writing: &WriteTransaction,
-        info: &StreamInfo,
+        info: &Arc<StreamInfo>,
         prepared: PreparedBatch,
         now: i64,
         new: &mut NewInCommit,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
-        let PreparedBatch { id, open_step: named, latest, digest, rows, chunks, next, has_later, memory } = prepared;
+        let PreparedBatch { id, open_step: named, latest, digest, rows, chunks, next, later, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let before = match &id {
             ResolvedId::Text(id) => accepted_as(id, writing, number)?,
-            ResolvedId::Source(range) => range.accepted(writing, (number, &info.digest_key))?,
+            ResolvedId::Source(range) => {
+                let parts = self.directory.parts_through(info);
+                let keepers: Vec<_> = parts.iter().map(|part| part.position_keeper()).collect();
+                range.accepted(writing, &keepers)?
+            }
         };
         if let Some(before) = before {
             if before.digest != digest {
@@ -159,8 +167,10 @@ impl Core {
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
         }
-        if let Some(next) = next.filter(|_| has_later || live.state() == StreamState::Ended) {
-            return Err(Refusal::NotOpen { why: next.why, wait: next.wait });
+        let has_ended = live.state() == StreamState::Ended;
+        if let Some(next) = next.filter(|_| later.is_some() || has_ended) {
+            let row = later.filter(|later| later.has_own_before && !has_ended).map(|later| later.row);
+            return Err(Refusal::NotOpen { why: next.why, wait: next.wait, row });
         }
         check_open(&live.state(), info.name()).map_err(|refusal| self.with_next_part(info, refusal))?;
         if let Some(why) = info.slow_clock(Instant::from_micros(now)) {
@@ -186,7 +196,7 @@ impl Core {
         let receipt = Receipt::new(&id, &record, false);
         match id {
             ResolvedId::Text(id) => self.note_id(&id, writing, number, record)?,
-            ResolvedId::Source(range) => range.note(writing, (number, &info.digest_key), record)?,
+            ResolvedId::Source(range) => range.note(writing, &info.position_keeper(), record)?,
         }
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;

@@ -1,6 +1,7 @@
 //! Shared facts about an open stream, for readers and writers in any thread.
 
 use super::identity;
+use super::positions::PositionKeeper;
 use super::reporting::{GuaranteeStatement, Reporting};
 use crate::store::{ClosedBy, StreamRecord};
 use evertally_declare::event::Columns;
@@ -176,6 +177,11 @@ impl StreamInfo {
     /// The name.
     pub fn name(&self) -> &str {
         self.stream.name.as_str()
+    }
+
+    /// Itself, as one that stores positions.
+    pub(super) fn position_keeper(&self) -> PositionKeeper {
+        PositionKeeper { number: self.number, digest_key: self.digest_key }
     }
 
     /// Its stored record.

@@ -4,6 +4,9 @@
 //! the stored position. So a follower of a source needs no memory, and neither crashes nor lost answers nor a second
 //! follower can make a row count twice, or be lost.
 //!
+//! A stream that continues another also continues its positions: the last part that has one decides. So the rows of a
+//! source count once over all parts, and a batch whose answer was lost is known after the next part has opened.
+//!
 //! Positions are encrypted: they say how many rows there were, and those of files contain digests of rows, which the
 //! folder must not reveal after the rows were deleted.
 
@@ -24,6 +27,15 @@ const MAX_POSITION_BYTES: usize = 4096;
 
 /// The bytes of a nonce before a sealed position.
 const NONCE_BYTES: usize = 24;
+
+/// The part of a stream that stores positions.
+#[derive(Clone, Copy)]
+pub(super) struct PositionKeeper {
+    /// Its number in the store.
+    pub(super) number: u32,
+    /// The key from which that of its positions is derived.
+    pub(super) digest_key: [u8; 32],
+}
 
 /// The rows of a batch as a range of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,58 +82,94 @@ impl SourceRange {
         format!("{}{partition} {}", self.source, self.position)
     }
 
-    /// The record of it if it was accepted before; `None` if it is the next to be accepted.
+    /// The name of its source.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether a stored position is the one after these rows.
+    fn is_at(&self, known: &KnownPosition) -> bool {
+        known.position == self.position && known.after == self.after
+    }
+
+    /// The record of it if the first of these parts has accepted it before; `None` if it is the next to be accepted.
+    /// The other parts are those that the first one continues.
     pub(super) fn accepted(
         &self,
         writing: &WriteTransaction,
-        (number, digest_key): (u32, &[u8; 32]),
+        parts: &[PositionKeeper],
     ) -> Result<Option<BatchRecord>, Refusal> {
         let table = writing.open_table(POSITIONS).map_err(stored)?;
-        let before = table.get((number, self.source.as_str(), self.partition.as_str())).map_err(stored)?;
-        let Some(before) = before else {
-            return if self.after.is_none() { Ok(None) } else { Err(Refusal::Elsewhere(None)) };
-        };
-        let PositionRecord { position, after, batch } = from_bytes(before.value(), "a position")?;
-        let after = after.map(|after| opened(&after, digest_key)).transpose()?;
-        match Some(opened(&position, digest_key)?) {
-            position if position.as_ref() == Some(&self.position) && after == self.after => Ok(Some(batch)),
-            position if position == self.after => Ok(None),
-            position => Err(Refusal::Elsewhere(position)),
+        match last_known(&table, parts, (&self.source, &self.partition))? {
+            None if self.after.is_none() => Ok(None),
+            None => Err(Refusal::Elsewhere(None)),
+            Some((0, known)) if self.is_at(&known) => Ok(Some(known.batch)),
+            Some((_, known)) if Some(&known.position) == self.after.as_ref() => Ok(None),
+            Some((_, known)) => Err(Refusal::Elsewhere(Some(known.position))),
         }
     }
 
+    /// The place of the part that has accepted it, if nothing was accepted after it. The last part is the first here.
+    pub(super) fn accepted_by(&self, reading: &ReadTransaction, parts: &[PositionKeeper]) -> Result<Option<usize>> {
+        let table = reading.open_table(POSITIONS).map_err(stored)?;
+        let known = last_known(&table, parts, (&self.source, &self.partition))?;
+        Ok(known.filter(|(_, known)| self.is_at(known)).map(|(place, _)| place))
+    }
+
     /// Writes its position, with the record of its rows.
-    pub(super) fn note(
-        &self,
-        writing: &WriteTransaction,
-        (number, digest_key): (u32, &[u8; 32]),
-        batch: BatchRecord,
-    ) -> Result<()> {
-        let after = self.after.as_ref().map(|after| sealed(after, digest_key)).transpose()?;
-        let record = PositionRecord { position: sealed(&self.position, digest_key)?, after, batch };
+    pub(super) fn note(&self, writing: &WriteTransaction, part: &PositionKeeper, batch: BatchRecord) -> Result<()> {
+        let after = self.after.as_ref().map(|after| sealed(after, &part.digest_key)).transpose()?;
+        let record = PositionRecord { position: sealed(&self.position, &part.digest_key)?, after, batch };
         let mut table = writing.open_table(POSITIONS).map_err(stored)?;
-        let key = (number, self.source.as_str(), self.partition.as_str());
+        let key = (part.number, self.source.as_str(), self.partition.as_str());
         table.insert(key, to_bytes(&record)?.as_slice()).map_err(stored)?;
         Ok(())
     }
 }
 
-/// The positions in a source, by partition.
+/// A stored position, and the batch before it.
+struct KnownPosition {
+    position: String,
+    after: Option<String>,
+    batch: BatchRecord,
+}
+
+/// The position in a partition, and the place of the part that has stored it. The last part, which is the first here,
+/// continues from the others.
+fn last_known(
+    table: &impl ReadableTable<(u32, &'static str, &'static str), &'static [u8]>,
+    parts: &[PositionKeeper],
+    (source, partition): (&str, &str),
+) -> Result<Option<(usize, KnownPosition)>> {
+    for (place, part) in parts.iter().enumerate() {
+        let Some(record) = table.get((part.number, source, partition)).map_err(stored)? else { continue };
+        let PositionRecord { position, after, batch } = from_bytes(record.value(), "a position")?;
+        let after = after.map(|after| opened(&after, &part.digest_key)).transpose()?;
+        return Ok(Some((place, KnownPosition { position: opened(&position, &part.digest_key)?, after, batch })));
+    }
+    Ok(None)
+}
+
+/// The positions in a source, by partition, in these parts of a stream, of which the last one is first.
 pub(super) fn positions_of(
     reading: &ReadTransaction,
-    (number, digest_key): (u32, &[u8; 32]),
+    parts: &[PositionKeeper],
     source: &str,
 ) -> Result<BTreeMap<String, String>> {
     let table = reading.open_table(POSITIONS).map_err(stored)?;
     let mut positions = BTreeMap::new();
-    for entry in table.range((number, source, "")..).map_err(stored)? {
-        let (key, record) = entry.map_err(stored)?;
-        let (of_stream, of_source, partition) = key.value();
-        if (of_stream, of_source) != (number, source) {
-            break;
+    for part in parts {
+        for entry in table.range((part.number, source, "")..).map_err(stored)? {
+            let (key, record) = entry.map_err(stored)?;
+            let (of_stream, of_source, partition) = key.value();
+            if (of_stream, of_source) != (part.number, source) {
+                break;
+            }
+            if !positions.contains_key(partition) {
+                let record: PositionRecord = from_bytes(record.value(), "a position")?;
+                positions.insert(partition.to_owned(), opened(&record.position, &part.digest_key)?);
+            }
         }
-        let record: PositionRecord = from_bytes(record.value(), "a position")?;
-        positions.insert(partition.to_owned(), opened(&record.position, digest_key)?);
     }
     Ok(positions)
 }

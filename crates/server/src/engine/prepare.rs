@@ -29,6 +29,16 @@ pub(super) const MAX_BATCH_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
+
+/// What a part must know of the others to accept a batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OtherParts {
+    /// The part that will continue it, if the batch may have events of that one.
+    pub(crate) next: Option<NextPart>,
+    /// The beginning of the first part, if events of earlier parts are late events of this one.
+    pub(crate) since: Option<Instant>,
+}
+
 /// The part that will continue a stream, as long as it is not open.
 #[derive(Clone, Debug)]
 pub(crate) struct NextPart {
@@ -38,6 +48,8 @@ pub(crate) struct NextPart {
     pub(crate) wait: u32,
     /// Events from the end of the stream to this moment wait for it; later ones are treated as declared.
     pub(crate) until: Instant,
+    /// Events from this moment on are in the future; `None` if the clock does not close steps.
+    pub(crate) future: Option<Instant>,
 }
 
 /// A valid batch that was read and waits for its turn.
@@ -51,28 +63,37 @@ pub struct PreparedBatch {
     pub(super) rows: u64,
     pub(super) chunks: BTreeMap<u64, Chunk>,
     /// The part that will continue the stream, if the batch may be of that one.
-    pub(super) next: Option<NextPart>,
-    /// Whether it has events of that part.
-    pub(super) has_later: bool,
+    pub(super) next: Option<Box<NextPart>>,
+    /// The first of its events of that part.
+    pub(super) later: Option<LaterRow>,
     /// Its share of the memory for all batches, until the engine has accepted it.
     pub(super) memory: Share,
 }
 
-/// Reads a batch. `latest` is the last step that can have events: later ones are in the future. Events of the
-/// `next` part are only noticed.
+/// The first row of a batch that belongs to the next part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaterRow {
+    /// Its place in the batch.
+    pub(super) row: u64,
+    /// Whether there are rows before it.
+    pub(super) has_own_before: bool,
+}
+
+/// Reads a batch. `latest` is the last step that can have events: later ones are in the future. Of events of the
+/// next part, only the first is noticed.
 pub(super) fn prepare(
     info: &StreamInfo,
     id: BatchId,
     (format, bytes): (Format, Box<dyn Read + Send>),
     latest: u64,
     decoding: &Decoding,
-    next: Option<NextPart>,
+    OtherParts { next, since }: OtherParts,
 ) -> Result<PreparedBatch, Refusal> {
     let bytes = BatchBytes::with_id(bytes, &id, &info.digest_key);
     let mut ids = info.has_ids.then(|| IdReader::new(&info.columns, &info.digest_key));
     let mut digest = RowsDigest::new(&info.columns, &info.digest_key);
     let groups = info.groups();
-    let mut reading = BatchReading::new(&info.stream, latest, next.as_ref());
+    let mut reading = BatchReading::new(&info.stream, latest, (next.as_ref(), since));
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
@@ -88,9 +109,14 @@ pub(super) fn prepare(
                 return Err(usage(reading.too_many()));
             }
             digest.add(event);
-            let placed = placer.place(event);
-            if !matches!(placed, Ok(Some(_))) && reading.is_later(event) {
-                return Ok(());
+            let mut placed = placer.place(event);
+            if !matches!(placed, Ok(Some(_))) {
+                match reading.other_part_of(event) {
+                    Some(OtherPart::Next) => return Ok(()),
+                    Some(OtherPart::Future(begins)) => return reading.add_future(event, begins),
+                    Some(OtherPart::Earlier(time)) => placed = placer.place_earlier(event, time),
+                    None => {}
+                }
             }
             match placed {
                 Ok(None) => {}
@@ -141,9 +167,9 @@ pub(super) fn prepare(
         latest,
         digest: digest.finish(),
         rows: reading.rows,
-        has_later: reading.later.is_some_and(|later| later.any),
+        later: reading.others.and_then(|others| others.first),
         chunks: reading.chunks,
-        next,
+        next: next.map(Box::new),
         memory,
     })
 }
@@ -199,31 +225,64 @@ struct BatchReading<'r> {
     problems: Vec<RowProblem>,
     more: u64,
     rows: u64,
-    later: Option<LaterEvents>,
+    others: Option<OtherEvents>,
 }
 
-/// Events after the horizon of a stream that another part will continue: they wait for that part.
-struct LaterEvents {
+/// Events of other parts of a stream.
+struct OtherEvents {
     times: TimeParser,
-    until: Instant,
-    any: bool,
+    /// Events before the horizon from here on are late.
+    since: Option<Instant>,
+    /// Events after the horizon up to here wait for the next part.
+    until: Option<Instant>,
+    /// Events from this moment on are in the future.
+    future: Option<Instant>,
+    /// The first that waits.
+    first: Option<LaterRow>,
+}
+
+/// Where an event without a place in a part belongs.
+enum OtherPart {
+    /// To the next part, which will accept it.
+    Next,
+    /// To the next part, later than now.
+    Future(Instant),
+    /// To a part before, with its time.
+    Earlier(Instant),
 }
 
 impl<'r> BatchReading<'r> {
-    fn new(stream: &'r Stream, latest: u64, next: Option<&NextPart>) -> Self {
-        let later = next.map(|next| LaterEvents { times: stream.file_times(), until: next.until, any: false });
-        Self { stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0, later }
+    fn new(stream: &'r Stream, latest: u64, (next, since): (Option<&NextPart>, Option<Instant>)) -> Self {
+        let (until, future) = (next.map(|next| next.until), next.and_then(|next| next.future));
+        let others = (next.is_some() || since.is_some()).then(|| OtherEvents {
+            times: stream.file_times(),
+            since,
+            until,
+            future,
+            first: None,
+        });
+        Self { stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0, others }
     }
 
-    /// Notices an event without a place in this part that belongs to the next one.
-    fn is_later(&mut self, event: &Event<'_>) -> bool {
-        let Some(later) = &mut self.later else { return false };
-        let time = later.times.read_event(event).ok().flatten();
-        let after = self.stream.calendar.end()..later.until;
-        let is_later = time.is_some_and(|time| after.contains(&time.instant));
-        let is_later = is_later && self.stream.keeps(event).unwrap_or(false);
-        later.any |= is_later;
-        is_later
+    /// Finds the other part to which an event without a place in this one belongs, and notices the first of the next.
+    fn other_part_of(&mut self, event: &Event<'_>) -> Option<OtherPart> {
+        let others = self.others.as_mut()?;
+        let time = others.times.read_event(event).ok().flatten()?.instant;
+        let (start, end) = (self.stream.calendar.start(), self.stream.calendar.end());
+        let is_later = others.until.is_some_and(|until| (end..until).contains(&time));
+        let is_earlier = others.since.is_some_and(|since| (since..start).contains(&time));
+        if !(is_later || is_earlier) || !self.stream.keeps(event).unwrap_or(false) {
+            return None;
+        }
+        if is_earlier {
+            return Some(OtherPart::Earlier(time));
+        }
+        if others.future.is_some_and(|future| time >= future) {
+            return Some(OtherPart::Future(time));
+        }
+        let has_own_before = self.rows > 1;
+        others.first.get_or_insert(LaterRow { row: place_of(event), has_own_before });
+        Some(OtherPart::Next)
     }
 
     /// Why the rest of a batch is not read.
@@ -239,20 +298,23 @@ impl<'r> BatchReading<'r> {
     fn chunk(&mut self, step: u64, event: &Event<'_>) -> Option<&mut Chunk> {
         if step > self.latest {
             let calendar = &self.stream.calendar;
-            let begins = calendar.format(calendar.start_of(step));
-            let problem = format!("is in the future: its step begins at {begins}");
-            let error =
-                event.bad_cell(ColumnRole::Time, problem).remedy("correct the clock of its sender, or send it later");
-            if let Ok(()) = self.add(error.into()) {}
+            if let Ok(()) =
+                self.add(in_future(event, format!("its step begins at {}", calendar.format(calendar.start_of(step)))))
+            {
+            }
             return None;
         }
         let chunk = self.chunks.entry(step).or_default();
         chunk.events += 1;
         if chunk.rows.len() < MAX_NAMED_ROWS {
-            let (Place::Line(place) | Place::Row(place)) = event.position.place;
-            chunk.rows.push(place);
+            chunk.rows.push(place_of(event));
         }
         Some(chunk)
+    }
+
+    /// Records a row of the next part that is in the future.
+    fn add_future(&mut self, event: &Event<'_>, time: Instant) -> Result<()> {
+        self.add(in_future(event, format!("it is of {}", self.stream.calendar.format(time))))
     }
 
     /// Records a rejected row; any other error is returned.
@@ -271,6 +333,17 @@ impl<'r> BatchReading<'r> {
         }
         Ok(())
     }
+}
+
+/// The place of an event in its batch.
+fn place_of(event: &Event<'_>) -> u64 {
+    let (Place::Line(place) | Place::Row(place)) = event.position.place;
+    place
+}
+
+fn in_future(event: &Event<'_>, when: String) -> PipelineError {
+    let error = event.bad_cell(ColumnRole::Time, format!("is in the future: {when}"));
+    error.remedy("correct the clock of its sender, or send it later").into()
 }
 
 /// Visits every row of a batch, in order.
@@ -326,7 +399,9 @@ fn bytes_of(event: &Event<'_>) -> u64 {
 
 /// The rows of a chunk whose step is closed, as problems.
 pub(super) fn late_rows(stream: &Stream, step: u64, chunk: &Chunk) -> (Vec<RowProblem>, u64) {
-    let end = stream.calendar.format(stream.calendar.end_of(step));
+    let calendar = &stream.calendar;
+    // Step 0 has the events of earlier parts.
+    let end = calendar.format(if step == 0 { calendar.start() } else { calendar.end_of(step) });
     let problem = format!("belongs to a step that is closed: it ended at {end}");
     let remedy = sentence!["open streams with ", (LatePolicy, "next-step"), " if events may arrive this late"];
     let remedy = remedy.worded(evertally_declare::problem::Wording::Json);

@@ -45,6 +45,8 @@ pub enum Refusal {
         why: String,
         /// The seconds after which to send the batch again.
         wait: u32,
+        /// The first row of that part, if the rows before it can be accepted now.
+        row: Option<u64>,
     },
     /// The step that a batch names is not open, or no later one that could be.
     WrongStep(String),
@@ -124,11 +126,10 @@ impl fmt::Display for Refusal {
                 write!(f, "the accepted rows of this source end at {position}: send the rows after it")
             }
             Self::NoStream => f.write_str("there is no such stream"),
-            Self::Conflict(why)
-            | Self::ReadOnly(why)
-            | Self::NotOpen { why, .. }
-            | Self::WrongStep(why)
-            | Self::Halted(why) => f.write_str(why),
+            Self::Conflict(why) | Self::ReadOnly(why) | Self::WrongStep(why) | Self::Halted(why) => f.write_str(why),
+            Self::NotOpen { why, .. } => {
+                write!(f, "{why}: send this again then, unchanged; nothing of it was accepted")
+            }
             Self::Busy => f.write_str("the service is overloaded; try again soon, with the same id"),
             Self::Stopping => f.write_str("the service is shutting down; try again when it is up, with the same id"),
             Self::TooManyIds(most) => write!(

@@ -1,5 +1,6 @@
 //! How other threads reach the counting thread.
 
+use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
 use super::counting::{Request, run};
 use super::decoding::Decoding;
@@ -7,11 +8,11 @@ use super::health::Health;
 use super::identity::BatchId;
 use super::info::{Counts, StreamInfo};
 use super::opening::{self, Opening, Preview};
-use super::prepare::{PreparedBatch, latest_step, prepare};
+use super::positions::{PositionKeeper, SourceRange, positions_of};
+use super::prepare::{OtherParts, PreparedBatch, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
 use super::sums::{self, SumsRange, SumsReceipt};
-use super::{NextPart, Receipt};
 use crate::clock::Clock;
 use crate::config::RetentionConfig;
 use crate::meters::Histogram;
@@ -228,16 +229,16 @@ impl Service {
         open_step: Option<u64>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
-        self.accept_before(None, info, (id.into(), open_step), batch)
+        self.accept_among(OtherParts::default(), info, (id.into(), open_step), batch)
     }
 
-    /// The same for a stream that a `next` part will continue: that part's events are not accepted before it is open.
+    /// The same for a part of a stream: events of the next part are not accepted before it is open.
     ///
     /// # Errors
     /// As [`accept_again`](Self::accept_again), or if the batch is to be sent again once that part is open.
-    pub(crate) fn accept_before(
+    pub(crate) fn accept_among(
         &self,
-        next: Option<NextPart>,
+        others: OtherParts,
         info: &Arc<StreamInfo>,
         (id, open_step): (BatchId, Option<u64>),
         batch: (Format, Box<dyn Read + Send>),
@@ -248,7 +249,7 @@ impl Service {
         self.check_shipping()?;
         let intake = self.intake();
         let latest = latest(info, &*self.clock, intake.ahead);
-        let prepared = prepare(info, id, batch, latest, &intake.decoding, next)
+        let prepared = prepare(info, id, batch, latest, &intake.decoding, others)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let prepared = PreparedBatch { open_step, ..prepared };
         let (answer, answered) = sync_channel(1);
@@ -263,6 +264,37 @@ impl Service {
     pub(crate) fn has_accepted(&self, info: &StreamInfo, id: &str) -> Result<bool> {
         let batches = self.store.look()?.open_table(BATCHES).map_err(stored)?;
         Ok(batches.get((info.number, id)).map_err(stored)?.is_some())
+    }
+
+    /// A stream, and the streams that continue it, in their order.
+    pub(crate) fn parts_of(&self, name: &str) -> Vec<Arc<StreamInfo>> {
+        self.directory.parts_of(name)
+    }
+
+    /// The part that has accepted these rows of a source, if they are the last ones that were accepted.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn part_with(&self, range: &SourceRange, name: &str) -> Result<Option<Arc<StreamInfo>>> {
+        let parts = self.directory.parts_with_positions(name);
+        if parts.len() < 2 {
+            return Ok(None); // the only part finds out itself
+        }
+        let keepers: Vec<PositionKeeper> = parts.iter().map(|part| part.position_keeper()).collect();
+        Ok(range.accepted_by(&self.store.look()?, &keepers)?.map(|place| Arc::clone(&parts[place])))
+    }
+
+    /// The beginning of the first part of a stream, if an earlier part than this one has accepted rows of a source.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(crate) fn source_since(&self, range: &SourceRange, part: &Arc<StreamInfo>) -> Result<Option<Instant>> {
+        let parts = self.directory.parts_through(part);
+        let earlier: Vec<PositionKeeper> = parts.iter().skip(1).map(|part| part.position_keeper()).collect();
+        if earlier.is_empty() || positions_of(&self.store.look()?, &earlier, range.source())?.is_empty() {
+            return Ok(None);
+        }
+        Ok(parts.last().map(|first| first.stream.calendar.start()))
     }
 
     /// Accepts the sums of complete steps that were counted elsewhere, and publishes them idempotently.
@@ -433,7 +465,7 @@ impl Core {
         id: impl Into<BatchId>,
         batch: (Format, Box<dyn Read + Send>),
     ) -> Result<PreparedBatch, Refusal> {
-        prepare(info, id.into(), batch, latest(info, &*self.clock, self.ahead), &self.decoding, None)
+        prepare(info, id.into(), batch, latest(info, &*self.clock, self.ahead), &self.decoding, OtherParts::default())
     }
 
     /// Plans a declaration.

@@ -39,6 +39,9 @@ const SUM: &str = "sum";
 pub struct SumsRange {
     /// All of them, from the first to the last.
     pub steps: RangeInclusive<u64>,
+    /// The number of steps before the first one of the part that accepts them, if steps are counted over several parts
+    /// of a stream.
+    pub before: u64,
     /// A text that stands for the counted events and means nothing here: a step that is sent again must have the same
     /// one. Allowed for a single step only.
     pub evidence: Option<String>,
@@ -50,6 +53,8 @@ const MAX_EVIDENCE_BYTES: usize = 200;
 /// The sums of complete steps, as declared.
 pub struct PreparedSums {
     steps: RangeInclusive<u64>,
+    /// The number of steps before the part, in the numbers of the sender.
+    before: u64,
     rows: u64,
     /// The written sums of each step that has some, and the number of its groups.
     sums: BTreeMap<u64, (Vec<u8>, u64)>,
@@ -75,13 +80,17 @@ pub struct SumsReceipt {
 pub(super) fn prepare(
     info: &StreamInfo,
     now: Instant,
-    SumsRange { steps, evidence }: SumsRange,
+    SumsRange { steps: sent, before, evidence }: SumsRange,
     (format, bytes): (Format, Box<dyn Read + Send>),
     decoding: &Decoding,
 ) -> Result<PreparedSums, Refusal> {
-    let (first, last, end) = (*steps.start(), *steps.end(), info.stream.calendar.steps());
-    if first == 0 || last < first || last > end {
-        let problem = format!("there are no steps {first} through {last}: they are numbered 1 to {end}");
+    let (first, last, end) = (*sent.start(), *sent.end(), before + info.stream.calendar.steps());
+    if first <= before || last < first || last > end {
+        let problem = format!(
+            "there are no steps {first} through {last} in stream `{}`: they are numbered {} to {end}",
+            info.name(),
+            before + 1
+        );
         return Err(usage(problem).into());
     }
     if evidence.as_ref().is_some_and(|evidence| first < last || evidence.len() > MAX_EVIDENCE_BYTES) {
@@ -94,9 +103,9 @@ pub(super) fn prepare(
         ))
         .into());
     }
-    let calendar = &info.stream.calendar;
-    if calendar.end_of(last) > now {
-        let end = calendar.format(calendar.end_of(last));
+    let (calendar, steps) = (&info.stream.calendar, first - before..=last - before);
+    if calendar.end_of(*steps.end()) > now {
+        let end = calendar.format(calendar.end_of(*steps.end()));
         return Err(usage(format!("step {last} has not ended: it ends at {end}, by the clock of the service")).into());
     }
     let labels = info.stream.columns.labels.clone();
@@ -120,10 +129,10 @@ pub(super) fn prepare(
             if rows > MAX_BATCH_ROWS {
                 return Err(usage(format!("a request has at most {MAX_BATCH_ROWS} rows; send fewer steps")));
             }
-            let error = match placer.place_sum(row, steps.clone()) {
+            let error = match placer.place_sum(row, sent.clone()) {
                 Ok(None) => return Ok(()),
                 Ok(Some(placed)) => {
-                    let of_step = match sums.entry(placed.step()) {
+                    let of_step = match sums.entry(placed.step() - before) {
                         btree_map::Entry::Occupied(known) => known.into_mut(),
                         btree_map::Entry::Vacant(new) => {
                             use_memory(&mut memory, STEP_BYTES, decoding, &mut busy)?;
@@ -177,7 +186,7 @@ pub(super) fn prepare(
         ordered.sort_unstable();
         written.insert(step, (ordered.concat(), ordered.len() as u64));
     }
-    Ok(PreparedSums { steps, rows, sums: written, evidence, _memory: memory })
+    Ok(PreparedSums { steps, before, rows, sums: written, evidence, _memory: memory })
 }
 
 /// About the memory of a group's sum: in a table, and written out.
@@ -230,15 +239,17 @@ impl PreparedSums {
     }
 }
 
-fn differs(info: &StreamInfo, step: u64, state: &StreamState) -> Refusal {
+fn differs(info: &StreamInfo, (step, before): (u64, u64), state: &StreamState) -> Refusal {
     let name = info.name();
     if let StreamState::Recovering(seen) = state {
+        let (step, seen) = (step + before, seen + before);
         return Refusal::Conflict(format!(
             "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are \
              right is known once all steps through {seen} are there: send the rest, then begin again after the step \
              reported then"
         ));
     }
+    let step = step + before;
     Refusal::Conflict(format!(
         "step {step} of stream `{name}` was accepted with other sums, or sums of other events; releasing it again with \
          the same noise would reveal the difference exactly. Restore the events and the checkpoint of the external \
@@ -277,18 +288,18 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         let (state, taken, rows) = (live.state(), live.batches, prepared.rows);
-        let (first, last) = (*prepared.steps.start(), *prepared.steps.end());
+        let (first, last, before) = (*prepared.steps.start(), *prepared.steps.end(), prepared.before);
         if first > taken + 1 {
             return Err(Refusal::Conflict(format!(
-                "stream `{name}` has the sums of steps through {taken}, and step {} would be missing: send the steps \
-                 from there on; a query that cannot do so must begin again from its first event, and send all steps \
-                 again",
-                taken + 1
+                "stream `{name}` has the sums of steps through {}, and step {} would be missing: send the steps from \
+                 there on; a query that cannot do so must begin again from its first event, and send all steps again",
+                before + taken,
+                before + taken + 1
             )));
         }
         for step in first..=last.min(taken) {
             if self.digest_of_step(number, step)? != Some(prepared.digest(info, step)) {
-                return Err(differs(info, step, &state));
+                return Err(differs(info, (step, before), &state));
             }
         }
         let repeated = last <= taken;
@@ -304,7 +315,7 @@ impl Core {
         }
         self.publish_and_wait()?;
         self.checkpoint_if_large()?;
-        Ok(SumsReceipt { through: taken.max(last), rows, repeated })
+        Ok(SumsReceipt { through: before + taken.max(last), rows, repeated })
     }
 
     /// Accepts and closes steps, in commits as large as allowed.

@@ -3,6 +3,7 @@
 use super::app::App;
 use super::body::decoded;
 use crate::engine::{BatchId, Refusal, RowProblem, SourceRange};
+use crate::extensions::SentBatch;
 use crate::feeds::TargetOf;
 use async_trait::async_trait;
 use evertally_declare::error::{failure, usage};
@@ -50,9 +51,11 @@ impl FeedTarget for ServiceTarget {
             }
             let limit = app.settings().limits.decoded_bytes;
             let bytes = decoded(Cursor::new(body), coding, limit, &app.service.decoding()).map_err(refused)?;
-            match app.service.accept(&info, BatchId::Source(Box::new(range)), (format, bytes)) {
-                Ok(receipt) => Ok(BatchAnswer::Accepted(receipt.rows)),
+            let sent = SentBatch { id: BatchId::Source(Box::new(range)), open_step: None, format, bytes };
+            match app.extensions.accept(&app.service, info, sent) {
+                Ok((_, receipt)) => Ok(BatchAnswer::Accepted(receipt.rows)),
                 Err(Refusal::Elsewhere(position)) => Ok(BatchAnswer::Elsewhere(position)),
+                Err(Refusal::NotOpen { why, row, .. }) => Ok(BatchAnswer::NotOpen { why, before_row: row }),
                 Err(Refusal::Rows { rows, .. }) => {
                     Ok(BatchAnswer::BadRows(rows.into_iter().map(refused_row).collect()))
                 }

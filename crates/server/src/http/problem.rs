@@ -34,6 +34,9 @@ pub(super) struct Document {
     /// The position in the source up to which its rows were accepted; null if none were.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<Option<String>>,
+    /// The first row of the part that is not open yet: the rows before it can be sent now. Absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before_row: Option<u64>,
     /// The number of further rows with problems.
     #[serde(skip_serializing_if = "is_zero")]
     more: u64,
@@ -80,6 +83,7 @@ impl ProblemAnswer {
             errors: Vec::new(),
             taken_rows: None,
             position: None,
+            before_row: None,
             more: 0,
         };
         Self { status, document: Box::new(document), retry_after: None, accepts_password: false }
@@ -285,10 +289,11 @@ impl From<Refusal> for ProblemAnswer {
             Refusal::ReadOnly(_) => {
                 Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is accepted").because(detail)
             }
-            Refusal::NotOpen { wait, .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-open", "The next part is not open yet")
-                    .because(detail)
-                    .retry_after(wait)
+            Refusal::NotOpen { wait, row, .. } => {
+                let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-open", "The next part is not open yet");
+                let mut problem = problem.because(detail).retry_after(wait);
+                problem.document.before_row = row;
+                problem
             }
             Refusal::Halted(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "halted", "The service has halted")
                 .because(detail)

@@ -41,6 +41,16 @@ impl Folder {
         }
     }
 
+    /// The last of the streams that continue a stream, if there are any and it is open: it takes up the configuration.
+    fn last_part(&self, config: &Config, name: &str) -> Option<&StreamRecord> {
+        let place = |record: &StreamRecord| record.name.strip_prefix(name)?.strip_prefix(" #")?.parse::<u32>().ok();
+        let Self::Known(streams) = self else { return None };
+        // Not a stream that somebody has given such a name.
+        let parts = streams.records.iter().filter(|record| !streams::is_configured(config, &record.name));
+        let last = parts.filter_map(|record| Some((place(record)?, record))).max_by_key(|(place, _)| *place);
+        last.map(|(_, record)| record).filter(|record| record.phase == Phase::Open)
+    }
+
     /// The public name of the key with which the folder was begun, if that is known.
     pub(super) fn key_id(&self) -> Option<&str> {
         match self {
@@ -99,6 +109,9 @@ pub(super) fn compare<'c>(config: &'c Config, folder: &Folder, now: Instant, pla
         let record = folder.record(&stream.name);
         if let Some(record) = record {
             streams::check_change(config, stream, record).map_err(|error| named(stream, &error))?;
+            if let Some(last) = folder.last_part(config, &stream.name) {
+                streams::check_part(config, stream, (last, &stream.name)).map_err(|error| named(stream, &error))?;
+            }
         }
         if record.is_some() && !plans_all {
             continue;

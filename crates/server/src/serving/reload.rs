@@ -79,7 +79,7 @@ fn check(service: &Service, new: &Config) -> Result<()> {
     for stream in &new.streams {
         if let Some(info) = service.stream(&stream.name) {
             let checked = streams::check_change(new, stream, &info.record());
-            let checked = checked.and_then(|()| streams::check_parts(service, stream));
+            let checked = checked.and_then(|()| streams::check_parts(service, new, stream));
             checked.map_err(|error| streams::named(stream, &error))?;
         }
     }

@@ -6,7 +6,6 @@ use crate::engine::{
     CHANGEABLE, Opening, Refusal, Service, StreamInfo, StreamSettings, StreamState, added_groups, fixed_differences,
     is_spent,
 };
-use crate::extensions::parts_of;
 use crate::store::StreamRecord;
 use evertally::privacy::Unit;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
@@ -21,7 +20,7 @@ use serde_json::{Map, Value};
 /// If it cannot be opened, or differs from the open stream in something that cannot change.
 pub(super) fn take_up(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     let taken_up = match service.stream(&stream.name) {
-        Some(info) => check_parts(service, stream)
+        Some(info) => check_parts(service, config, stream)
             .and_then(|()| change(service, config, stream, &info))
             .and_then(|()| change_parts(service, config, stream)),
         None => service.open(opening_of(config, stream)).map_err(Refusal::into_error).map(|_| {
@@ -84,15 +83,23 @@ fn fixed(differing: &str) -> PipelineError {
 ///
 /// # Errors
 /// If the groups differ in anything but further ones at their end.
-pub(super) fn check_parts(service: &Service, stream: &StreamConfig) -> Result<()> {
-    let parts = parts_of(service, &stream.name);
+pub(super) fn check_parts(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
+    let parts = service.parts_of(&stream.name);
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
     if parts.len() < 2 || matches!(last.progress().state, StreamState::Retired | StreamState::Failed(_)) {
         return Ok(());
     }
-    let declared = last.record().declaration;
-    let wanted = declaration_of_part(&stream.declaration, &declared, &first.stream.title)?;
-    check_groups(last.name(), &declared, &wanted)
+    check_part(config, stream, (&last.record(), &first.stream.title))
+}
+
+/// Checks whether a part of a stream can take up the configuration of the stream with this title.
+///
+/// # Errors
+/// If its groups differ in anything but further ones at their end, or a setting is invalid or cannot change.
+pub(super) fn check_part(config: &Config, stream: &StreamConfig, (part, title): (&StreamRecord, &str)) -> Result<()> {
+    let wanted = declaration_of_part(&stream.declaration, &part.declaration, title)?;
+    check_groups(&part.name, &part.declaration, &wanted)?;
+    StreamSettings { declaration: wanted, ..settings_of(config, stream) }.check(part)
 }
 
 /// Checks that the configured groups of a part are its own ones, with more or fewer at their end.
@@ -124,7 +131,7 @@ fn listed_groups(declared: &str) -> Option<Vec<Vec<String>>> {
 /// # Errors
 /// If a setting is invalid, or a group cannot join.
 pub(super) fn change_parts(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
-    let parts = parts_of(service, &stream.name);
+    let parts = service.parts_of(&stream.name);
     let Some((first, others)) = parts.split_first() else { return Ok(()) };
     for part in others {
         let record = part.record();
@@ -191,7 +198,7 @@ fn change(service: &Service, config: &Config, stream: &StreamConfig, info: &Stre
             service.join_groups(&stream.name, groups).map_err(Refusal::into_error)?;
         }
         // They join the stream that continues it.
-        Some(_) if parts_of(service, &stream.name).len() > 1 => {}
+        Some(_) if service.parts_of(&stream.name).len() > 1 => {}
         Some(_) => tracing::warn!(stream = %stream.name, "no group can join: the stream is not open"),
         None => {}
     }

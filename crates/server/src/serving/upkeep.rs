@@ -3,7 +3,6 @@
 use super::streams;
 use crate::config::Config;
 use crate::engine::Service;
-use crate::extensions::parts_of;
 use crate::http::App;
 use evertally_declare::error::Result;
 use evertally_feeds::remove_old_asides;
@@ -104,7 +103,7 @@ struct PartsOfStreams {
 impl PartsOfStreams {
     fn look(&mut self, service: &Service) {
         for stream in &self.config.streams {
-            let count = parts_of(service, &stream.name).len();
+            let count = service.parts_of(&stream.name).len();
             if self.known.insert(stream.name.clone(), count) == Some(count) || count < 2 {
                 continue;
             }

@@ -77,7 +77,7 @@ impl Committer {
                     Ok(BatchAnswer::Accepted(_)) => {
                         self.progress.rows.fetch_add(rows.len() as u64, std::sync::atomic::Ordering::Relaxed);
                         self.is_well();
-                        pause = FIRST_PAUSE;
+                        (pause, is_closed) = (FIRST_PAUSE, false);
                         break;
                     }
                     Ok(BatchAnswer::Elsewhere(position)) => {
@@ -90,6 +90,15 @@ impl Committer {
                             break;
                         }
                         continue;
+                    }
+                    Ok(BatchAnswer::NotOpen { why, before_row }) => {
+                        let own = before_row.and_then(|row| usize::try_from(row - 1).ok()).unwrap_or(0);
+                        if (1..rows.len()).contains(&own) {
+                            left.push(rows.split_off(own));
+                            continue;
+                        }
+                        is_closed = true;
+                        why
                     }
                     // Either the stream accepts nothing, or something in these rows cannot even be read.
                     Err(SendError::Refused(error)) => match self.send(&[]).await {
@@ -108,7 +117,7 @@ impl Committer {
                             is_closed = true;
                             error.to_string()
                         }
-                        Err(SendError::Away(why)) => why,
+                        Err(SendError::Away(why)) | Ok(BatchAnswer::NotOpen { why, .. }) => why,
                         Ok(_) => "the stream accepts nothing".to_owned(),
                     },
                     Err(SendError::Away(why)) => why,

@@ -8,6 +8,9 @@ use evertally_ledger::ledger::Protects;
 use evertally_ledger::source::{Approval, SourceBudget, Total};
 use evertally_server::clock::ManualClock;
 use evertally_server::serving;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
 
@@ -152,6 +155,13 @@ fn the_parts_of_a_stream_have_one_configuration() {
     server.stop();
     server.start().unwrap();
     assert_eq!(of_part(&server, "year #2").line_count(), 2);
+    // A check finds groups that the first part could take up, and the last one could not.
+    server.stop();
+    let checked = |server: &Server| serving::check(&server.config()).map_err(|error| error.to_string());
+    checked(&server).unwrap();
+    server.change("groups = [\"a\", \"b\"]", "groups = [\"a\", \"c\"]");
+    let refused = checked(&server).unwrap_err();
+    assert!(refused.contains("stream `year #2`, which continues this one, in `groups`"), "{refused}");
 }
 
 /// Writers keep the name of the stream: the part whose steps are open accepts their events, each batch once.
@@ -182,9 +192,7 @@ fn events_sent_to_a_stream_reach_the_part_that_is_open() {
 /// Events of the next part are not lost: they are refused until it is open, also where others outside are skipped.
 #[test]
 fn events_of_the_next_part_wait_until_it_is_open() {
-    let by_clock = stream("extend = { times = 1 }\noutside = \"skip\"").replace("closing = \"operator\"\n", "");
-    let server = Server::with("", &by_clock.replace("person = \"person\"\nmax-events = 2\n", ""));
-    let row = |time: &str| format!("{{\"time\":\"2026-01-01T{time}Z\"}}\n");
+    let server = Server::with("", &by_clock("outside = \"skip\""));
     let (own, later) = (row("01:59:40"), row("02:00:10"));
     let post = |path: &str, kind: &str, body: &str| {
         let (path, token) = (format!("/v1/streams/year/{path}"), server.token("write:year"));
@@ -209,8 +217,7 @@ fn events_of_the_next_part_wait_until_it_is_open() {
     wait_until(&server, "the end", || server.get("/v1/streams/year").json()["state"] == "ended");
     waits("later", &later);
     known_by_content(true);
-    server.at(2, 95);
-    wait_until(&server, "year #2", || is_open(&server, "year #2"));
+    open_next(&server);
     let accepted = server.send("year", "later", &later).json();
     assert_eq!((&accepted["stream"], &accepted["repeated"]), (&"year #2".into(), &false.into()), "{accepted}");
     known_by_content(true);
@@ -219,7 +226,127 @@ fn events_of_the_next_part_wait_until_it_is_open() {
     let routed = post("otlp/v1/logs", "application/json", record);
     assert_eq!(routed.status, 200, "{}", routed.text);
     assert_eq!((server.events("year"), server.events("year #2")), (1, 2));
-    // The positions of a source are those of a part, and the answer names the next one.
-    let of_source = post("events?source=s&position=1", "application/x-ndjson", &later);
-    assert!(of_source.status == 403 && of_source.text.contains("`year #2` continues it"), "{}", of_source.text);
+}
+
+/// Events of single people, closed by the clock, in two parts of two steps.
+fn by_clock(more: &str) -> String {
+    let all = stream(&format!("extend = {{ times = 1 }}\n{more}"));
+    all.replace("closing = \"operator\"\n", "").replace("person = \"person\"\nmax-events = 2\n", "")
+}
+
+/// Ends the first part, and opens the next one.
+fn open_next(server: &Server) {
+    server.at(2, 65);
+    wait_until(server, "the end", || server.get("/v1/streams/year").json()["state"] == "ended");
+    server.at(2, 95);
+    wait_until(server, "year #2", || is_open(server, "year #2"));
+}
+
+fn row(time: &str) -> String {
+    format!("{{\"time\":\"2026-01-01T{time}Z\"}}\n")
+}
+
+/// The positions of a source continue from part to part, so each of its rows counts once.
+#[test]
+fn the_rows_of_a_source_count_once_over_all_parts() {
+    let mut server = Server::with("", &by_clock("late = \"next-step\""));
+    let tokens = ["write:year", "write:year #2"].map(|role| server.token(role));
+    let token_of = |part: &str| &tokens[usize::from(part != "year")];
+    let send = |server: &Server, part: &str, after: &str, position: u64, body: &str| {
+        let after = if after.is_empty() { String::new() } else { format!("&after={after}") };
+        let path = format!("/v1/streams/{part}/events?source=s&position={position}{after}");
+        let headers = [("content-type", "application/x-ndjson")];
+        server.private.post(&path, token_of(part), &headers, body.as_bytes()).unwrap()
+    };
+    let accepted = |answer: &evertally_testkit::service::Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let receipt = answer.json();
+        (receipt["stream"].as_str().unwrap().to_owned(), receipt["repeated"].as_bool().unwrap())
+    };
+    let position = |server: &Server, part: &str| {
+        let path = format!("/v1/streams/{part}/positions?source=s");
+        server.private.get(&path, token_of(part)).unwrap().json()["positions"][""].clone()
+    };
+    server.at(1, 3590);
+    // The rows before those of the next part can be sent now.
+    let (own, later) = (row("01:59:40"), row("02:00:10"));
+    let both = send(&server, "year", "", 2, &format!("{own}{later}"));
+    assert_eq!((both.status, &both.json()["before_row"]), (503, &2.into()), "{}", both.text);
+    assert_eq!(accepted(&send(&server, "year", "", 1, &own)), ("year".to_owned(), false));
+    let alone = send(&server, "year", "1", 2, &later);
+    assert_eq!((alone.status, alone.json().get("before_row")), (503, None), "{}", alone.text);
+    // As in a stream, events of steps that have not begun are in the future.
+    let future = send(&server, "year", "1", 2, &row("03:30:00"));
+    assert!(future.status == 422 && future.text.contains("in the future"), "{}", future.text);
+    open_next(&server);
+    // The answer was lost: the first part has the rows, whichever part is asked.
+    let next = "year%20%232";
+    for part in ["year", next] {
+        assert_eq!(accepted(&send(&server, part, "", 1, &own)), ("year".to_owned(), true));
+        assert_eq!(position(&server, part), "1");
+    }
+    let differs = send(&server, "year", "", 1, &row("01:59:41"));
+    assert_eq!(differs.status, 409, "{}", differs.text);
+    // Nothing begins again in the next part: it knows how far the rows were accepted.
+    let again = send(&server, next, "", 2, &format!("{own}{later}"));
+    assert_eq!((again.status, &again.json()["position"]), (409, &"1".into()), "{}", again.text);
+    assert_eq!(accepted(&send(&server, "year", "1", 2, &later)), ("year #2".to_owned(), false));
+    assert_eq!(send(&server, "year", "", 1, &own).json()["position"], "2");
+    // Rows of steps of the first part are late.
+    assert_eq!(accepted(&send(&server, "year", "2", 3, &row("01:59:50"))), ("year #2".to_owned(), false));
+    server.stop();
+    server.start().unwrap();
+    assert_eq!(accepted(&send(&server, "year", "2", 3, &row("01:59:50"))), ("year #2".to_owned(), true));
+    assert_eq!(position(&server, "year"), "3");
+    let waiting = |server: &Server| server.view("year #2")["late"].clone();
+    assert_eq!(waiting(&server), 0, "nothing is counted again");
+    // Another source has sent nothing before: its rows of the first part are outside, as without a source.
+    let other = "/v1/streams/year/events?source=t&position=1";
+    let other =
+        server.private.post(other, token_of("year"), &[("content-type", "application/x-ndjson")], own.as_bytes());
+    assert_eq!(other.unwrap().status, 422);
+}
+
+/// Feeds and listeners of syslog wait between two parts, and continue in the next one.
+#[test]
+fn feeds_and_syslog_continue_in_the_next_part() {
+    let rest = format!(
+        "[[feed]]\nstream = \"year\"\nfile = \"visits.jsonl\"\n[[syslog]]\nlisten = \"127.0.0.1:0\"\nstream = \
+         \"year\"\n{}",
+        by_clock("time = \"_time\"\nlate = \"side-file\"")
+    );
+    let mut server = Server::with("", &rest);
+    let file = server.path("visits.jsonl");
+    let of_feed = |times: &[&str]| {
+        let rows: String = times.iter().map(|time| row(time).replace("\"time\"", "\"_time\"")).collect();
+        let mut file = OpenOptions::new().create(true).append(true).open(&file).unwrap();
+        file.write_all(rows.as_bytes()).unwrap();
+    };
+    server.at(1, 3590);
+    of_feed(&["01:10:00", "01:59:40", "02:00:10", "02:00:11"]);
+    wait_until(&server, "the rows of the first part", || server.events("year") == 2);
+    let problems = |server: &Server| server.get("/v1/operator").json()["problems"].to_string();
+    let waits = "the feed of stream `year` from";
+    wait_until(&server, waits, || {
+        let all = problems(&server);
+        all.contains(waits) && all.contains("continued by `year #2`") && all.contains("opens at 2026-01-01T02:01:30")
+    });
+    let mut socket = TcpStream::connect(server.syslog().address).unwrap();
+    let message = |time: &str| format!("<14>1 2026-01-01T{time}Z host app - - - text\n");
+    socket.write_all([message("01:59:45"), message("02:00:12")].concat().as_bytes()).unwrap();
+    wait_until(&server, "the message of the first part", || server.events("year") == 3);
+    wait_until(&server, "syslog waits", || problems(&server).matches("continued by `year #2`").count() == 2);
+    open_next(&server);
+    wait_until(&server, "the rows of the next part", || server.events("year #2") == 3);
+    wait_until(&server, "all is well", || !problems(&server).contains("continued by"));
+    // A row of a closed step is late, and the feed continues.
+    of_feed(&["01:59:59", "02:00:13"]);
+    wait_until(&server, "two more rows", || server.events("year #2") == 4);
+    assert_eq!((server.view("year #2")["late"].clone(), server.events("year")), (1.into(), 3));
+    drop(socket);
+    server.stop();
+    server.start().unwrap();
+    of_feed(&["02:00:14"]);
+    wait_until(&server, "one more row", || server.events("year #2") == 1);
+    assert_eq!(server.events("year"), 0, "nothing is sent again");
 }

@@ -98,3 +98,34 @@ fn a_stream_that_has_left_its_range_keeps_no_other_from_starting() {
     assert_eq!(server.post("/v1/streams/other/retire", "").status, 200);
     assert_eq!(server.get("/v1/streams/other").json()["state"], "retired");
 }
+
+/// Steps are counted from the first one of the stream in the address, whichever part has them.
+#[test]
+fn sums_reach_the_part_that_has_their_steps() {
+    let server = Server::with("", &COUNTED.replace("steps = 20\n", "steps = 2\nextend = { times = 1 }\n"));
+    server.at(20, 0);
+    let receipt = |answer: &Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let own = answer.json();
+        (own["stream"].clone(), own["through"].as_u64().unwrap(), own["repeated"].as_bool().unwrap())
+    };
+    let both = put(&server, 1, &[5, 6, 7]);
+    assert!(both.status == 422 && both.text.contains("numbered 1 to 2"), "{}", both.text);
+    assert_eq!(receipt(&put(&server, 1, &[5, 6])), ("counted".into(), 2, false));
+    let third = loop {
+        let answer = put(&server, 3, &[7]);
+        if answer.status != 503 {
+            break answer;
+        }
+        assert!(answer.text.contains("continued by `counted #2`"), "{}", answer.text);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert_eq!(receipt(&third), ("counted #2".into(), 3, false));
+    assert_eq!(receipt(&put(&server, 3, &[7])), ("counted #2".into(), 3, true));
+    assert_eq!(receipt(&put(&server, 2, &[6])), ("counted".into(), 2, true));
+    let differs = put(&server, 3, &[8]);
+    assert!(differs.status == 409 && differs.text.contains("step 3 of stream `counted #2`"), "{}", differs.text);
+    let beyond = put(&server, 5, &[1]);
+    assert!(beyond.status == 422 && beyond.text.contains("numbered 3 to 4"), "{}", beyond.text);
+    assert_eq!((server.published("counted"), server.published("counted%20%232")), (2, 1));
+}

@@ -79,7 +79,7 @@ impl Counting {
         let info = core.find(NAME).unwrap();
         let bytes = Box::new(Cursor::new(text.into_bytes()));
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
-        let whole = SumsRange { steps: steps.clone(), evidence: None };
+        let whole = SumsRange { steps: steps.clone(), before: 0, evidence: None };
         let prepared = core.prepare_sums(&info, whole, (Format::JsonLines, bytes)).unwrap();
         let last = *steps.end();
         match core.accept_sums(&info, prepared) {
@@ -112,7 +112,7 @@ impl Counting {
         let info = core.find(NAME).unwrap();
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
         let text = format!("{{\"group\":\"a\",\"step\":{},\"sum\":-5}}\n", steps.end());
-        let whole = SumsRange { steps: *steps.end()..=*steps.end(), evidence: None };
+        let whole = SumsRange { steps: *steps.end()..=*steps.end(), before: 0, evidence: None };
         let prepared = core.prepare_sums(&info, whole, (Format::JsonLines, Box::new(Cursor::new(text.into_bytes()))));
         let refused = core.accept_sums(&info, prepared.unwrap()).expect_err("it cannot be").to_string();
         assert!(refused.contains("-5") || refused.contains("witness"), "{refused}");
@@ -191,7 +191,7 @@ fn a_step_is_taken_once_it_has_ended() {
     counting.open();
     let core = counting.history.core.as_ref().unwrap();
     let info = core.find(NAME).unwrap();
-    let whole = |steps| SumsRange { steps, evidence: None };
+    let whole = |steps| SumsRange { steps, before: 0, evidence: None };
     let prepared =
         |steps| core.prepare_sums(&info, whole(steps), (Format::JsonLines, Box::new(Cursor::new(Vec::new()))));
     // This is the start of the first step; clocks elsewhere may be an hour ahead.

@@ -21,7 +21,8 @@ use utoipa::{IntoParams, ToSchema};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct CoveredSteps {
-    /// The first step, from 1: at most the one after the last accepted step.
+    /// The first step, from 1: at most the one after the last accepted step. The steps of a stream that was extended
+    /// are counted on from those of the stream of the request.
     #[param(minimum = 1)]
     from: u64,
     /// The last step. Steps without rows add nothing.
@@ -36,6 +37,8 @@ pub(in super::super) struct CoveredSteps {
 /// The receipt of accepted sums: the steps are closed.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct TakenSums {
+    /// The stream that has accepted them: that of the request, or the one that continues it and has these steps.
+    stream: String,
     /// The last step whose sums were accepted.
     through: u64,
     /// The number of rows sent.
@@ -81,8 +84,10 @@ pub(in super::super) async fn put(
     waiting(&app, Work::Body, move |app| {
         app.require_free_disk()?;
         let reader = incoming.open(&app.service.decoding())?;
-        let taken = app.service.accept_sums(&info, SumsRange { steps: from..=through, evidence }, (format, reader))?;
-        Ok(Json(TakenSums { through: taken.through, rows: taken.rows, repeated: taken.repeated }))
+        let range = SumsRange { steps: from..=through, before: 0, evidence };
+        let (info, taken) = app.extensions.accept_sums(&app.service, info, range, (format, reader))?;
+        let stream = info.name().to_owned();
+        Ok(Json(TakenSums { stream, through: taken.through, rows: taken.rows, repeated: taken.repeated }))
     })
     .await
 }
