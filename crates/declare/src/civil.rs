@@ -7,6 +7,7 @@ mod time;
 mod wide;
 
 pub use error::TimeError;
-pub(crate) use parse::{MICROS_PER_DAY, MICROS_PER_SECOND, date_of, days_since_1970, parse, parse_offset};
+pub(crate) use parse::{LastDate, MICROS_PER_DAY, MICROS_PER_SECOND, date_of, days_since_1970};
+pub(crate) use parse::{parse, parse_after, parse_offset, parse_usual};
 pub(crate) use time::Time;
 pub(crate) use wide::{TimeOfDay, parse_clock, parse_wide};

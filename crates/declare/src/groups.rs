@@ -1,5 +1,7 @@
 //! The declared groups of a release, and the group of each event.
 
+mod short_name;
+
 use crate::error::{PipelineError, Result};
 use crate::event::{ColumnRole, Event, Field};
 use crate::identity::Identities;
@@ -14,6 +16,7 @@ use evertally::number::Grid;
 use evertally::stream::Groups;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use short_name::ShortName;
 
 /// Scales by the names of groups.
 type ScalesByName = HashMap<Vec<String>, Grid>;
@@ -26,6 +29,8 @@ const MAX_LINEAR_SEARCH: usize = 8;
 pub struct GroupTable {
     columns: Vec<String>,
     tuples: Vec<Vec<String>>,
+    /// See [`short_names`].
+    short: Vec<ShortName>,
     /// The rules by which cells become names of groups.
     ids: Identities,
     /// The place of each tuple, by the injective encoding of its identities.
@@ -117,7 +122,8 @@ impl GroupTable {
             tuples.len() - 1
         });
         let scales = vec![Grid::ONE; tuples.len()];
-        Ok(Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() })
+        let short = short_names(&tuples);
+        Ok(Self { columns, tuples, short, ids, places, rest, scales, scratch: Vec::new(), text: String::new() })
     }
 
     /// The groups with these scales: one for each declared group, and one for the rest; 1 by default.
@@ -159,7 +165,8 @@ impl GroupTable {
         let identity = |tuple| identity_of(tuple, ids).expect("checked when the group was declared");
         let places = named.map(|(place, tuple)| (identity(tuple), place)).collect();
         let scales = tuples.iter().map(|tuple| scales.get(tuple).copied().unwrap_or(Grid::ONE)).collect();
-        Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() }
+        let short = short_names(&tuples);
+        Self { columns, tuples, short, ids, places, rest, scales, scratch: Vec::new(), text: String::new() }
     }
 
     /// The scales by name. The names of all groups, including the rest, are distinct.
@@ -363,7 +370,7 @@ impl GroupTable {
         if self.tuples.len() <= MAX_LINEAR_SEARCH
             && event.label_count() == 1
             && let Field::Text(text) | Field::Number(text) = event.label(0)
-            && let Some(place) = self.tuples.iter().position(|tuple| tuple[0] == text)
+            && let Some(place) = self.position(text)
             && Some(place) != self.rest
         {
             return Ok(Some(place));
@@ -374,6 +381,16 @@ impl GroupTable {
             push_encoded(&mut self.scratch, name.unwrap_or(""));
         }
         Ok(self.places.get(self.scratch.as_slice()).copied().or(self.rest))
+    }
+
+    /// The place of the group of one column with this text as its name.
+    #[inline]
+    fn position(&self, text: &str) -> Option<usize> {
+        if self.short.is_empty() {
+            return self.tuples.iter().position(|tuple| tuple[0] == text);
+        }
+        let text = ShortName::new(text)?;
+        self.short.iter().position(|name| *name == text)
     }
 
     /// The error for an event of an undeclared group.
@@ -399,6 +416,13 @@ impl GroupTable {
         ];
         event.error(ColumnRole::Label(0), problem).remedy(remedy).into()
     }
+}
+
+/// The names of the groups of one column if they are few and all are short; otherwise none.
+fn short_names(tuples: &[Vec<String>]) -> Vec<ShortName> {
+    let name = |tuple: &Vec<String>| if let [name] = &tuple[..] { ShortName::new(name) } else { None };
+    let few = tuples.len() <= MAX_LINEAR_SEARCH;
+    if few { tuples.iter().map(name).collect::<Option<_>>().unwrap_or_default() } else { Vec::new() }
 }
 
 /// The identity of a group, from the identities of its cells.

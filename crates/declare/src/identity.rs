@@ -175,6 +175,7 @@ fn of_text<'s>(text: &'s str, scratch: &'s mut String) -> Result<Option<&'s str>
     match text.as_bytes().first() {
         None => Ok(None),
         // Nearly all names end here.
+        Some(b'0'..=b'9') if number::is_plain(text) => Ok(Some(text)),
         Some(b'0'..=b'9' | b'+' | b'-' | b'.') => of_digits(text, scratch),
         Some(b't' | b'T' | b'f' | b'F' | b'n' | b'N' | b'i' | b'I') => Ok(of_word(text)),
         Some(_) => Ok(Some(text)),
@@ -183,9 +184,6 @@ fn of_text<'s>(text: &'s str, scratch: &'s mut String) -> Result<Option<&'s str>
 
 /// The canonical form of a text that begins as numbers and dates do.
 fn of_digits<'s>(text: &'s str, scratch: &'s mut String) -> Result<Option<&'s str>, InexactId> {
-    if number::is_plain(text) {
-        return Ok(Some(text));
-    }
     if let Some(number) = DecimalText::parse(text) {
         number.check()?;
         return Ok(Some(number.write(scratch)));

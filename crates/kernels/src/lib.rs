@@ -1,5 +1,5 @@
 //! The kernels of vector noise: keystreams, normal variables and sums of vectors, each once as plain Rust and once per
-//! instruction set, with **the same bytes from all of them**.
+//! instruction set, with **the same bytes from all of them**. Beyond noise, [`prefetch`] hides the latency of memory.
 //!
 //! Only this crate may use `unsafe` (see [`InstructionSet`]); tests compare its results bit for bit with safe twins.
 //!
@@ -22,6 +22,7 @@ mod keystream;
 mod normal;
 mod normals;
 mod ops;
+mod prefetch;
 pub mod quantile;
 pub mod transform;
 
@@ -30,3 +31,4 @@ pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher, first_blocks};
 pub use normal::{SINGLE_ROWS, normals_f32, normals_f64};
 pub use normals::Normals;
 pub use ops::{FloatSlice, Real};
+pub use prefetch::prefetch;

@@ -36,29 +36,48 @@ impl Civil {
     }
 }
 
-/// `YYYY-MM-DD`, then optionally `T` or a space, `HH:MM`, `:SS`, a fraction, and `Z` or an offset.
+/// The date that was read last. Most events are on the day of the event before them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastDate {
+    text: [u8; 10],
+    day: i64,
+}
+
+impl Default for LastDate {
+    fn default() -> Self {
+        Self { text: *b"1970-01-01", day: 0 }
+    }
+}
+
+impl LastDate {
+    /// Days since 1970-01-01.
+    #[inline]
+    fn day_of(&mut self, text: [u8; 10]) -> Result<i64, TimeError> {
+        if text != self.text {
+            *self = Self { text, day: parse_date(text)? };
+        }
+        Ok(self.day)
+    }
+}
+
+/// Reads one text with [`parse_after`].
 #[inline]
 pub(crate) fn parse(text: &str) -> Result<Civil, TimeError> {
-    let bytes = text.as_bytes();
-    let (Some(date), [b'-', b'-']) = (bytes.get(..10), [at(bytes, 4), at(bytes, 7)]) else {
-        return Err(TimeError::Unrecognised);
-    };
-    let year = i64::from(number(&date[..4])?);
-    let (month, day) = (number(&date[5..7])?, number(&date[8..])?);
-    if !(1..=12).contains(&month) {
-        return Err(TimeError::NoSuch("month", month));
-    }
-    if day == 0 || day > days_in_month(year, month) {
-        return Err(TimeError::NoSuch("day of that month", day));
-    }
-    let day = days_since_1970(year, month, day);
-    if bytes.len() == 10 {
+    parse_after(&mut LastDate::default(), text)
+}
+
+/// `YYYY-MM-DD`, then optionally `T` or a space, `HH:MM`, `:SS`, a fraction, and `Z` or an offset.
+#[inline]
+pub(crate) fn parse_after(last: &mut LastDate, text: &str) -> Result<Civil, TimeError> {
+    let Some((date, rest)) = text.as_bytes().split_first_chunk() else { return Err(TimeError::Unrecognised) };
+    let day = last.day_of(*date)?;
+    let Some((separator, rest)) = rest.split_first() else {
         return Ok(Civil { day, time: None, offset: None });
-    }
-    if !matches!(bytes[10], b'T' | b't' | b' ') || at(bytes, 13) != b':' {
+    };
+    if !matches!(separator, b'T' | b't' | b' ') {
         return Err(TimeError::Unrecognised);
     }
-    let (time, rest) = parse_time_of_day(&bytes[11..])?;
+    let (time, rest) = parse_time_of_day(rest)?;
     let offset = match rest {
         [] => None,
         [b'Z' | b'z'] => Some(0),
@@ -67,9 +86,69 @@ pub(crate) fn parse(text: &str) -> Result<Civil, TimeError> {
     Ok(Civil { day, time: Some(time), offset })
 }
 
+/// `YYYY-MM-DDTHH:MM:SSZ` in microseconds since 1970; `None` for other texts, which [`parse_after`] may read.
+#[inline]
+pub(crate) fn parse_usual(last: &mut LastDate, text: &str) -> Option<i64> {
+    let (date, rest) = text.as_bytes().split_first_chunk()?;
+    let (separator, rest) = rest.split_first()?;
+    let (clock, zone) = rest.split_first_chunk()?;
+    if !matches!(separator, b'T' | b't' | b' ') || !matches!(zone, b"Z" | b"z") {
+        return None;
+    }
+    let (seconds, day) = (whole_seconds(*clock)?, last.day_of(*date).ok()?);
+    Some(day * MICROS_PER_DAY + i64::from(seconds) * MICROS_PER_SECOND)
+}
+
+/// `YYYY-MM-DD` as days since 1970-01-01.
+fn parse_date(text: [u8; 10]) -> Result<i64, TimeError> {
+    let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = text else { return Err(TimeError::Unrecognised) };
+    let (year, month, day) = (i64::from(number(&[y0, y1, y2, y3])?), number(&[m0, m1])?, number(&[d0, d1])?);
+    if !(1..=12).contains(&month) {
+        return Err(TimeError::NoSuch("month", month));
+    }
+    if day == 0 || day > days_in_month(year, month) {
+        return Err(TimeError::NoSuch("day of that month", day));
+    }
+    Ok(days_since_1970(year, month, day))
+}
+
 /// Microseconds since midnight, and the remaining bytes.
 #[inline]
 fn parse_time_of_day(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
+    let usual = bytes.split_first_chunk().and_then(|(clock, rest)| Some((whole_seconds(*clock)?, rest, true)));
+    let (seconds, rest, has_seconds) = match usual {
+        Some(parts) => parts,
+        None => parse_clock_parts(bytes)?,
+    };
+    let (fraction, rest) = match rest {
+        [b'.', rest @ ..] if has_seconds => parse_fraction(rest)?,
+        _ => (0, rest),
+    };
+    Ok((i64::from(seconds) * MICROS_PER_SECOND + fraction, rest))
+}
+
+/// Seconds since midnight of `HH:MM:SS`; `None` for other texts, for a time that no day has, and for a leap second.
+#[inline]
+fn whole_seconds(clock: [u8; 8]) -> Option<u32> {
+    // All digits at once, one in each byte. The exclusive or maps digits to 0..=9, and colons to 0.
+    const DIGITS: u64 = u64::from_le_bytes(*b"00:00:00");
+    const COLONS: u64 = 0x0000_ff00_00ff_0000;
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    const TO_HIGH_BIT: u64 = 0x7676_7676_7676_7676; // added to 10 or more, it sets the high bit
+    let digits = u64::from_le_bytes(clock) ^ DIGITS;
+    if digits & COLONS != 0 || (digits | digits.wrapping_add(TO_HIGH_BIT)) & HIGH_BITS != 0 {
+        return None;
+    }
+    let pairs = (digits * 10 + (digits >> 8)).to_le_bytes(); // fits: at most 99 in each byte
+    let [hour, minute, second] = [0, 3, 6].map(|first| u32::from(pairs[first]));
+    (hour < 24 && minute < 60 && second < 60).then_some(hour * 3600 + minute * 60 + second)
+}
+
+/// Seconds since midnight of `HH:MM` or `HH:MM:SS`, the remaining bytes, and whether there are seconds.
+fn parse_clock_parts(bytes: &[u8]) -> Result<(u32, &[u8], bool), TimeError> {
+    if at(bytes, 2) != b':' {
+        return Err(TimeError::Unrecognised);
+    }
     let (hour, minute) = (number(bytes.get(..2).unwrap_or(b"-"))?, number(bytes.get(3..5).unwrap_or(b"-"))?);
     if hour > 23 {
         return Err(TimeError::NoSuch("hour", hour));
@@ -77,22 +156,16 @@ fn parse_time_of_day(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
     if minute > 59 {
         return Err(TimeError::NoSuch("minute", minute));
     }
-    let mut rest = &bytes[5..];
-    let (mut second, mut fraction) = (0, 0);
-    if rest.first() == Some(&b':') {
-        second = number(rest.get(1..3).unwrap_or(b"-"))?;
-        if second > 60 {
-            return Err(TimeError::NoSuch("second", second));
-        }
-        // A leap second counts with the second before it, as in the calendar library.
-        second = second.min(59);
-        rest = &rest[3..];
-        if rest.first() == Some(&b'.') {
-            (fraction, rest) = parse_fraction(&rest[1..])?;
-        }
+    let (minutes, rest) = ((hour * 60 + minute) * 60, &bytes[5..]);
+    if rest.first() != Some(&b':') {
+        return Ok((minutes, rest, false));
     }
-    let seconds = i64::from(hour * 3600 + minute * 60 + second);
-    Ok((seconds * MICROS_PER_SECOND + fraction, rest))
+    let second = number(rest.get(1..3).unwrap_or(b"-"))?;
+    if second > 60 {
+        return Err(TimeError::NoSuch("second", second));
+    }
+    // A leap second counts with the second before it, as in the calendar library.
+    Ok((minutes + second.min(59), &rest[3..], true))
 }
 
 /// One to nine digits of a fraction of a second as microseconds, rounded down.
@@ -165,4 +238,47 @@ pub(crate) fn date_of(day: i64) -> (i64, i64, i64) {
     let march_month = (5 * day_of_year + 2) / 153;
     let (day, month) = (day_of_year - (153 * march_month + 2) / 5 + 1, (march_month + 2) % 12 + 1);
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// All digits at once are read as one by one, also next to the digits and colons of ASCII.
+        #[test]
+        fn clocks_are_read_at_once_as_by_parts(
+            parts in prop::array::uniform3(0..100u32), changed in 0..12usize, byte in prop::num::u8::ANY,
+        ) {
+            let [hour, minute, second] = parts;
+            let mut clock = *format!("{hour:02}:{minute:02}:{second:02}").as_bytes().first_chunk().unwrap();
+            clock.get_mut(changed).into_iter().for_each(|place| *place = byte);
+            let by_parts = parse_clock_parts(&clock).ok().filter(|_| &clock[6..] != b"60");
+            prop_assert_eq!(whole_seconds(clock).map(|seconds| (seconds, &b""[..], true)), by_parts);
+        }
+
+        /// A parser reads a text in the same way after any other texts.
+        #[test]
+        fn texts_are_read_alike_after_others(
+            texts in prop::collection::vec(
+                "20(13|12)-0[0-3]-(28|29|3[01]|01)([T ][0-2][0-9]:[0-6][0-9](:[0-6][0-9]Z?)?)?", 2..8,
+            ),
+        ) {
+            let mut last = LastDate::default();
+            for text in &texts {
+                let usual = parse_usual(&mut last, text);
+                prop_assert_eq!(parse_after(&mut last, text), parse(text), "{:?}", texts);
+                prop_assert!(usual.is_none_or(|micros| parse(text).map(Civil::micros) == Ok(micros)), "{text}");
+                let is_usual = text.len() == 20 && parse(text).is_ok() && !text.ends_with("60Z");
+                prop_assert_eq!(usual.is_some(), is_usual, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_zero_are_no_date() {
+        assert_eq!(parse("\0\0\0\0\0\0\0\0\0\0"), Err(TimeError::Unrecognised));
+        assert_eq!(parse("1970-01-01").map(|civil| civil.day), Ok(0));
+    }
 }

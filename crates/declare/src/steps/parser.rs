@@ -8,7 +8,7 @@ use super::boundaries::first_instant;
 use super::pattern::PatternTime;
 use super::zone_text::{ZoneText, ZoneTexts};
 use super::{EpochUnit, Instant, Precision, TimeFormat, Zone};
-use crate::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND, TimeError};
+use crate::civil::{self, LastDate, MICROS_PER_DAY, MICROS_PER_SECOND, TimeError};
 use crate::error::InputError;
 use crate::event::{ColumnRole, Event, Field};
 use evertally::number::{DecimalError, Grid, Rounding, parse_rounded};
@@ -52,6 +52,7 @@ pub struct TimeParser {
     format: TimeFormat,
     epoch: Option<EpochUnit>,
     century: Option<i16>,
+    date: LastDate,
     clock: WallClock,
 }
 
@@ -59,7 +60,7 @@ impl TimeParser {
     /// A parser of one format; `zone` is the zone of times without one.
     pub fn new(format: TimeFormat, zone: Zone) -> Self {
         let epoch = if let TimeFormat::Epoch(unit) = format { Some(unit) } else { None };
-        TimeParser { format, epoch, century: None, clock: WallClock::new(zone) }
+        TimeParser { format, epoch, century: None, date: LastDate::default(), clock: WallClock::new(zone) }
     }
 
     /// This parser, with the first of the hundred years that years of two digits mean.
@@ -75,6 +76,23 @@ impl TimeParser {
         match self.read_event(event)? {
             Some(time) => Ok(time.instant),
             None => Err(no_time(event)),
+        }
+    }
+
+    /// The time of an event whose cell is an instant of a typed column, or a text such as `2013-01-01T00:05:17Z`.
+    /// `None` for other events, which [`read_event`](Self::read_event) reads; it is slower, as its result does not fit
+    /// registers.
+    #[inline]
+    pub fn read_usual(&mut self, event: &Event<'_>) -> Option<Instant> {
+        if event.time_of_day().is_some() {
+            return None;
+        }
+        match event.time() {
+            Field::Text(text) if matches!(self.format, TimeFormat::Auto | TimeFormat::Rfc3339) => {
+                civil::parse_usual(&mut self.date, text).map(Instant::from_micros)
+            }
+            Field::Instant(micros) => Some(Instant::from_micros(micros)),
+            _ => None,
         }
     }
 
@@ -152,7 +170,7 @@ impl TimeParser {
                 PatternTime::Civil(time, zones) => self.of_zones(civil_micros(time), &zones, precision),
             };
         }
-        let civil = match civil::parse(text) {
+        let civil = match civil::parse_after(&mut self.date, text) {
             Ok(civil) => civil,
             Err(TimeError::Unrecognised) if self.format != TimeFormat::Rfc3339 => return self.read_wide(text),
             Err(problem) => return Err(unrecognised(text, problem)),

@@ -27,7 +27,7 @@
 //! [`ContributionBound::allowance`]: evertally::privacy::contribution::ContributionBound::allowance
 //! [`ContributionBound::without_total`]: evertally::privacy::contribution::ContributionBound::without_total
 
-use super::persons::{LOOKAHEAD_PERSONS, Persons};
+use super::persons::Persons;
 use super::placer::{LabelAssigner, Placed};
 use super::places_by_person::PlacesByPerson;
 use evertally::noise::SecretKey;
@@ -39,6 +39,9 @@ use hashbrown::HashMap;
 
 /// The number of events that are gathered at least before they are thinned.
 const MIN_FULL: usize = 1 << 16;
+
+/// The number of events whose persons are read ahead at a time.
+const PREFETCHED: usize = 64;
 
 /// What a session adds events to: running sums of groups, items in a sketch, or keys in a tree.
 pub trait Accumulator {
@@ -255,11 +258,18 @@ impl<T: Accumulator> OpenStep<T> {
         let Self { persons, events, by_person, sorter, full, .. } = self;
         *full = (*full).min(MIN_FULL);
         by_person.sort(events, |event| event.person);
-        let (places, mut from, mut looked) = (by_person.places_mut(), 0, 0);
+        let (places, mut from, mut ahead) = (by_person.places_mut(), 0, 0);
         while from < places.len() {
-            if from >= looked {
-                looked = places.len().min(from + LOOKAHEAD_PERSONS);
-                persons.look_ahead(places[from..looked].iter().map(|place| events[*place as usize].person));
+            // Entries are read one block ahead of the closing, and the keys that find them another block ahead.
+            while ahead <= from + PREFETCHED {
+                let block = |from: usize| places[from.min(places.len())..].iter().take(PREFETCHED);
+                let names = |from| block(from).map(|place| events[*place as usize].person);
+                if ahead == 0 {
+                    persons.prefetch_keys(names(0));
+                }
+                persons.prefetch_keys(names(ahead + PREFETCHED));
+                persons.prefetch_entries(names(ahead));
+                ahead += PREFETCHED;
             }
             let run = run_from(places, from, events);
             from += run.len();

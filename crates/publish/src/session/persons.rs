@@ -3,17 +3,18 @@
 use crate::leb128::{push_number, read_number};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 use evertally_declare::error::{Result, usage};
+use evertally_kernels::prefetch;
 
-/// The number of persons whose places are read at once.
-pub(super) const LOOKAHEAD_PERSONS: usize = 64;
 /// Parts of the table; each grows separately, so that growing never needs much more memory than the table itself.
 const PARTS: usize = 64;
 /// The bits of a pseudonym that choose its part.
 const PART_BITS: u32 = PARTS.trailing_zeros();
 /// Out of this many places of a part ([`TablePart::homes`]), …
-const PLACES_PER_GROUP: usize = 5;
-/// … at most this many are taken. The part then grows by the same ratio: 32 bytes · (5/4)² are 50 per person.
-const MAX_TAKEN: usize = 4;
+const PLACES_PER_GROUP: usize = 7;
+/// … at most this many are taken. The part then grows by the same ratio: 36 bytes · (7/6)² are 49 per person.
+const MAX_TAKEN: usize = 6;
+/// The number of keys that are compared at once.
+const KEYS_AT_ONCE: usize = 8;
 /// The first byte that [`Persons::save`] writes.
 const VERSION: u8 = 1;
 /// Minimum size of a saved person in bytes: the pseudonym and three numbers.
@@ -26,7 +27,9 @@ const MIN_SAVED_BYTES: usize = 16 + 3;
 ///
 /// The parts divide the pseudonyms by their first bits. A part is a table with open addressing. All entries are in the
 /// order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or after it,
-/// without a gap between. Pseudonyms are uniform to everyone without the key, so no input makes the table slow.
+/// without a gap between. Pseudonyms are uniform to everyone without the key, so no input makes the table slow. A key
+/// of 4 bytes for each place finds an entry: the keys are few enough for the processor's caches, so a look-up waits for
+/// the memory once, for the entry itself.
 pub struct Persons {
     bound: ContributionBound,
     /// The first step of the current period; all persons in the table have an event in it.
@@ -41,9 +44,6 @@ struct PersonEntry {
     /// If empty, the place is free: the first event of a person is always kept.
     kept: Kept,
 }
-
-/// The number of entries in a cache line.
-const ENTRIES_PER_LINE: usize = 64 / size_of::<PersonEntry>();
 
 const _: () = assert!(size_of::<PersonEntry>() == 32);
 
@@ -106,18 +106,23 @@ impl Persons {
         found.map_or((Kept::default(), None), |(kept, details)| (*kept, details))
     }
 
-    /// Reads the places of the next [`LOOKAHEAD_PERSONS`] persons at once, so that their cache misses overlap. Changes
+    /// Begins to read the keys with which [`prefetch_entries`](Self::prefetch_entries) finds these persons. Changes
     /// nothing.
-    pub(super) fn look_ahead(&self, names: impl Iterator<Item = Pseudonym>) {
-        let (mut homes, mut count) = ([(0, 0); LOOKAHEAD_PERSONS], 0);
-        for (place, name) in homes.iter_mut().zip(names) {
-            let part = part_of(name);
-            *place = (part, self.parts[part].home(name));
-            count += 1;
+    pub(super) fn prefetch_keys(&self, names: impl Iterator<Item = Pseudonym>) {
+        for name in names {
+            let part = &self.parts[part_of(name)];
+            let home = part.home(name);
+            // The keys to compare may be in two cache lines.
+            [home, home + KEYS_AT_ONCE - 1].iter().filter_map(|place| part.keys.get(*place)).for_each(prefetch);
         }
-        // Nothing but reads, so that as many as possible are under way at a time.
-        let seen = homes[..count].iter().fold(0, |seen, (part, home)| seen ^ self.parts[*part].look(*home));
-        std::hint::black_box(seen);
+    }
+
+    /// Begins to read the entries of these persons. Changes nothing.
+    pub(super) fn prefetch_entries(&self, names: impl Iterator<Item = Pseudonym>) {
+        for name in names {
+            let part = &self.parts[part_of(name)];
+            part.entries.get(part.first_from(part.home(name), key_of(name))).into_iter().for_each(prefetch);
+        }
     }
 
     /// The saved form of the persons for a next step in the period since `since`, which [`restore`](Self::restore)
@@ -229,15 +234,27 @@ fn part_of(name: Pseudonym) -> usize {
     (name.leading() >> (u64::BITS - PART_BITS)) as usize
 }
 
+/// The key of a person in their part: it rises with the pseudonym, and is not that of a free place.
+#[inline]
+fn key_of(name: Pseudonym) -> u32 {
+    // fits: the upper half of 64 bits
+    ((name.leading() << PART_BITS >> (u64::BITS - u32::BITS)) as u32).max(FREE + 1)
+}
+
 /// The number of homes in a part that leaves room for more than this many persons.
 fn room_for(persons: usize) -> usize {
     persons + persons / 2 + 8
 }
 
+/// The key of a free place.
+const FREE: u32 = 0;
+
 /// A part of the table.
 #[derive(Default)]
 struct TablePart {
     entries: Vec<PersonEntry>,
+    /// The key of each entry, and after them [`KEYS_AT_ONCE`] free places.
+    keys: Vec<u32>,
     /// The details of each entry if they are needed; otherwise empty.
     details: Vec<Details>,
     is_detailed: bool,
@@ -253,11 +270,21 @@ impl TablePart {
         ((u128::from(share) * self.homes as u128) >> u64::BITS) as usize // fits: below `homes`
     }
 
+    /// The first place from a home on that is free or has at least this key.
     #[inline]
-    fn look(&self, home: usize) -> u64 {
-        // Many entries are somewhat after their homes: the next cache line, too.
-        let leading = |place: usize| self.entries.get(place).map_or(0, |entry| entry.name.leading());
-        leading(home) ^ leading(home + ENTRIES_PER_LINE)
+    fn first_from(&self, home: usize, key: u32) -> usize {
+        let mut place = home;
+        while let Some(keys) = self.keys.get(place..).and_then(|keys| keys.first_chunk::<KEYS_AT_ONCE>()) {
+            // Keys rise up to the next free place, and after it none is below that of a person whose home is before it:
+            // so the places before the one in question can be counted, without a branch.
+            let before =
+                keys.iter().map(|other| u32::from(other.wrapping_sub(FREE + 1) < key - (FREE + 1))).sum::<u32>();
+            place += before as usize;
+            if before < KEYS_AT_ONCE as u32 {
+                break;
+            }
+        }
+        place
     }
 
     /// All persons, in the order of their pseudonyms.
@@ -269,8 +296,9 @@ impl TablePart {
     /// The place of a person, or the place at which a new person would be added.
     #[inline]
     fn place(&self, name: Pseudonym) -> usize {
-        let mut place = self.home(name);
-        while self.entries.get(place).is_some_and(|entry| entry.name < name && !entry.is_free()) {
+        let key = key_of(name);
+        let mut place = self.first_from(self.home(name), key);
+        while self.keys.get(place) == Some(&key) && self.entries[place].name < name {
             place += 1;
         }
         place
@@ -280,7 +308,7 @@ impl TablePart {
     #[inline]
     fn find(&self, name: Pseudonym) -> Option<(&Kept, Option<&Details>)> {
         let place = self.place(name);
-        let entry = self.entries.get(place).filter(|entry| entry.name == name && !entry.is_free())?;
+        let entry = self.entries.get(place).filter(|entry| entry.name == name && self.keys[place] != FREE)?;
         Some((&entry.kept, self.details.get(place)))
     }
 
@@ -289,7 +317,7 @@ impl TablePart {
     fn entry(&mut self, name: Pseudonym) -> (&mut Kept, Option<&mut Details>) {
         let place = self.place(name);
         let place = match self.entries.get(place) {
-            Some(entry) if entry.name == name && !entry.is_free() => place,
+            Some(entry) if entry.name == name && self.keys[place] != FREE => place,
             _ => self.enter(name, place),
         };
         (&mut self.entries[place].kept, self.details.get_mut(place))
@@ -298,16 +326,16 @@ impl TablePart {
     /// Adds a new person at a place, which shifts others or grows the part; returns the place.
     #[cold]
     fn enter(&mut self, name: Pseudonym, place: usize) -> usize {
-        let free = self.entries.iter().skip(place).position(PersonEntry::is_free);
+        let free = self.keys[..self.entries.len()].iter().skip(place).position(|key| *key == FREE);
         let has_room = (self.taken + 1) * PLACES_PER_GROUP <= self.homes * MAX_TAKEN;
         let Some(pushed) = free.filter(|_| has_room) else {
             self.grow();
-            let following = self.entries.iter().skip(self.home(name));
-            let first = following.take_while(|entry| entry.name < name && !entry.is_free()).count();
-            return self.enter(name, self.home(name) + first);
+            return self.enter(name, self.place(name));
         };
         self.entries.copy_within(place..place + pushed, place + 1);
         self.entries[place] = PersonEntry { name, kept: Kept::default() };
+        self.keys.copy_within(place..place + pushed, place + 1);
+        self.keys[place] = key_of(name);
         if self.is_detailed {
             self.details[place..=place + pushed].rotate_right(1);
             self.details[place] = Details::default();
@@ -325,6 +353,7 @@ impl TablePart {
     fn rebuild(&mut self, entries: Vec<PersonEntry>, mut details: Vec<Details>, homes: usize) {
         self.homes = homes;
         self.entries = vec![PersonEntry::default(); homes + homes / 128 + 8];
+        self.keys = vec![FREE; self.entries.len() + KEYS_AT_ONCE];
         self.taken = 0;
         let (mut next, mut places) = (0, Vec::new());
         for (from, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_free()) {
@@ -333,6 +362,7 @@ impl TablePart {
                 return self.rebuild(entries, details, homes + homes / MAX_TAKEN + 8); // crowded at the end: very rare
             };
             *free = *entry;
+            self.keys[place] = key_of(entry.name);
             next = place + 1;
             self.taken += 1;
             if self.is_detailed {

@@ -196,9 +196,11 @@ impl<S: LabelAssigner> Placer<S> {
     #[inline]
     fn place_in(&mut self, event: &Event<'_>, (instant, step): (Instant, u64)) -> Result<Option<Placed<S::Label>>> {
         let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
-        let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else {
-            return Ok(None);
+        let value = match self.stream.columns.value {
+            None => Some(1),
+            Some(_) => value(&self.stream, self.labels.grid_of(&self.stream, &label), event)?,
         };
+        let Some(value) = value else { return Ok(None) };
         let person = match &self.pseudonyms {
             None => Some(Pseudonym::default()),
             Some(pseudonyms) => {

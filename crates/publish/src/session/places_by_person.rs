@@ -44,8 +44,12 @@ impl PlacesByPerson {
         }
         let mut end = events.len();
         for start in starts.iter().rev().map(|start| *start as usize) {
-            if end - start > 1 {
-                places[start..end].sort_unstable_by_key(|place| person(&events[*place as usize]));
+            let person = |place: &u32| person(&events[*place as usize]);
+            match &mut places[start..end] {
+                [] | [_] => {}
+                [first, second] if person(first) <= person(second) => {}
+                [first, second] => std::mem::swap(first, second),
+                more => more.sort_unstable_by_key(person),
             }
             end = start;
         }

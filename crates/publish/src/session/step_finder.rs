@@ -13,6 +13,7 @@ use evertally_declare::policy::{DateOnly, Outside, Refusable};
 use evertally_declare::problem::{Sentence, SentencePart, sentence};
 use evertally_declare::settings::Settings;
 use evertally_declare::steps::{EpochUnit, Instant, Precision, ReadTime, StepCalendar, TimeParser, no_time};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -25,6 +26,8 @@ const YEAR_MICROS: i64 = 31_556_952 * 1_000_000;
 #[derive(Clone)]
 pub(super) struct StepFinder {
     times: TimeParser,
+    /// The step of the event before this one, and its time from the start to before the end.
+    last: (u64, Range<Instant>),
     seen: Arc<TimesSeen>,
 }
 
@@ -122,7 +125,8 @@ impl TimesSeen {
 
 impl StepFinder {
     pub(super) fn new(stream: &Settings) -> Self {
-        Self { times: stream.file_times(), seen: Arc::default() }
+        let nowhere = Instant::from_micros(0);
+        Self { times: stream.file_times(), last: (0, nowhere..nowhere), seen: Arc::default() }
     }
 
     pub(super) fn seen(&self) -> &TimesSeen {
@@ -140,10 +144,27 @@ impl StepFinder {
     /// If its time cannot be read, or if it has no step and the stream refuses such events. The error names the row.
     #[inline]
     pub(super) fn find(&mut self, stream: &Settings, event: &Event<'_>) -> Result<Option<(Instant, u64)>> {
+        if let Some(instant) = self.times.read_usual(event)
+            && let Some(step) = self.step_of(&stream.calendar, instant)
+        {
+            TimesSeen::note(&self.seen.any_inside);
+            return Ok(Some((instant, step)));
+        }
         let Some(time) = self.read(stream, event)? else { return Ok(None) };
-        let step = stream.calendar.step_of(time.instant);
+        let step = self.step_of(&stream.calendar, time.instant);
         self.check_width(stream, event, &time, step)?;
         Ok(self.found(stream, event, &time, step)?.map(|step| (time.instant, step)))
+    }
+
+    /// The step that contains an instant. Most events are in the step of the event before them.
+    #[inline]
+    fn step_of(&mut self, calendar: &StepCalendar, instant: Instant) -> Option<u64> {
+        if self.last.1.contains(&instant) {
+            return Some(self.last.0);
+        }
+        let step = calendar.step_of(instant)?;
+        self.last = (step, calendar.start_of(step)..calendar.end_of(step));
+        Some(step)
     }
 
     /// The time of an event; `None` for an event without one that the stream skips.

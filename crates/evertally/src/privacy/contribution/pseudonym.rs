@@ -91,6 +91,21 @@ fn round(v: &mut [u64; 4]) {
     v[2] = v[2].rotate_left(32);
 }
 
+/// Fewer than eight bytes as a number, the first byte lowest.
+#[inline]
+fn word_of(bytes: &[u8]) -> u64 {
+    let at = |place: usize| u64::from(bytes[place]) << (8 * place);
+    match (bytes.len(), bytes.first_chunk(), bytes.last_chunk()) {
+        // Both halves of eight bytes; of fewer, they overlap.
+        (len, Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
+        }
+        (0, ..) => 0,
+        // All of three bytes; of fewer, some twice.
+        (len, ..) => at(0) | at(len / 2) | at(len - 1),
+    }
+}
+
 /// The two words of SipHash-2-4-128.
 #[inline]
 pub(super) fn siphash_2_4_128([k0, k1]: [u64; 2], bytes: &[u8]) -> [u64; 2] {
@@ -108,10 +123,7 @@ pub(super) fn siphash_2_4_128([k0, k1]: [u64; 2], bytes: &[u8]) -> [u64; 2] {
     };
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().for_each(|word| take(u64::from_le_bytes(*word)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    last[7] = bytes.len() as u8; // modulo 256, as specified
-    take(u64::from_le_bytes(last));
+    take(word_of(rest) | (bytes.len() as u64) << 56); // modulo 256, as specified
     let mut word = |mark: (usize, u64)| {
         v[mark.0] ^= mark.1;
         (0..4).for_each(|_| round(&mut v));
@@ -145,6 +157,16 @@ mod tests {
         (9, "264499060ad9baabc47f8b02bb6d71ed"),
         (63, "5150d1772f50834a503e069a973fbd7c"),
     ];
+
+    #[test]
+    fn a_rest_is_the_lowest_bytes_of_a_word() {
+        let bytes = [1, 2, 3, 4, 5, 6, 7];
+        for len in 0..=bytes.len() {
+            let mut word = [0; 8];
+            word[..len].copy_from_slice(&bytes[..len]);
+            assert_eq!(word_of(&bytes[..len]), u64::from_le_bytes(word), "{len} bytes");
+        }
+    }
 
     /// Pseudonyms depend on key, stream and plan, and their bytes keep the order.
     #[test]

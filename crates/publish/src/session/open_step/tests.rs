@@ -83,6 +83,23 @@ proptest! {
     }
 }
 
+/// The persons of a step are read ahead in blocks; their number and the ends of blocks change nothing.
+#[test]
+fn any_number_of_persons_is_counted() {
+    let unit = Unit::person(3).per_step(2);
+    for persons in [1, 63, 64, 65, 127, 128, 129, 200] {
+        let row = |number: usize| Row {
+            step: 1 + (number / (2 * persons)) as u64,
+            quarter: (number % 4) as i64,
+            group: number % 2,
+            person: number % persons,
+            value: (number % 9) as i64 - 4,
+        };
+        let rows: Vec<Row> = (0..4 * persons).map(row).collect();
+        assert_eq!(sums_of(unit, &rows).0, by_hand_of(unit, &rows, STEPS), "{persons} persons");
+    }
+}
+
 /// Memory follows the allowances, not the number of events: half a million events of two persons leave few.
 #[test]
 fn a_step_holds_no_more_than_the_allowances() {
