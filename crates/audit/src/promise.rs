@@ -133,6 +133,12 @@ impl Promise {
     /// an audit.
     pub fn at(plan: &Plan, steps: &[u64]) -> Result<Self> {
         let (horizon, most) = (plan.horizon(), max_audited_steps(plan));
+        if plan.correlation().is_some() {
+            return Err(Error::invalid(
+                "an audit tests the noise of one running sum, but this plan correlates the noise of several groups; \
+                 audit the plan without correlated groups",
+            ));
+        }
         if !plan.mechanism().workload().is_sum() {
             return Err(Error::invalid(format!(
                 "an audit needs running sums, but this plan publishes `{}`; `simulate` draws its noise, for the \

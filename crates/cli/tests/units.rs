@@ -241,3 +241,50 @@ fn budgets_are_for_like_units() {
         assert!(refused.code == 2 && refused.stderr.contains(says), "{}", refused.stderr);
     }
 }
+
+/// Noise that both groups share: less error of a group and of the difference, more of the total; fixed groups.
+#[test]
+fn groups_may_share_noise() {
+    let bench = days();
+    let all = files(1..=DAYS);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let daily = ["--per", "1d", "--max-events-per-group", "1", "--max-groups", "2", "--rho", "0.5"];
+    let released = |out: &str, more: &[&str]| {
+        let run = bench.run(&flags(&[&all, &daily[..], &["--out", out, "--stream", out], more].concat()));
+        assert_eq!(run.code, 0, "{more:?}: {}", run.stderr);
+        common::table(&bench.read(out)).last().unwrap()[4].parse::<f64>().unwrap()
+    };
+    let correlate = ["--correlate-groups", "groups"];
+    let (apart, shared) = (released("apart.csv", &[]), released("shared.csv", &correlate));
+    // (√2 + 1)/2 instead of √2.
+    assert!((shared / apart - 0.8536).abs() < 0.003, "{shared} for {apart}");
+    assert_eq!(released("total.csv", &["--correlate-groups", "total"]), apart);
+    let report = bench.read("shared.report.md");
+    assert!(report.contains("| noise of groups | correlated (coefficient 0.41"), "{report}");
+    assert!(bench.read("shared.plan.toml").contains("[correlation]\ngroups = 2\n"));
+    assert!(!bench.read("total.plan.toml").contains("correlation"));
+    // A total of both groups, from the table.
+    let error = |out: &str| {
+        let run = bench.run(&["interval", out, "--from", "1", "--to", "40", "--json"]);
+        let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+        answer["std_error"].as_f64().unwrap()
+    };
+    assert!(error("shared.csv") > 1.005 * error("apart.csv"), "{} {}", error("shared.csv"), error("apart.csv"));
+    // People so far by group have one sum a group as well.
+    released("people.csv", &[&correlate[..], &["--measure", "distinct"]].concat());
+    let report = bench.read("people.report.md");
+    assert!(report.contains("between groups correlated (coefficient"), "{report}");
+    let refused = |more: &[&str]| {
+        let run = bench.run(&[&["release"][..], &all, &["--key", "my.key", "--start", "2024-01-20"], more].concat());
+        assert_ne!(run.code, 0);
+        run.stderr
+    };
+    let base =
+        ["--steps", "40", "--every", "1d", "--no-plot", "--group-by", "group", "--person", "who", "--out", "r.csv"];
+    let discovered = ["--discover-groups", "--selection-delta", "1e-9"];
+    let found = refused(&[&base[..], &daily, &correlate, &discovered].concat());
+    assert!(found.contains("--correlate-groups and --discover-groups do not go together"), "{found}");
+    let run =
+        bench.run(&[&flags(&all)[..], &["--rho", "1", "--out", "r.csv", "--max-events", "1"], &correlate].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}

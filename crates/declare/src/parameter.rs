@@ -166,6 +166,7 @@ impl Parameter {
             Self::GroupBy => "columns",
             Self::Groups => "names",
             Self::DiscoverGroups => "discover",
+            Self::CorrelateGroups => "correlate",
             Self::Steps => "count",
             Self::AllowWeakBudget => "allow_weak",
             _ => &keyword,

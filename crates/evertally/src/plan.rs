@@ -7,6 +7,7 @@ mod band;
 mod calibrate;
 mod choose;
 mod competitors;
+mod correlation;
 mod crossover;
 mod digest;
 mod file;
@@ -31,6 +32,7 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
 pub use choose::{Candidate, ranked};
 pub use competitors::{attempts_with, competitors};
+pub use correlation::{Correlation, GroupAim};
 pub use digest::{PlanKind, plan_digest};
 pub use guarantee::Guarantee;
 pub use history::Combination;
@@ -44,10 +46,11 @@ pub use search::Search;
 pub use selection::Threshold;
 pub use unbounded::{LOOKED_AT, largest_ratio};
 
-use crate::Result;
 use crate::mechanism::{Criterion, Mechanism, RowLaw, Workload};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
 use crate::number::power;
+use crate::{Error, Result};
+use correlation::GroupChoice;
 use std::sync::{Arc, Mutex};
 
 /// A finished plan; see the [module](self).
@@ -56,6 +59,9 @@ pub struct Plan {
     request: PlanRequest,
     kind: NoiseKind,
     law: DiscreteLaw,
+    /// The law of noise that is common to all groups.
+    common: Option<DiscreteLaw>,
+    correlation: Option<Correlation>,
     /// The number of steps of the noise grid per step of the data's grid.
     noise_divisor: u64,
     exact_accounting: bool,
@@ -107,12 +113,17 @@ impl Plan {
         request.noise = Some(chosen.kind);
         // The search is done, and is not part of the plan.
         request.search = Search::default();
-        let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, readings, .. } = chosen;
-        let node_variance = node_variance(&request, noise_divisor, &law);
+        let node_variance = chosen.node_variance(&request);
+        let Candidate { mechanism, kind, law, common, noise_divisor, exact_accounting, guarantee, readings, .. } =
+            chosen;
+        let correlation = common.map(|(correlation, _)| correlation);
+        request.groups = correlation.map(GroupChoice::Fixed);
         let mut plan = Self {
             request,
             kind,
             law,
+            common: common.map(|(_, law)| law),
+            correlation,
             noise_divisor,
             exact_accounting,
             node_variance,
@@ -180,9 +191,33 @@ impl Plan {
     }
 
     /// The exact law of every noise variable, in units of the noise grid: the data's over
-    /// [`noise_divisor`](Self::noise_divisor).
+    /// [`noise_divisor`](Self::noise_divisor). If the noise of groups is [correlated](Self::correlation), the law of
+    /// the part that belongs to one group.
     pub fn law(&self) -> &DiscreteLaw {
         &self.law
+    }
+
+    /// The law of the noise variables that are common to all groups, if the noise of groups is
+    /// [correlated](Self::correlation).
+    pub fn common_law(&self) -> Option<&DiscreteLaw> {
+        self.common.as_ref()
+    }
+
+    /// How the noise of groups is correlated, if it is.
+    pub fn correlation(&self) -> Option<Correlation> {
+        self.correlation
+    }
+
+    /// Refuses a plan whose noise of groups is correlated for a stream that is not these groups.
+    pub(crate) fn check_independent(&self) -> Result<()> {
+        match self.correlation {
+            None => Ok(()),
+            Some(correlation) => Err(Error::invalid(format!(
+                "the plan correlates the noise of {} declared groups, and this stream is not made of them; plan it \
+                 without correlated groups",
+                correlation.groups()
+            ))),
+        }
     }
 
     /// The number of steps of the noise grid per step of the data's grid. 1 for trees under Laplace noise; a large
@@ -262,7 +297,8 @@ impl Plan {
         self.digest
     }
 
-    /// Variance of one noise variable, in squared units of the data.
+    /// Variance of one noise variable, in squared units of the data; with correlated noise of groups, of a variable of
+    /// one group and a common one together.
     pub fn node_variance(&self) -> f64 {
         self.node_variance
     }
@@ -383,7 +419,8 @@ impl Plan {
 impl Plan {
     /// The scale of the corresponding continuous variable, in steps of the data's grid.
     fn unit_scale(&self) -> f64 {
-        self.law.scale() / self.noise_divisor as f64
+        let scale = self.common.map_or(self.law.scale(), |common| libm::hypot(self.law.scale(), common.scale()));
+        scale / self.noise_divisor as f64
     }
 }
 
@@ -455,12 +492,6 @@ impl Intervals {
         assert!((1..=horizon).contains(&step), "step {step} is outside the horizon of {horizon}");
         self.mechanism.row_law(step)
     }
-}
-
-/// Variance of one noise variable in squared units of the data.
-fn node_variance(request: &PlanRequest, noise_divisor: u64, law: &DiscreteLaw) -> f64 {
-    let unit = request.grid.to_f64(1) / noise_divisor as f64;
-    law.variance() * unit * unit
 }
 
 #[cfg(test)]

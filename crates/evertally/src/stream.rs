@@ -24,6 +24,7 @@ mod release;
 mod running;
 mod series;
 mod stateless;
+mod sum_noise;
 
 pub use discovered::DiscoveredSums;
 pub use groups::{GroupedSums, Groups};

@@ -2,12 +2,14 @@
 //! `report/wording.rs` holds the sentences.
 
 mod contents;
+mod correlation;
 mod joined;
 mod measures;
 mod periods;
 mod selection;
 mod wording;
 
+pub use correlation::CorrelationFacts;
 pub use joined::later_groups;
 pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
@@ -240,6 +242,9 @@ pub struct NoiseFacts {
     pub s1: Option<f64>,
     /// See `s1`.
     pub s2: f64,
+    /// How the noise of groups is correlated, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<CorrelationFacts>,
 }
 
 /// The guarantee that the noise gives.
@@ -383,6 +388,7 @@ impl Report {
                 exact_accounting: plan.exact_accounting(),
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
+                correlation: plan.correlation().map(CorrelationFacts::from),
             },
             periods: PeriodFacts::new(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,

@@ -56,6 +56,7 @@ VALUES: dict[str, list[Any]] = {
     "rest": ["others"],
     "scales": [[1, 2.5], ("0.1", decimal.Decimal("2"))],
     "rest_scale": [2, "0.5"],
+    "correlate_groups": ["groups", "both", "total"],
     "discover_groups": [False, True],
     "selection_delta": [1e-9],
     "select_every": [3],

@@ -75,6 +75,7 @@ pub fn release_sums(
     declared: Option<&[Vec<String>]>,
     cancelled: &AtomicBool,
 ) -> Result<ReleasedSums> {
+    check_correlation(&stream.plan, declared.map(<[_]>::len))?;
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = ReleasedColumns::new(stream, columns)?;
     let names = Names::new(stream, declared)?;
@@ -83,7 +84,7 @@ pub fn release_sums(
     for_each_sum(stream, table, columns, &names, cancelled, |event, group, step, sum| {
         if !groups.contains_key(group) {
             let cell = match group {
-                [] => sums.total(),
+                [] => sums.total()?,
                 group => sums.of_group(&name_of(group)),
             };
             groups.insert(group.to_vec(), (cell, HashMap::new()));
@@ -118,6 +119,7 @@ pub fn release_steps(
     }
     let of_all = [Vec::new()];
     let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };
+    check_correlation(&stream.plan, Some(groups.len()))?;
     let mut added: HashMap<&[String], BTreeMap<u64, i64>> = HashMap::new();
     for group in groups {
         if added.insert(group, BTreeMap::new()).is_some() {
@@ -147,6 +149,17 @@ pub fn release_steps(
         }
     }
     rows.finish()
+}
+
+/// Refuses a plan whose noise is correlated between another number of groups than these.
+fn check_correlation(plan: &Plan, groups: Option<usize>) -> Result<()> {
+    match plan.correlation() {
+        Some(correlation) if groups.is_none_or(|count| count as u64 != correlation.groups()) => Err(usage(format!(
+            "the plan correlates the noise of {} groups: name exactly these, or use a plan without correlated groups",
+            correlation.groups()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn not_declared(row: &Event<'_>, group: &[String]) -> PipelineError {

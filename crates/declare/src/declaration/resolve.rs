@@ -9,8 +9,8 @@ mod time;
 mod unit;
 
 use super::Parameter::{
-    self, Band as BandOf, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
-    Per, Publish, Rest, Rows, Unbounded, UnknownGroup, View as ViewOf, Width,
+    self, Band as BandOf, Bounds, Confidence, CorrelateGroups, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile,
+    KeyBits, KeyColumns, Per, Publish, Rest, Rows, Unbounded, UnknownGroup, View as ViewOf, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -100,7 +100,7 @@ impl Declaration {
         let request = read.of(self.request(horizon, unit, values)?)?;
         let request =
             request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
-        let request = labels.shape(request, grid);
+        let request = self.correlated(labels.shape(request, grid), &labels)?;
         let measures = self.measures(&labels, Wanted::each_of(&read), &calendar, published.as_deref())?;
         let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
         if of_months && (!measures.wanted.is_empty() || self.discovers()) {
@@ -268,6 +268,20 @@ impl Declaration {
             .with_optional_mechanism(self.mechanism)
             .with_optional_noise(self.noise)
             .with_objective(self.objective.unwrap_or(Objective::Max)))
+    }
+
+    /// The request with correlated noise of the declared groups, if that is declared.
+    fn correlated(&self, request: PlanRequest, labels: &Labels) -> Result<PlanRequest> {
+        match (labels, self.correlate_groups) {
+            (_, None) => Ok(request),
+            (Labels::Groups(table), Some(aim)) => Ok(request.with_groups(table.tuples().len() as u64, aim)),
+            (Labels::None | Labels::Discovered { .. } | Labels::Items(_), Some(_)) => {
+                let why = ": correlated noise depends on the number of all groups, which must be known before the data";
+                let problem = sentence![CorrelateGroups, " and ", DiscoverGroups, " do not go together", why];
+                Err(Problem::for_parameter(CorrelateGroups, problem)
+                    .remedy(sentence!["declare the groups with ", SentencePart::Any(&[Groups, GroupsFile])]))
+            }
+        }
     }
 
     fn check_needs(&self) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::view::View;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
-use evertally::plan::{NoiseKind, Objective};
+use evertally::plan::{GroupAim, NoiseKind, Objective};
 use evertally::privacy::Neighbours;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;

@@ -12,7 +12,7 @@ use crate::view::View;
 use crate::words::quoted;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
-use evertally::plan::{NoiseKind, Objective};
+use evertally::plan::{GroupAim, NoiseKind, Objective};
 use evertally::privacy::Neighbours;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -247,6 +247,11 @@ from_words! {
     Neighbours: ["add-remove" "", "replace-one" ""],
     NoiseKind: ["laplace" "", "gaussian" ""],
     Objective: ["max" "", "mean" ""],
+    GroupAim: [
+        "groups" "Less error of each group; totals over groups get worse",
+        "both" "Less error of each group, weighed against that of the total over all groups",
+        "total" "Least error of the total over all groups: independent noise",
+    ],
 }
 
 impl Value for Vec<View> {

@@ -212,7 +212,8 @@ impl<'a> Planner<'a> {
             .clone()
             .with_optional_mechanism(asked.mechanism())
             .with_optional_noise(asked.noise())
-            .with_search(asked.search().clone());
+            .with_search(asked.search().clone())
+            .with_groups_of(asked);
         let chosen_by = |plan: &Plan| (plan.mechanism().name(), plan.noise_kind());
         // If only the size of a value differs, only the size of the noise does.
         let is_alike = split.whole() == request.budget() && request.neighbours() == Neighbours::AddRemove;
@@ -273,7 +274,9 @@ impl<'a> Planner<'a> {
         let counts = self.base.clone().with_values(Values::Count).with_grid(evertally::Grid::ONE);
         let named = |request: PlanRequest| request.with_mechanism(self.chosen.0).with_noise(self.chosen.1);
         let request = match part {
-            Part::Count | Part::Bins(_) => named(counts),
+            Part::Count => named(counts),
+            // Each bin of each group is a sum, and an event is in one bin.
+            Part::Bins(_) => named(counts).with_independent_groups(),
             Part::Ranks(tree) => named(counts).with_sums_per_event(tree.levels().into()),
             Part::Sum | Part::Squares => {
                 let centre = self.centre.expect("sums have bounds");

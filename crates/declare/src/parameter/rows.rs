@@ -436,6 +436,13 @@ macro_rules! parameter_rows {
                 RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, example "2", default "" "1"
             }
             declaration {
+                /// Correlate the noise of declared groups if that lowers the standard error of each group (groups), or
+                /// of groups and their total (both); for the total alone (total), independent noise is best. Helps if a
+                /// person is in several groups of one step. Needs Gaussian noise; groups cannot be added later.
+                CorrelateGroups correlate_groups: GroupAim, Groups "" RELEASE,
+                    example "groups", default "" "independent noise for each group"
+            }
+            declaration {
                 /// Discover groups from the data instead of declaring them. A group is published from the first
                 /// selection time at which its noisy value exceeds a threshold that a group with only one person would
                 /// almost never reach. Requires `selection-delta` and a budget with δ or ρ.

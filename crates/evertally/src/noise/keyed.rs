@@ -49,6 +49,8 @@ pub enum Purpose<'a> {
     /// The noise of a table's rows, drawn when the rows are used (`RowNoise` of `evertally-training`). The byte is
     /// as for `Vector`. Tag 12.
     Rows(u8),
+    /// The noise that is common to all groups of a stream, if their noise is correlated. Tag 13.
+    AllGroups,
 }
 
 impl<'a> Purpose<'a> {
@@ -68,6 +70,7 @@ impl<'a> Purpose<'a> {
             Purpose::Digests => (10, &[]),
             Purpose::Batches => (11, &[]),
             Purpose::Rows(bits) => (12, std::slice::from_ref(bits)),
+            Purpose::AllGroups => (13, &[]),
         }
     }
 }

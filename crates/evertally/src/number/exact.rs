@@ -17,6 +17,12 @@ pub(crate) struct Exact {
     denominator: BigUint,
 }
 
+impl From<Ratio> for Exact {
+    fn from(value: Ratio) -> Self {
+        Self { numerator: value.numerator().into(), denominator: value.denominator().into() }
+    }
+}
+
 impl From<u128> for Exact {
     fn from(value: u128) -> Self {
         Self { numerator: value.into(), denominator: 1u32.into() }

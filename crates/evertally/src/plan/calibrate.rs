@@ -18,7 +18,11 @@
 //! least noise. Both compose over the nodes, which an adversary who chooses the event while watching could evade if
 //! noise is read before its node's data are complete: then only pure ε counts (`subtract(k=3)` over 13 steps has such
 //! an adversary, with a divergence of 1.12 times the sum over the nodes).
+//!
+//! **Correlated noise of groups** ([`correlation`](super::correlation)) takes the same routes, with `W` instead of
+//! `‖d‖²`; it is used if that lowers the requested error.
 
+use super::correlation::{Correlation, GroupChoice, search, shift::Shift};
 use super::{NoiseKind, PlanRequest};
 use crate::mechanism::{LaplaceShift, Mechanism, units};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw};
@@ -26,9 +30,11 @@ use crate::number::exact::Exact;
 use crate::number::{Ratio, power};
 use crate::privacy::Sensitivity;
 use crate::privacy::loss::{self, ShiftProfile};
-use crate::privacy::{Budget, Epsilon};
+use crate::privacy::{Budget, Epsilon, Spread, Values};
 use crate::{Error, Result};
 
+/// Rounding the common part of a shift costs at most this part of the variance.
+const MAX_ROUNDING: f64 = 1.0 / 4_194_304.0;
 /// Maximum scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
 /// probability below e^-1000000, so sums of them stay far inside 128 bits.
 const MAX_SCALE: f64 = (1u64 << 60) as f64;
@@ -36,12 +42,15 @@ const MAX_SCALE: f64 = (1u64 << 60) as f64;
 /// The noise of every node: its law in units of the noise grid, and the number of steps of that grid per step of the
 /// data's grid.
 pub(super) struct Calibration {
+    /// With correlated noise, that of a group alone.
     pub(super) law: DiscreteLaw,
+    /// The law of noise that is common to all groups, and how both are related.
+    pub(super) common: Option<(Correlation, DiscreteLaw)>,
     pub(super) noise_divisor: u64,
     /// Whether the noise was calibrated by the covariance of the releases instead of the norms of columns.
     pub(super) exact_accounting: bool,
     /// How far one unit's change moves the protected values, in steps of the noise grid: the L1 norm (for Laplace noise
-    /// only) and the squared L2 norm, never too small; infinite if it must not be used.
+    /// only) and the squared L2 norm, never too small; infinite if it must not be used. With correlated noise, `W`.
     pub(super) l1: f64,
     pub(super) l2_squared: f64,
 }
@@ -55,7 +64,13 @@ pub(super) fn calibrated(
 ) -> Result<Calibration> {
     match kind {
         NoiseKind::Laplace => laplace(&request.budget, sensitivity, mechanism)?.capped(mechanism),
-        NoiseKind::Gaussian => gaussian(&request.budget, sensitivity, mechanism),
+        NoiseKind::Gaussian => {
+            let independent = gaussian(&request.budget, routes(&request.budget, sensitivity, mechanism), mechanism);
+            match request.groups {
+                None => independent,
+                Some(groups) => correlated(request, sensitivity, mechanism, groups, independent),
+            }
+        }
     }
 }
 
@@ -83,6 +98,7 @@ fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism)
     }
     Ok(Calibration {
         law: DiscreteLaplace::new(scale)?.into(),
+        common: None,
         noise_divisor: 1 << mechanism.noise_bits(),
         exact_accounting: false,
         l1: l1.rounded_up()?.to_f64(),
@@ -122,23 +138,26 @@ struct Protected {
     squared: Exact,
     divisor: u64,
     exact_accounting: bool,
+    /// How the noise of groups is correlated: then `squared` is `W`.
+    correlation: Option<Correlation>,
 }
 
-fn gaussian(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
+/// The least noise of some routes.
+fn gaussian(budget: &Budget, routes: Vec<Result<Protected>>, mechanism: &dyn Mechanism) -> Result<Calibration> {
     if budget.rho().is_none() {
         return Err(Error::invalid(
             "Gaussian noise cannot give pure ε-differential privacy; use Laplace noise, or add a delta or use rho",
         ));
     }
     let (mut best, mut refusal): (Option<Calibration>, _) = (None, None);
-    for protected in routes(budget, sensitivity, mechanism) {
+    for protected in routes {
         match protected.and_then(|protected| protected.calibrated(budget)?.capped(mechanism)) {
             Ok(found) if best.as_ref().is_none_or(|best| found.variance() < best.variance()) => best = Some(found),
             Ok(_) => {}
             Err(error) => refusal = Some(error),
         }
     }
-    best.ok_or_else(|| refusal.expect("an unused route was refused"))
+    best.ok_or_else(|| refusal.unwrap_or_else(|| Error::invalid("no accounting is known for this noise and unit")))
 }
 
 /// The routes to protect the releases of a mechanism.
@@ -150,9 +169,10 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
     if squared < u128::MAX || mechanism.gaussian_shift().is_none() {
         let integral = mechanism.fraction_bits() == 0;
         let protected = |own: Exact| {
-            let refinement = if integral { refinement(budget, &own) } else { 1 };
+            let refinement = if integral { refinement_of(budget, &own) } else { 1 };
             let squared = own.times(&Exact::from(u128::from(refinement).pow(2)));
-            Protected { squared, divisor: refinement << mechanism.noise_bits(), exact_accounting: false }
+            let divisor = refinement << mechanism.noise_bits();
+            Protected { squared, divisor, exact_accounting: false, correlation: None }
         };
         routes.push(columns(sensitivity, squared).map(protected));
     }
@@ -162,15 +182,125 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
             squared: releases(sensitivity, squared, divisor),
             divisor,
             exact_accounting: true,
+            correlation: None,
         }));
     }
     routes
 }
 
+/// The noise of groups, correlated if that has less error than independent noise.
+fn correlated(
+    request: &PlanRequest,
+    sensitivity: Sensitivity,
+    mechanism: &dyn Mechanism,
+    wanted: GroupChoice,
+    independent: Result<Calibration>,
+) -> Result<Calibration> {
+    let groups = match wanted {
+        GroupChoice::Best(groups, _) => groups,
+        GroupChoice::Fixed(correlation) => correlation.groups(),
+    };
+    let Some(shift) = Shift::new(request.unit, sensitivity, mechanism, groups) else {
+        return match wanted {
+            GroupChoice::Best(..) => independent,
+            GroupChoice::Fixed(_) => Err(Error::invalid("correlated noise of groups does not suit this unit")),
+        };
+    };
+    let with = |correlation| {
+        gaussian(&request.budget, correlated_routes(request, sensitivity, mechanism, &shift, correlation), mechanism)
+    };
+    match wanted {
+        GroupChoice::Fixed(correlation) => with(correlation),
+        GroupChoice::Best(_, aim) => {
+            let Some(best) = search::best(&shift, groups, aim) else { return independent };
+            match (with(best), independent) {
+                // Rounding to the noise grid may cost more than the gain.
+                (Ok(correlated), Ok(independent))
+                    if correlated.common_variance() * best.figure(aim) < independent.variance() =>
+                {
+                    Ok(correlated)
+                }
+                (Ok(correlated), Err(_)) => Ok(correlated),
+                (_, independent) => independent,
+            }
+        }
+    }
+}
+
+/// The same routes for correlated noise: see [`correlation`](super::correlation) for `W`.
+fn correlated_routes(
+    request: &PlanRequest,
+    sensitivity: Sensitivity,
+    mechanism: &dyn Mechanism,
+    shift: &Shift,
+    correlation: Correlation,
+) -> Vec<Result<Protected>> {
+    let weighted = |squared: f64, independent: f64, refinement: u64| {
+        let rounding = correlation.rounding() * independent;
+        let finer = power(refinement as f64, 2);
+        Exact::decimal((finer * squared + rounding) / correlation.own_over_common() * (1.0 + 1e-9))
+    };
+    let finer = |squared: f64, independent: f64| {
+        (0..40)
+            .map(|bits| 1u64 << bits)
+            .find(|r| correlation.rounding() * independent <= power(*r as f64, 2) * squared * MAX_ROUNDING)
+    };
+    let mut routes = Vec::new();
+    let (squared, independent) = (shift.squared(correlation), shift.independent());
+    if squared.is_finite() {
+        let integral = mechanism.fraction_bits() == 0;
+        let protected = if integral {
+            let refinement = finer(squared, independent).unwrap_or(1);
+            let refinement = refinement * refinement_of(&request.budget, &weighted(squared, independent, refinement));
+            let divisor = refinement << mechanism.noise_bits();
+            Protected {
+                squared: weighted(squared, independent, refinement),
+                divisor,
+                exact_accounting: false,
+                correlation: Some(correlation),
+            }
+        } else {
+            // The sum of |S_n| over all nodes, which are fewer than four times the steps.
+            let together =
+                sensitivity.event_squared as f64 * units::squared(mechanism, in_one_group(sensitivity)) as f64;
+            let sum = (4.0 * request.horizon as f64 * together).sqrt();
+            let weighted = (squared + sum / 2.0) / correlation.own_over_common() * (1.0 + 1e-9);
+            Protected {
+                squared: Exact::decimal(weighted),
+                divisor: 1 << mechanism.noise_bits(),
+                exact_accounting: false,
+                correlation: Some(correlation),
+            }
+        };
+        routes.push(Ok(protected));
+    }
+    // Events of different sizes are rounded differently: their shifts are not multiples of each other.
+    let is_alike = request.values == Values::Count && shift.is_one_step();
+    if let Some(exact) = mechanism.gaussian_shift().filter(|_| is_alike) {
+        let (divisor, of_one) = exact.on_fine_grid(sensitivity.event_size());
+        let on_grid = of_one * power(divisor as f64, 2);
+        let squared = shift.form_of(correlation) * on_grid;
+        let independent = shift.form(0.0) * on_grid;
+        let refinement = finer(squared, independent).unwrap_or(1);
+        routes.push(Ok(Protected {
+            squared: weighted(squared, independent, refinement),
+            divisor: divisor.saturating_mul(refinement),
+            exact_accounting: true,
+            correlation: Some(correlation),
+        }));
+    }
+    routes
+}
+
+/// All events of a unit in one group.
+fn in_one_group(sensitivity: Sensitivity) -> Spread {
+    Spread { per_group: sensitivity.spread.total, ..sensitivity.spread }
+}
+
 /// The power of two by which the grid of an integral mechanism must be refined so that the discreteness of the noise
 /// costs less than a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other
 /// budgets, where discreteness costs nothing.
-fn refinement(budget: &Budget, squared: &Exact) -> u64 {
+fn refinement_of(budget: &Budget, squared: &Exact) -> u64 {
     let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, squared.rounded_up()) else { return 1 };
     let mu = crate::privacy::conversions::mu_for(epsilon, delta);
     let variance = squared.to_f64() / (mu * mu);
@@ -224,15 +354,20 @@ impl Protected {
         let l2_squared = self.squared.rounded_up()?.to_f64();
         let mut variance = concentrated_variance(&self.squared, budget.rho().expect("not pure ε").get())?;
         if let Budget::Approximate(epsilon, delta) = *budget {
-            for (mu, rounding) in loss::continuous_comparisons(epsilon, delta, l2_squared) {
+            let variables = l2_squared * self.correlation.map_or(1.0, Correlation::own_over_common);
+            for (mu, rounding) in loss::continuous_comparisons(epsilon, delta, variables) {
                 let squared_mu = Exact::decimal(mu).times(&Exact::decimal(mu));
                 let compared = self.squared.over(&squared_mu).plus(&Exact::decimal(rounding)).rounded_up()?;
                 variance = lesser(variance, compared);
             }
         }
-        let law = DiscreteGaussian::new(variance)?.into();
+        let base = DiscreteGaussian::new(variance)?;
+        let (law, common) = match self.correlation {
+            None => (base.into(), None),
+            Some(correlation) => (correlation.own_law(&base)?, Some((correlation, base.into()))),
+        };
         let Self { divisor, exact_accounting, .. } = self;
-        Ok(Calibration { law, noise_divisor: divisor, exact_accounting, l1: f64::INFINITY, l2_squared })
+        Ok(Calibration { law, common, noise_divisor: divisor, exact_accounting, l1: f64::INFINITY, l2_squared })
     }
 }
 
@@ -245,11 +380,18 @@ impl Calibration {
     /// In squared steps of the data's grid.
     fn variance(&self) -> f64 {
         let unit = 1.0 / self.noise_divisor as f64;
-        self.law.variance() * unit * unit
+        let common = self.common.map_or(0.0, |(_, common)| common.variance());
+        (self.law.variance() + common) * unit * unit
+    }
+
+    /// The same for the common noise alone.
+    fn common_variance(&self) -> f64 {
+        self.common.map_or(0.0, |(_, common)| common.variance()) / power(self.noise_divisor as f64, 2)
     }
 
     fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {
-        if self.law.scale() > MAX_SCALE {
+        let common = self.common.map_or(0.0, |(_, common)| common.scale());
+        if self.law.scale() + common > MAX_SCALE {
             return Err(Error::invalid(format!(
                 "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or use another mechanism",
                 mechanism.name(),

@@ -2,7 +2,8 @@
 
 use super::calibrate::{Calibration, calibrated};
 use super::competitors::{attempts_with, competitors, competitors_of_mix};
-use super::{Guarantee, PlanRequest, node_variance};
+use super::correlation::Correlation;
+use super::{Guarantee, PlanRequest};
 use crate::mechanism::{Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, Workload, check_steps};
 use crate::noise::DiscreteLaw;
 use crate::number::power;
@@ -20,6 +21,8 @@ pub struct Candidate {
     pub kind: NoiseKind,
     /// The calibrated law of one noise variable, in units of the noise grid.
     pub law: DiscreteLaw,
+    /// If the noise of groups is correlated: how, and the law of a variable that is common to all groups.
+    pub common: Option<(Correlation, DiscreteLaw)>,
     /// The number of steps of the noise grid per step of the data's grid.
     pub noise_divisor: u64,
     /// Whether the noise is that of exact accounting, see [`Plan::exact_accounting`](super::Plan::exact_accounting).
@@ -65,6 +68,12 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
             request.workload
         )));
     }
+    if request.selection.is_some() && request.groups.is_some() {
+        return Err(Error::invalid(
+            "the noise of discovered groups is independent: correlated noise depends on the number of all groups, \
+             which is not known before the data; declare the groups",
+        ));
+    }
     if request.selection.is_some() && request.mix.is_some() {
         return Err(Error::invalid("undeclared groups are shown by one workload only; declare the groups"));
     }
@@ -84,7 +93,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
 impl PlanRequest {
     /// The largest and the mean error by which candidates are ranked.
     fn errors(&self, candidate: &Candidate, mix: Option<&Mix>) -> (f64, f64) {
-        let node_variance = node_variance(self, candidate.noise_divisor, &candidate.law);
+        let node_variance = candidate.node_variance(self);
         match mix {
             Some(mix) => candidate.weighted_errors(mix, node_variance),
             None if self.grows_without_end() => {
@@ -109,6 +118,12 @@ fn as_read(head: Arc<dyn Mechanism>, criterion: &Criterion) -> Result<Vec<Arc<dy
 }
 
 impl Candidate {
+    /// Variance of one noise variable of a sum in squared units of the data.
+    pub(super) fn node_variance(&self, request: &PlanRequest) -> f64 {
+        let unit = request.grid.to_f64(1) / self.noise_divisor as f64;
+        (self.law.variance() + self.common.map_or(0.0, |(_, common)| common.variance())) * unit * unit
+    }
+
     /// The roots of the weighted sums of the largest, and of the mean variances of all readings.
     fn weighted_errors(&self, mix: &Mix, node_variance: f64) -> (f64, f64) {
         let sum = |squared: fn(&dyn Mechanism) -> f64| {
@@ -197,22 +212,23 @@ fn candidate(
 ) -> Result<Candidate> {
     let calibration = calibrated(request, sensitivity, kind, &*mechanism)?;
     let guarantee = Guarantee::new(&request.budget, &calibration);
-    let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
-    let unit = node_variance(request, noise_divisor, &law).sqrt();
-    let of_rows = |squared: fn(&dyn Mechanism) -> f64| {
-        if request.grows_without_end() { f64::INFINITY } else { unit * squared(&*mechanism).sqrt() }
-    };
-    let max_std_error = of_rows(|mechanism| mechanism.max_row_norm_squared());
-    let mean_std_error = of_rows(|mechanism| mechanism.mean_row_norm_squared());
-    Ok(Candidate {
+    let Calibration { law, common, noise_divisor, exact_accounting, .. } = calibration;
+    let mut candidate = Candidate {
         mechanism,
         kind,
         law,
+        common,
         noise_divisor,
         exact_accounting,
         guarantee,
-        max_std_error,
-        mean_std_error,
+        max_std_error: f64::INFINITY,
+        mean_std_error: f64::INFINITY,
         readings: Vec::new(),
-    })
+    };
+    if !request.grows_without_end() {
+        let unit = candidate.node_variance(request).sqrt();
+        candidate.max_std_error = unit * candidate.mechanism.max_row_norm_squared().sqrt();
+        candidate.mean_std_error = unit * candidate.mechanism.mean_row_norm_squared().sqrt();
+    }
+    Ok(candidate)
 }

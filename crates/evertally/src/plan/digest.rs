@@ -13,7 +13,8 @@ pub enum PlanKind {
 }
 
 /// BLAKE3 of the kind and of everything in a plan's file, in postcard form (numbers by their bits), in one context for
-/// all plans. Every field must be serialized, whatever its value.
+/// all plans. Every field must be serialized, whatever its value; only the last may be omitted if it has the value it
+/// had before it existed.
 ///
 /// # Panics
 /// If the file is not plain data.

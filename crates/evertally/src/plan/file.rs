@@ -1,5 +1,6 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
+use super::correlation::{Correlation, GroupChoice};
 use super::{NoiseKind, Objective, Plan, PlanKind, PlanRequest, Search, plan_digest};
 use crate::mechanism::{MechanismName, Mix, Workload};
 use crate::noise::DiscreteLaw;
@@ -35,6 +36,9 @@ struct PlanFile {
     /// Several workloads that are read from one release, with their weights; empty if there is one.
     workloads: Vec<WeightedWorkload>,
     meaning: BTreeMap<String, String>,
+    /// Last, so that its bytes follow those of a complete plan, and the digests of plans without it are as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    correlation: Option<Correlation>,
 }
 
 /// One of several workloads.
@@ -70,6 +74,7 @@ impl From<&Plan> for PlanFile {
             workload: request.mix.map_or(request.workload, |_| Workload::Sum),
             workloads: request.mix.iter().flat_map(|mix| mix.readings().to_vec()).map(WeightedWorkload::new).collect(),
             meaning: request.meaning.clone(),
+            correlation: plan.correlation,
         }
     }
 }
@@ -106,6 +111,7 @@ impl TryFrom<PlanFile> for Plan {
             noise: Some(file.noise.into()),
             objective: file.objective,
             search: Search::default(),
+            groups: file.correlation.map(GroupChoice::Fixed),
             meaning: file.meaning,
         }
         .plan()?;

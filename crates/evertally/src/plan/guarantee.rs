@@ -36,6 +36,8 @@ pub struct Guarantee {
     noise_epsilon: Option<Epsilon>,
     /// For Gaussian noise: its parameter σ² and the squared norm it hides.
     gaussian: Option<(f64, f64)>,
+    /// Most moved variables for each unit of that squared norm: 1 unless the noise of groups is correlated.
+    variables: f64,
 }
 
 impl Guarantee {
@@ -72,12 +74,16 @@ impl Guarantee {
                 Self { pure_epsilon: Some(epsilon), gaussian: None, ..Self::from_rho(rho, stated) }
             }
             DiscreteLaw::Gaussian(law) => {
+                // The norm is in units of the common noise of correlated groups.
+                let (parameter, variables) = match &calibration.common {
+                    None => (law.parameter().to_f64(), 1.0),
+                    Some((correlation, common)) => (common.parameter().to_f64(), correlation.own_over_common()),
+                };
                 let rho = match *budget {
                     Budget::Zcdp(rho) => rho,
-                    _ => Rho::derived(concentrated(law.parameter().to_f64())),
+                    _ => Rho::derived(concentrated(parameter)),
                 };
-                let gaussian = Some((law.parameter().to_f64(), calibration.l2_squared));
-                Self { gaussian, ..Self::from_rho(rho, stated) }
+                Self { gaussian: Some((parameter, calibration.l2_squared)), variables, ..Self::from_rho(rho, stated) }
             }
         }
     }
@@ -121,7 +127,8 @@ impl Guarantee {
     }
 
     fn from_rho(rho: Rho, stated: Option<(Epsilon, Delta)>) -> Self {
-        Self { pure_epsilon: None, rho, stated, selection: None, noise_epsilon: None, gaussian: None }
+        let (selection, noise_epsilon, gaussian) = (None, None, None);
+        Self { pure_epsilon: None, rho, stated, selection, noise_epsilon, gaussian, variables: 1.0 }
     }
 
     /// The same with a selection of keys, which fails to keep them hidden with this probability.
@@ -143,7 +150,7 @@ impl Guarantee {
             None => Rho::derived(self.rho.get() * times * times * (1.0 + 1e-12)),
         };
         let gaussian = self.gaussian.map(|(variance, _)| (variance, l2_squared));
-        Self { pure_epsilon, gaussian, ..Self::from_rho(rho, None) }
+        Self { pure_epsilon, gaussian, variables: self.variables, ..Self::from_rho(rho, None) }
     }
 
     /// Its cost, in every privacy definition in which it is known.
@@ -192,7 +199,7 @@ impl Guarantee {
         // The stated pair holds at its own δ and above by definition; the inverse conversion only adds rounding.
         let stated = self.stated.filter(|(_, at)| at.get() <= delta.get()).map_or(f64::INFINITY, |(e, _)| e.get());
         let gaussian = self.gaussian.map_or(f64::INFINITY, |(variance, squared)| {
-            loss::epsilon_of_discrete_gaussian_by_norm(variance, squared, delta)
+            loss::epsilon_of_shifts(variance, squared, squared * self.variables, delta)
         });
         concentrated.min(gaussian).min(pure).min(stated)
     }

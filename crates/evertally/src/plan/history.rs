@@ -1,8 +1,9 @@
 //! Joint errors of the releases of a plan: covariances of two steps, and the errors of the change between them, of sums
 //! over groups, and of pairs of these.
 //!
-//! A [`Combination`] is a weighted sum of released values of any series and steps: groups have independent noise, steps
-//! of one series the covariance of the plan. Its interval follows from its variance and its fourth cumulant, like that
+//! A [`Combination`] is a weighted sum of released values of any series and steps: steps of one series have the
+//! covariance of the plan; groups have independent noise, or the part of that covariance by which the plan
+//! [correlates](Plan::correlation) them. Its interval follows from its variance and its fourth cumulant, like that
 //! of a ratio; see [`RatioIntervals`].
 
 use super::{NoiseKind, NoiseMoments, NoisyPair, Plan, RatioIntervals};
@@ -55,7 +56,7 @@ impl Plan {
     }
 }
 
-/// A weighted sum of released values: of several series under one plan, each with independent noise.
+/// A weighted sum of released values: of several series under one plan, as of the groups of a stream.
 ///
 /// ```
 /// use evertally::plan::{Combination, PlanRequest};
@@ -70,19 +71,27 @@ impl Plan {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Combination {
-    /// By series and step.
-    weights: BTreeMap<(u64, u64), f64>,
+    /// By stream and series, and by step.
+    weights: BTreeMap<(SeriesKey, u64), f64>,
 }
 
+/// A stream and one of its series. Different streams have independent noise.
+type SeriesKey = (u64, u64);
 /// The terms of one series: steps in order, and their weights.
 type SeriesTerms = Vec<(u64, f64)>;
 
 impl Combination {
     /// Adds the released value of a step (0 adds nothing) of a series, times `weight`.
     #[must_use]
-    pub fn with(mut self, series: u64, step: u64, weight: f64) -> Self {
+    pub fn with(self, series: u64, step: u64, weight: f64) -> Self {
+        self.with_of_stream(0, series, step, weight)
+    }
+
+    /// The same for a series of one of several streams under this plan, whose noise is independent.
+    #[must_use]
+    pub fn with_of_stream(mut self, stream: u64, series: u64, step: u64, weight: f64) -> Self {
         if step > 0 {
-            *self.weights.entry((series, step)).or_default() += weight;
+            *self.weights.entry(((stream, series), step)).or_default() += weight;
             self.weights.retain(|_, weight| *weight != 0.0);
         }
         self
@@ -97,12 +106,25 @@ impl Combination {
     /// Adds another combination, multiplied by `times`.
     #[must_use]
     pub fn plus(self, times: f64, other: &Combination) -> Self {
-        other.weights.iter().fold(self, |sum, ((series, step), weight)| sum.with(*series, *step, times * weight))
+        other.weights.iter().fold(self, |sum, (((stream, series), step), weight)| {
+            sum.with_of_stream(*stream, *series, *step, times * weight)
+        })
     }
 
-    fn by_series(&self) -> BTreeMap<u64, SeriesTerms> {
-        let mut all: BTreeMap<u64, SeriesTerms> = BTreeMap::new();
-        self.weights.iter().for_each(|((series, step), weight)| all.entry(*series).or_default().push((*step, *weight)));
+    fn by_series(&self) -> BTreeMap<SeriesKey, SeriesTerms> {
+        self.by(|series| series)
+    }
+
+    /// The terms of all series of a stream together.
+    fn by_stream(&self) -> BTreeMap<u64, SeriesTerms> {
+        self.by(|(stream, _)| stream)
+    }
+
+    fn by<K: Ord>(&self, key: impl Fn(SeriesKey) -> K) -> BTreeMap<K, SeriesTerms> {
+        let mut all: BTreeMap<K, SeriesTerms> = BTreeMap::new();
+        self.weights.iter().for_each(|((series, step), weight)| {
+            all.entry(key(*series)).or_default().push((*step, *weight));
+        });
         all
     }
 }
@@ -119,13 +141,21 @@ impl Plan {
 
     /// Covariance of two combinations.
     pub fn covariance_of(&self, first: &Combination, second: &Combination) -> f64 {
-        let others = second.by_series();
-        let of_pair = |(series, terms): (u64, SeriesTerms)| -> f64 {
-            let Some(theirs) = others.get(&series) else { return 0.0 };
+        let own = self.covariance_of_terms(first.by_series(), &second.by_series());
+        let Some(correlation) = self.correlation() else { return own };
+        // Each group has separate noise, and all groups of a stream have the common noise.
+        let common = self.covariance_of_terms(first.by_stream(), &second.by_stream());
+        let part = correlation.coefficient();
+        (1.0 - part) * own + part * common
+    }
+
+    fn covariance_of_terms<K: Ord>(&self, first: BTreeMap<K, SeriesTerms>, second: &BTreeMap<K, SeriesTerms>) -> f64 {
+        let of_pair = |(series, terms): (K, SeriesTerms)| -> f64 {
+            let Some(theirs) = second.get(&series) else { return 0.0 };
             let pairs = terms.iter().flat_map(|(s, v)| theirs.iter().map(move |(t, w)| (*s, *t, v * w)));
             pairs.map(|(s, t, weight)| weight * self.covariance(s, t)).sum()
         };
-        first.by_series().into_iter().map(of_pair).sum()
+        first.into_iter().map(of_pair).sum()
     }
 
     /// Variance and fourth cumulant of the noise of a combination. Under Laplace noise that takes the nodes of all
@@ -164,7 +194,7 @@ impl Plan {
         }
         let (own, theirs) = (self.nodes_of(of_x), self.nodes_of(of_y));
         let nodes: BTreeSet<_> = own.keys().chain(theirs.keys()).collect();
-        let weight = |nodes: &BTreeMap<(u64, Node), f64>, node| nodes.get(node).copied().unwrap_or(0.0);
+        let weight = |nodes: &BTreeMap<(SeriesKey, Node), f64>, node| nodes.get(node).copied().unwrap_or(0.0);
         let mut fourth = [0.0; 5];
         for node in nodes {
             let (a, b) = (weight(&own, node), weight(&theirs, node));
@@ -199,7 +229,7 @@ impl Plan {
     }
 
     /// The weights of all nodes.
-    fn nodes_of(&self, combination: &Combination) -> BTreeMap<(u64, Node), f64> {
+    fn nodes_of(&self, combination: &Combination) -> BTreeMap<(SeriesKey, Node), f64> {
         let mut nodes = BTreeMap::new();
         for ((series, step), weight) in &combination.weights {
             let horizon = self.horizon();

@@ -1,7 +1,7 @@
 //! The guarantee for a person who is active in several periods.
 
 use super::calibrate::moved_squared;
-use super::{Guarantee, Plan};
+use super::{Correlation, Guarantee, Plan};
 use crate::number::power;
 use crate::privacy::{Delta, Sensitivity};
 use crate::{Error, Result};
@@ -41,7 +41,9 @@ impl Plan {
             let request = &self.request;
             let sensitivity = Sensitivity::new(larger, request.neighbours, request.values, request.horizon)?;
             let sensitivity = sensitivity.in_sums(request.sums_per_event)?;
-            moved_squared(sensitivity, &*self.mechanism, self.noise_divisor, self.exact_accounting)
+            let moved = moved_squared(sensitivity, &*self.mechanism, self.noise_divisor, self.exact_accounting)?;
+            // The common noise of correlated groups hides more, if anything.
+            Ok(moved / self.correlation.map_or(1.0, Correlation::own_over_common))
         };
         let l2_squared = match self.guarantee.hidden_squared() {
             None => 0.0,

@@ -4,8 +4,7 @@ mod windows;
 
 use super::unbounded::{LOOKED_AT, largest_ratio};
 use super::{
-    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, node_variance, unit_lower_bound,
-    workload_lower_bound,
+    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
 };
 use crate::mechanism::{MAX_HORIZON, MechanismName, Workload, certified_bound};
 use crate::privacy::conversions::mu_for;
@@ -219,7 +218,7 @@ fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
     if !request.grows_without_end() {
         return vec![];
     }
-    let node = node_variance(request, candidate.noise_divisor, &candidate.law);
+    let node = candidate.node_variance(request);
     let std = |step: u64| (node * candidate.mechanism.row_norm_squared(step)).sqrt();
     LOOKED_AT.map(|step| AtStep { step, std: std(step), lower_bound: lower_bound_at(request, step) }).into()
 }
@@ -243,7 +242,8 @@ fn is_pure(request: &PlanRequest) -> bool {
 
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> RankingRow {
     let m = &candidate.mechanism;
-    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
+    let common = candidate.common.map_or(0.0, |(_, law)| law.scale());
+    let scale = libm::hypot(candidate.law.scale(), common) / candidate.noise_divisor as f64 * request.grid().to_f64(1);
     let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
     RankingRow {
         mechanism: m.name(),

@@ -1,5 +1,6 @@
 //! The request for a plan.
 
+use super::correlation::{GroupAim, GroupChoice};
 use super::{NoiseKind, Objective, Search, workload_lower_bound};
 use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
 use crate::number::{Grid, power};
@@ -37,6 +38,7 @@ pub struct PlanRequest {
     pub(super) objective: Objective,
     pub(super) search: Search,
     pub(super) selection: Option<Selection>,
+    pub(super) groups: Option<GroupChoice>,
     pub(super) meaning: BTreeMap<String, String>,
 }
 
@@ -59,6 +61,7 @@ impl PlanRequest {
             objective: Objective::Max,
             search: Search::default(),
             selection: None,
+            groups: None,
             meaning: BTreeMap::new(),
         }
     }
@@ -194,6 +197,22 @@ impl PlanRequest {
     /// budget.
     pub fn with_selection(self, selection: Selection) -> Self {
         Self { selection: Some(selection), ..self }
+    }
+
+    /// Correlates the noise of this many declared groups if that lowers these errors, as it may if one unit is in
+    /// several groups: see [`Plan::correlation`](super::Plan::correlation). The plan is then for exactly these groups.
+    pub fn with_groups(self, groups: u64, aim: GroupAim) -> Self {
+        Self { groups: Some(GroupChoice::Best(groups, aim)), ..self }
+    }
+
+    /// The noise of groups as another request has it.
+    pub fn with_groups_of(self, other: &Self) -> Self {
+        Self { groups: other.groups, ..self }
+    }
+
+    /// Independent noise for each group: the default.
+    pub fn with_independent_groups(self) -> Self {
+        Self { groups: None, ..self }
     }
 
     /// Adds an entry to the caller's description of steps, groups or values. It is public and part of the plan's

@@ -39,6 +39,7 @@ mod laplace;
 mod profile;
 mod search;
 
+pub(crate) use gaussian::epsilon_of_shifts;
 pub use gaussian::{
     delta_of_discrete_gaussian, delta_of_discrete_gaussian_by_norm, epsilon_of_discrete_gaussian,
     epsilon_of_discrete_gaussian_by_norm,

@@ -245,7 +245,7 @@ impl DiscoveredSums {
             let key = u32::try_from(place).ok().filter(|place| (*place as usize) < stream.keys.len());
             let key = key.ok_or_else(damaged)?;
             let mut series = stream.series(key);
-            series.restore(&stream.plan, saved.step, sums, memory.as_deref())?;
+            series.restore(saved.step, sums, memory.as_deref())?;
             if !stream.keys.at(key).show(stream.shown.len()) {
                 return Err(damaged());
             }

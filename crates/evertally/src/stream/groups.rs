@@ -71,7 +71,8 @@ impl Groups {
 /// Private running counts or sums of many groups, where every event belongs to exactly one.
 ///
 /// Each group has independent noise, and one event changes the sums of one group only, so the guarantee of the plan
-/// holds for all groups together (parallel composition).
+/// holds for all groups together (parallel composition). If the plan [correlates](Plan::correlation) the noise of
+/// groups, it is for exactly as many groups.
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest};
@@ -97,8 +98,9 @@ impl GroupedSums {
     /// Streams of all groups before their first step.
     ///
     /// # Errors
-    /// As [`RunningSum::new`](super::RunningSum::new).
+    /// As [`RunningSum::new`](super::RunningSum::new), or if the plan correlates the noise of another number of groups.
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups) -> Result<Self> {
+        check_groups(&plan, &groups)?;
         let key = key.begin(&name, &plan.digest(), Purpose::Group(b""))?;
         Ok(Self::with_key(plan, key, name, groups))
     }
@@ -229,7 +231,9 @@ impl GroupedSums {
     ///
     /// # Errors
     /// If `groups` does not begin with the present groups in their order, or key or name are those of another stream.
+    /// If the plan correlates the noise of the groups: it is calibrated for their number.
     pub fn join(&mut self, key: &SecretKey, name: StreamName, groups: Groups) -> Result<()> {
+        check_groups(&self.plan, &groups)?;
         let present = groups.first(self.series.len())?;
         if present.len() != self.series.len()
             || StateId::new(&self.plan, key, name.clone(), present.layout()) != self.id
@@ -268,14 +272,28 @@ impl GroupedSums {
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream, key or list of groups.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
+        check_groups(&plan, &groups)?;
         let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
         let mut stream = Self::with_key(plan, key, name, groups);
         let saved = stream.id.open_sums(state, stream.plan.horizon(), stream.series.len())?;
         for (place, (series, sums)) in stream.series.iter_mut().zip(&saved.sums).enumerate() {
-            series.restore(&stream.plan, saved.step, *sums, saved.memory(place))?;
+            series.restore(saved.step, *sums, saved.memory(place))?;
         }
         stream.step = saved.step;
         Ok(stream)
+    }
+}
+
+/// Refuses groups whose number is not that of the plan's correlated noise.
+fn check_groups(plan: &Plan, groups: &Groups) -> Result<()> {
+    match plan.correlation() {
+        Some(correlation) if correlation.groups() != groups.len() as u64 => Err(Error::invalid(format!(
+            "the plan correlates the noise of {} groups, and there are {}: with correlated noise no group is added or \
+             removed later; start a new stream, or use independent noise",
+            correlation.groups(),
+            groups.len()
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -41,6 +41,7 @@ impl RunningSum {
     /// # Errors
     /// If the record of the key shows that this noise was already issued.
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
+        plan.check_independent()?;
         let (key, guard) = key.claim_by_steps(claim(&name, &plan.digest(), false))?;
         Ok(Self::with_key(plan, key, name, guard))
     }
@@ -183,10 +184,11 @@ impl RunningSum {
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        plan.check_independent()?;
         let (key, guard) = key.claim_by_steps(claim(&name, &plan.digest(), true))?;
         let mut stream = Self::with_key(plan, key, name, StepGuard::default());
         let saved = stream.id.open_sums(state, stream.plan.horizon(), 1)?;
-        stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
+        stream.series.restore(saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;
         stream.guard = guard.resumed_from(saved.step);
         Ok(stream)

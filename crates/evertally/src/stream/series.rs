@@ -2,6 +2,7 @@
 
 use super::Release;
 use super::read::ExactPart;
+use super::sum_noise::SumNoise;
 use crate::mechanism::Cursor;
 use crate::noise::{KeyedNoise, NodeBlockCache, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
@@ -9,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// One running sum in multiples of the grid, with the cursor of its noise.
 pub(super) struct SumSeries {
-    noise: KeyedNoise,
+    noise: SumNoise,
     /// Bits of the next nodes, only if there is a single series: they take more memory than the rest.
     ahead: Option<Box<NodeBlockCache>>,
     cursor: Box<dyn Cursor>,
@@ -24,15 +25,21 @@ pub(super) struct SumSeries {
 
 impl SumSeries {
     pub(super) fn new(plan: &Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
-        Self::from_noise(plan, KeyedNoise::unrecorded(key, name, &plan.digest(), purpose))
+        let own = KeyedNoise::unrecorded(key, name, &plan.digest(), purpose);
+        Self::with_noise(plan, SumNoise::new(plan, own, key, name))
     }
 
+    /// With the noise of one sum of a plan without correlated groups.
     pub(super) fn from_noise(plan: &Plan, noise: KeyedNoise) -> Self {
+        Self::with_noise(plan, SumNoise::independent(plan, noise))
+    }
+
+    fn with_noise(plan: &Plan, noise: SumNoise) -> Self {
         let read = ExactPart::new(plan.mechanism().workload());
         Self { noise, ahead: None, cursor: plan.mechanism().cursor(), closed: 0, open: 0, read, last: 0 }
     }
 
-    /// The same in less time, with a few kilobytes of memory.
+    /// The same in less time, with a few kilobytes of memory, for a plan without correlated groups.
     pub(super) fn with_foresight(mut self) -> Self {
         self.ahead = Some(Box::new(NodeBlockCache::new()));
         self
@@ -56,18 +63,19 @@ impl SumSeries {
         self.read.close(total, step - self.cursor.step()); // fits: the caller has checked the direction
         let has_random_access = plan.mechanism().name().family().abilities.random_access;
         if step > self.cursor.step() + 1 && (has_random_access || self.cursor.can_seek_forward(step)) {
-            self.last = self.cursor.seek(step, &mut |node| law.sample(&mut noise.bits(node)));
+            self.last = self.cursor.seek(step, &mut |node| noise.draw(node));
         }
         while self.cursor.step() < step {
             let total = std::mem::take(&mut total);
             self.last = match &mut self.ahead {
                 Some(ahead) => {
                     if ahead.is_exhausted() {
-                        ahead.fill(noise, |nodes| self.cursor.foretell(nodes));
+                        ahead.fill(noise.own(), |nodes| self.cursor.foretell(nodes));
                     }
-                    self.cursor.advance_with(total, self.closed, &mut |node| law.sample(&mut ahead.bits(noise, node)))
+                    self.cursor
+                        .advance_with(total, self.closed, &mut |node| law.sample(&mut ahead.bits(noise.own(), node)))
                 }
-                None => self.cursor.advance_with(total, self.closed, &mut |node| law.sample(&mut noise.bits(node))),
+                None => self.cursor.advance_with(total, self.closed, &mut |node| noise.draw(node)),
             };
         }
         self.release(plan)
@@ -108,7 +116,7 @@ impl SumSeries {
     }
 
     /// Restores saved sums, and the cursor with its memory, if it has one, at `step`.
-    pub(super) fn restore(&mut self, plan: &Plan, step: u64, sums: (i64, i64), memory: Option<&[u8]>) -> Result<()> {
+    pub(super) fn restore(&mut self, step: u64, sums: (i64, i64), memory: Option<&[u8]>) -> Result<()> {
         let (closed, open) = sums;
         if closed.checked_add(open).is_none() {
             return Err(Error::state("the saved sums overflow"));
@@ -125,7 +133,7 @@ impl SumSeries {
             None if self.cursor.memory().is_some() => {
                 return Err(Error::state("the saved state lacks the memory of its mechanism"));
             }
-            None => self.cursor.seek(step, &mut |node| plan.law().sample(&mut noise.bits(node))),
+            None => self.cursor.seek(step, &mut |node| noise.draw(node)),
         };
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::Release;
 use super::series::{SumSeries, check_past_step, check_sum};
+use super::sum_noise::SumNoise;
 use crate::mechanism::{Cursor, Workload};
 use crate::noise::{GroupNoise, GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
@@ -14,9 +15,10 @@ use crate::{Error, Result};
 /// It supports mechanisms with [random access](crate::mechanism::Mechanism::has_random_access); for the others, a
 /// [`StepPass`] per group releases step after step.
 ///
-/// It keeps no data between calls, so the caller must keep two rules: **one sum at one step has one value** (two
-/// releases of one group and step with different sums have the same noise, and their difference is exact), and a unit
-/// adds to the sums no more than the plan allows.
+/// It keeps no data between calls, so the caller must keep three rules: **one sum at one step has one value** (two
+/// releases of one group and step with different sums have the same noise, and their difference is exact), a unit
+/// adds to the sums no more than the plan allows, and if the plan [correlates](Plan::correlation) the noise of groups,
+/// no more groups are released than it is for.
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Rho}, noise::GuardedKey, plan::PlanRequest, SecretKey};
@@ -35,14 +37,14 @@ use crate::{Error, Result};
 /// ```
 pub struct StatelessSums {
     plan: Plan,
-    total: KeyedNoise,
+    total: SumNoise,
     groups: GroupNoise,
 }
 
 /// The running sum of one group of [`StatelessSums`], or that of all events.
 pub struct StatelessSum<'s> {
     plan: &'s Plan,
-    noise: KeyedNoise,
+    noise: SumNoise,
     cursor: Box<dyn Cursor>,
 }
 
@@ -64,6 +66,7 @@ impl StatelessSums {
         key.begin(&name, &digest, Purpose::Group(b""))?;
         let key = key.begin(&name, &digest, Purpose::Total)?;
         let total = KeyedNoise::unrecorded(key, &name, &digest, Purpose::Total);
+        let total = SumNoise::new(&plan, total, key, &name);
         let groups = GroupNoise::new(key, &name, &digest);
         Ok(Self { plan, total, groups })
     }
@@ -74,18 +77,22 @@ impl StatelessSums {
     }
 
     /// The one sum of a stream without groups: that of a [`RunningSum`](super::RunningSum).
-    pub fn total(&self) -> StatelessSum<'_> {
-        StatelessSum::new(&self.plan, self.total.clone())
+    ///
+    /// # Errors
+    /// If the plan correlates the noise of groups.
+    pub fn total(&self) -> Result<StatelessSum<'_>> {
+        self.plan.check_independent()?;
+        Ok(StatelessSum::new(&self.plan, self.total.clone()))
     }
 
     /// The sum of a group, by its name among [`Groups`](super::Groups). Costs a hash.
     pub fn of_group(&self, name: &[u8]) -> StatelessSum<'_> {
-        StatelessSum::new(&self.plan, self.groups.of(name))
+        StatelessSum::new(&self.plan, self.total.with_own(self.groups.of(name)))
     }
 }
 
 impl<'s> StatelessSum<'s> {
-    fn new(plan: &'s Plan, noise: KeyedNoise) -> Self {
+    fn new(plan: &'s Plan, noise: SumNoise) -> Self {
         Self { plan, noise, cursor: plan.mechanism().cursor() }
     }
 
@@ -97,8 +104,8 @@ impl<'s> StatelessSum<'s> {
     pub fn release(&mut self, step: u64, sum: i64) -> Result<Release> {
         check_past_step(self.plan, step)?;
         check_sum(self.plan, sum)?;
-        let (noise, law) = (&self.noise, self.plan.law());
-        let drawn = self.cursor.seek(step, &mut |node| law.sample(&mut noise.bits(node)));
+        let noise = &self.noise;
+        let drawn = self.cursor.seek(step, &mut |node| noise.draw(node));
         Ok(Release::new(self.plan, step, sum, drawn))
     }
 }
@@ -144,6 +151,7 @@ impl StepPass {
     /// # Errors
     /// As [`RunningSum::new`](super::RunningSum::new).
     pub fn total(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
+        plan.check_independent()?;
         let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
         Ok(Self::new(plan, key, &name, Purpose::Total))
     }
@@ -278,7 +286,7 @@ mod tests {
                     let release = handle.release(step, read(group, step)).unwrap();
                     assert_eq!(release, expected[step as usize - 1][group as usize], "{mechanism}, step {step}");
                 }
-                let mut total = stateless.total();
+                let mut total = stateless.total().unwrap();
                 assert_eq!(total.release(step, 3).unwrap().step(), step);
             }
         }
@@ -290,9 +298,10 @@ mod tests {
         let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
         let name: StreamName = "twin".parse().unwrap();
         let sums = StatelessSums::new(plan("binary", "sum"), &key, name.clone()).unwrap();
-        assert!(sums.total().release(0, 1).is_err());
-        assert!(sums.total().release(HORIZON + 1, 1).is_err());
-        assert!(sums.total().release(1, -1).is_err(), "counts are never negative");
+        let mut total = sums.total().unwrap();
+        assert!(total.release(0, 1).is_err());
+        assert!(total.release(HORIZON + 1, 1).is_err());
+        assert!(total.release(1, -1).is_err(), "counts are never negative");
         let error = StatelessSums::new(plan("sqrt", "sum"), &key, name.clone()).unwrap_err().to_string();
         assert!(error.contains("`sqrt`") && error.contains("steps of each group in order"), "{error}");
         let mut pass = StepPass::total(plan("sqrt", "sum"), &key, name).unwrap();

@@ -1,5 +1,6 @@
 //! The report's facts on several measures under one budget.
 
+use super::CorrelationFacts;
 use evertally::mechanism::MechanismName;
 use evertally_declare::measures::parts::Part;
 use evertally_declare::stream::Stream;
@@ -36,6 +37,9 @@ pub struct PartFacts {
     pub noise: String,
     /// Largest standard error of one of its sums, in units of the data.
     pub max_std_error: f64,
+    /// How the noise of groups is correlated, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<CorrelationFacts>,
     /// Digest of its plan, in hexadecimal.
     pub plan_digest: String,
 }
@@ -51,6 +55,7 @@ impl MeasureFacts {
             mechanism: planned.plan.mechanism().name(),
             noise: planned.plan.noise_kind().to_string(),
             max_std_error: planned.plan.errors_through(stream.slot_of_row(stream.last_row())).0,
+            correlation: planned.plan.correlation().map(CorrelationFacts::from),
             plan_digest: blake3::Hash::from_bytes(planned.plan.digest()).to_hex().to_string(),
         };
         Some(Self {
@@ -71,7 +76,12 @@ impl MeasureFacts {
             };
             let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, at_most(part.max_std_error));
             let each = if part.cells > 1 { format!(" on each of {} sums", part.cells) } else { String::new() };
-            format!("{}: {share}, {mechanism}, {noise} noise{each}, standard error at most {error}", part.part)
+            let correlated = part.correlation.map(|facts| format!("; between groups {}", facts.in_words()));
+            let of_groups = correlated.unwrap_or_default();
+            format!(
+                "{}: {share}, {mechanism}, {noise} noise{each}, standard error at most {error}{of_groups}",
+                part.part
+            )
         })
     }
 }

@@ -185,6 +185,9 @@ impl Report {
         let n = &self.noise;
         let each = if scaled { ", times the scale of its group" } else { "" };
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
+        if let Some(correlation) = &n.correlation {
+            writeln!(out, "| noise of groups | {} |", correlation.in_words())?;
+        }
         if n.fraction_bits > 0 {
             let why = "on a finer grid than the data, like the noise; rounding them costs no privacy";
             writeln!(out, "| released values | {why} |")?;

@@ -434,6 +434,7 @@ def plan_release(
     rest: str | None = None,
     scales: Sequence[Number] | None = None,
     rest_scale: Number | None = None,
+    correlate_groups: Literal["groups", "both", "total"] | None = None,
     discover_groups: bool = False,
     selection_delta: float | None = None,
     select_every: int | None = None,
@@ -503,6 +504,12 @@ def plan_release(
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
             of an event of the group. Without it, 1 for all.
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``correlate_groups``: Correlate the noise of declared groups if that lowers the standard error of each group
+            (groups), or of groups and their total (both); for the total alone (total), independent noise is best. Helps
+            if a person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups":
+            Less error of each group; totals over groups get worse. "both": Less error of each group, weighed against
+            that of the total over all groups. "total": Least error of the total over all groups: independent noise.
+            Without it, independent noise for each group.
         ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
@@ -596,6 +603,7 @@ def release(
     rest: str | None = None,
     scales: Sequence[Number] | None = None,
     rest_scale: Number | None = None,
+    correlate_groups: Literal["groups", "both", "total"] | None = None,
     discover_groups: bool = False,
     selection_delta: float | None = None,
     select_every: int | None = None,
@@ -701,6 +709,12 @@ def release(
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
             of an event of the group. Without it, 1 for all.
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``correlate_groups``: Correlate the noise of declared groups if that lowers the standard error of each group
+            (groups), or of groups and their total (both); for the total alone (total), independent noise is best. Helps
+            if a person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups":
+            Less error of each group; totals over groups get worse. "both": Less error of each group, weighed against
+            that of the total over all groups. "total": Least error of the total over all groups: independent noise.
+            Without it, independent noise for each group.
         ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.

@@ -139,6 +139,12 @@ class Groups(Frozen):
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
             of an event of the group. Without it, 1 for all.
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``correlate``: Correlate the noise of declared groups if that lowers the standard error of each group (groups),
+            or of groups and their total (both); for the total alone (total), independent noise is best. Helps if a
+            person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups": Less
+            error of each group; totals over groups get worse. "both": Less error of each group, weighed against that of
+            the total over all groups. "total": Least error of the total over all groups: independent noise. Without it,
+            independent noise for each group.
         ``discover``: Discover groups from the data instead of declaring them. A group is published from the first
             selection time at which its noisy value exceeds a threshold that a group with only one person would almost
             never reach. Requires selection_delta and a budget with δ or ρ.
@@ -165,6 +171,7 @@ class Groups(Frozen):
     rest: str | None = None
     scales: Sequence[Number] | None = None
     rest_scale: Number | None = None
+    correlate: Literal["groups", "both", "total"] | None = None
     discover: bool = False
     selection_delta: float | None = None
     select_every: int | None = None
@@ -302,6 +309,7 @@ PARAMETERS: dict[str, Parameter] = {
     "rest": Parameter("rest", "groups.rest", "plain", None),
     "scales": Parameter("scales", "groups.scales", "decimals", None),
     "rest_scale": Parameter("rest-scale", "groups.rest_scale", "decimal", None),
+    "correlate_groups": Parameter("correlate-groups", "groups.correlate", "plain", None),
     "discover_groups": Parameter("discover-groups", "groups.discover", "plain", False),
     "selection_delta": Parameter("selection-delta", "groups.selection_delta", "plain", None),
     "select_every": Parameter("select-every", "groups.select_every", "plain", None),

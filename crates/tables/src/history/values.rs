@@ -128,9 +128,8 @@ impl StepValues {
             return combination;
         }
         let (before, own) = ((step - 1) / self.horizon, (step - 1) % self.horizon + 1);
-        let series = |stream: u64| ((place as u64) << 32) + stream; // fits: fewer streams than steps
-        let earlier = (0..before).fold(combination, |all, stream| all.with(series(stream), self.horizon, weight));
-        earlier.with(series(before), own, weight)
+        let of = |all: Combination, stream: u64, step: u64| all.with_of_stream(stream, place as u64, step, weight);
+        of((0..before).fold(combination, |all, stream| of(all, stream, self.horizon)), before, own)
     }
 }
 

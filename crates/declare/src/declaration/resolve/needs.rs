@@ -1,9 +1,9 @@
 //! Dependencies between parameters, and their error messages.
 
 use super::super::Parameter::{
-    self, Bounds, Date, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup,
-    MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery, SelectionDelta,
-    TimeOfDay, UnitName, Value,
+    self, Bounds, CorrelateGroups, Date, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents,
+    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery,
+    SelectionDelta, TimeOfDay, UnitName, Value,
 };
 use crate::problem::{Sentence, SentencePart, sentence};
 
@@ -40,6 +40,12 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (UnitName, Person, || sentence![UnitName, " needs ", Person, ": without it, single events are protected"]),
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
+    (CorrelateGroups, Groups, || {
+        sentence![CorrelateGroups, " needs ", Groups, ": the groups whose noise is correlated"]
+    }),
+    (CorrelateGroups, Person, || {
+        sentence![CorrelateGroups, " needs ", Person, ": a single event is in one group, and gains nothing"]
+    }),
     (Value, Bounds, || {
         sentence![Value, " needs ", SentencePart::Example(Bounds), ": the smallest and largest value of one event"]
     }),

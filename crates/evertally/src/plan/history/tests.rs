@@ -30,7 +30,7 @@ fn draws(plan: &Plan, seed: u64, paths: usize) -> Vec<[Vec<f64>; 3]> {
 }
 
 fn value(combination: &Combination, noise: &[Vec<f64>; 3]) -> f64 {
-    combination.weights.iter().map(|((s, t), w)| w * noise[*s as usize][*t as usize - 1]).sum()
+    combination.weights.iter().map(|(((_, s), t), w)| w * noise[*s as usize][*t as usize - 1]).sum()
 }
 
 const CASES: [(&str, NoiseKind); 7] = [

@@ -1,7 +1,7 @@
 //! The error of windows if they were read from running sums.
 
 use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Workload};
-use crate::plan::{Candidate, PlanRequest, node_variance};
+use crate::plan::{Candidate, PlanRequest};
 use serde::Serialize;
 
 /// Common widths, in steps.
@@ -28,7 +28,7 @@ pub(super) fn of(request: &PlanRequest, chosen: &Candidate) -> Vec<WindowRow> {
     if !request.workload().is_sum() || (mechanism.name().is_heavy() && horizon > MAX_STEPS_FOR_ALL_ROWS) {
         return Vec::new();
     }
-    let node = node_variance(request, chosen.noise_divisor, &chosen.law);
+    let node = chosen.node_variance(request);
     let of_width = |width: u64| {
         let max_std = own(request, width)?;
         Some(WindowRow { width, std_from_sums: (node * from_sums(mechanism, width)).sqrt(), max_std })

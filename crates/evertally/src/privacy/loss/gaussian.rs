@@ -121,6 +121,11 @@ pub fn epsilon_of_discrete_gaussian_by_norm(variance: f64, squared_norm: f64, de
     compared_epsilon(variance, squared_norm, squared_norm, delta)
 }
 
+/// The same if at most this many variables are shifted.
+pub(crate) fn epsilon_of_shifts(variance: f64, squared_norm: f64, variables: f64, delta: Delta) -> f64 {
+    compared_epsilon(variance, squared_norm, variables, delta)
+}
+
 /// As [`compared_delta`], for ε.
 fn compared_epsilon(variance: f64, squared_norm: f64, variables: f64, delta: Delta) -> f64 {
     let by_zcdp = rho(variance, squared_norm).map_or(f64::INFINITY, |rho| conversions::epsilon_of_zcdp(rho, delta));

@@ -125,6 +125,7 @@ impl LazyPlan {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
+        plan.check_independent()?;
         if plan.request().mix().is_some() {
             return Err(Error::invalid("a vector has one workload; plan one vector for each workload"));
         }
