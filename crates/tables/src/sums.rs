@@ -75,7 +75,7 @@ pub fn release_sums(
     declared: Option<&[Vec<String>]>,
     cancelled: &AtomicBool,
 ) -> Result<ReleasedSums> {
-    check_correlation(&stream.plan, declared.map(<[_]>::len))?;
+    check_correlation(stream.plan, declared.map(<[_]>::len))?;
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = ReleasedColumns::new(stream, columns)?;
     let names = Names::new(stream, declared)?;
@@ -119,7 +119,7 @@ pub fn release_steps(
     }
     let of_all = [Vec::new()];
     let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };
-    check_correlation(&stream.plan, Some(groups.len()))?;
+    check_correlation(stream.plan, Some(groups.len()))?;
     let mut added: HashMap<&[String], BTreeMap<u64, i64>> = HashMap::new();
     for group in groups {
         if added.insert(group, BTreeMap::new()).is_some() {

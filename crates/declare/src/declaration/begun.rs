@@ -10,6 +10,7 @@ use crate::records::Records;
 use crate::settings::{Labels, Settings};
 use evertally::mechanism::MechanismName;
 use evertally::noise::DiscreteLaw;
+use evertally::plan::Correlation;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -40,9 +41,11 @@ impl Settings {
             meaning: BTreeMap<String, String>,
             #[serde(default)]
             part: Vec<RecordedPart>,
+            #[serde(default)]
+            correlation: Option<Correlation>,
         }
         let Some(text) = records.plan_text(&self.name) else { return Ok((self, None)) };
-        let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
+        let Plan { mechanism, noise, meaning: began, part, correlation } = toml::from_str(text)
             .map_err(|e| usage(format!("cannot read the ledger's plan of stream `{}`: {e}", self.name)))?;
         self.measures.began = part;
         // Another version or machine may rank mechanisms differently: a stream keeps its first mechanism and noise.
@@ -51,6 +54,10 @@ impl Settings {
         }
         if self.request.noise().is_none() {
             self.request = self.request.with_noise(noise.into());
+        }
+        // Parts of measures have plans with their own correlation.
+        if let Some(correlation) = correlation.filter(|_| self.measures.wanted.is_empty()) {
+            self.request = self.request.with_begun_correlation(correlation);
         }
         let mut meaning = self.request.meaning().clone();
         let mut take = |name: &str| match began.get(name) {

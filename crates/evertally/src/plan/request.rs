@@ -1,6 +1,6 @@
 //! The request for a plan.
 
-use super::correlation::{GroupAim, GroupChoice};
+use super::correlation::{Correlation, GroupAim, GroupChoice};
 use super::{NoiseKind, Objective, Search, workload_lower_bound};
 use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
 use crate::number::{Grid, power};
@@ -203,6 +203,11 @@ impl PlanRequest {
     /// several groups: see [`Plan::correlation`](super::Plan::correlation). The plan is then for exactly these groups.
     pub fn with_groups(self, groups: u64, aim: GroupAim) -> Self {
         Self { groups: Some(GroupChoice::Best(groups, aim)), ..self }
+    }
+
+    /// If the noise of groups is to be correlated: as in the plan with which a stream began.
+    pub fn with_begun_correlation(self, correlation: Correlation) -> Self {
+        Self { groups: self.groups.map(|_| GroupChoice::Fixed(correlation)), ..self }
     }
 
     /// The noise of groups as another request has it.
