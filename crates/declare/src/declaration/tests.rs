@@ -361,3 +361,60 @@ fn texts_are_quoted_and_numbers_are_not() {
         assert_eq!(parameter.is_quoted(), is_text, "{}", parameter.name());
     }
 }
+
+/// The plan with which a stream began.
+struct Begun(String);
+
+impl crate::records::Records for Begun {
+    fn plan_text(&self, _name: &evertally::noise::StreamName) -> Option<&str> {
+        Some(&self.0)
+    }
+    fn joined(&self, _name: &evertally::noise::StreamName) -> &[crate::groups::Joined] {
+        &[]
+    }
+    fn follows(&self, _name: &evertally::noise::StreamName) -> Option<&crate::follows::Follows> {
+        None
+    }
+    fn last_published(&self, _name: &evertally::noise::StreamName) -> u64 {
+        1
+    }
+}
+
+/// Correlated noise is for people in declared groups. A stream keeps that of its beginning, also if groups are to join.
+#[test]
+fn groups_may_share_noise() {
+    let base = |names: &[&str]| Declaration {
+        group_by: Some(vec!["shop".into()]),
+        groups: Some(DeclaredGroups::Names(names.iter().map(|name| (*name).to_owned()).collect())),
+        person: Some("who".into()),
+        max_events_per_group: Some(1),
+        max_groups: Some(3),
+        per: "1d".parse().ok(),
+        epsilon: None,
+        rho: Some(0.5),
+        correlate_groups: Some(evertally::plan::GroupAim::Groups),
+        ..year()
+    };
+    let settings = base(&["a", "b", "c"]).resolve().unwrap();
+    let plan = settings.request.plan().unwrap();
+    assert_eq!(plan.correlation().map(|found| found.groups()), Some(3));
+    let apart =
+        Declaration { correlate_groups: None, ..base(&["a", "b", "c"]) }.resolve().unwrap().request.plan().unwrap();
+    assert!(plan.max_std_error() < 0.78 * apart.max_std_error() && apart.correlation().is_none());
+    let begun = Begun(toml::to_string(&plan).unwrap());
+    let (later, present) = base(&["a", "b", "c", "d"]).resolve().unwrap().begun(&begun).unwrap();
+    assert_eq!((later.request.plan().unwrap().digest(), present.map(|now| now.present)), (plan.digest(), Some(3)));
+    let of_single_events =
+        Declaration { person: None, max_events_per_group: None, max_groups: None, per: None, ..base(&["a"]) };
+    let found = refused(&of_single_events).worded(Wording::Flags);
+    assert!(found.starts_with("--correlate-groups needs --person"), "{found}");
+    let discovered = Declaration {
+        groups: None,
+        discover_groups: Some(true),
+        selection_delta: Some(1e-9),
+        max_events: Some(3),
+        ..base(&[])
+    };
+    let found = refused(&discovered).worded(Wording::Flags);
+    assert!(found.starts_with("--correlate-groups and --discover-groups do not go together"), "{found}");
+}
