@@ -22,7 +22,7 @@ mod values;
 pub use budget::{Budget, Delta, Epsilon, Rho};
 pub use crossover::crossover_delta;
 pub use sensitivity::Sensitivity;
-pub use unit::{Neighbours, PersonBounds, Signs, Spread, Unit};
+pub use unit::{Neighbours, PersonBounds, RollingWindow, Signs, Spread, Substitutes, Unit};
 pub use values::Values;
 
 #[cfg(test)]

@@ -221,6 +221,10 @@ impl Mechanism for Banded {
         self.pieces.bits
     }
 
+    fn has_negative_entries(&self) -> bool {
+        true
+    }
+
     fn spread_squared(&self, spread: Spread) -> u128 {
         self.distances.spread_squared(spread).unwrap_or(u128::MAX)
     }

@@ -173,7 +173,10 @@ impl Criterion {
     /// share the other factor of the squared number of events.)
     pub(super) fn exactly_counted(&self) -> Option<f64> {
         match self.change {
-            HiddenChange::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.per_group as f64),
+            HiddenChange::Events { law: NoiseKind::Gaussian, spread, exact: true } => {
+                let others = spread.substitutes.map_or(0.0, |others| others.total as f64 * others.per_group as f64);
+                Some(spread.per_group as f64 + others / spread.total as f64)
+            }
             _ => None,
         }
     }

@@ -97,6 +97,10 @@ impl Mechanism for Differences {
         self.sums.noise_bits()
     }
 
+    fn has_negative_entries(&self) -> bool {
+        self.sums.has_negative_entries()
+    }
+
     fn spread_squared(&self, spread: Spread) -> u128 {
         self.sums.spread_squared(spread)
     }

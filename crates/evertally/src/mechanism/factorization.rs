@@ -54,6 +54,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// ```
     fn spread_squared(&self, spread: Spread) -> u128;
 
+    /// Whether `R` has negative entries, so that [signs](crate::privacy::Signs) matter.
+    fn has_negative_entries(&self) -> bool {
+        false
+    }
+
     /// [`spread_squared`](Self::spread_squared) of parts of a unit with these numbers of events, in non-decreasing
     /// order. Faster than separate calls if computing the bound for many events includes computing it for few.
     ///

@@ -340,3 +340,4 @@ fn names_round_trip_and_bad_ones_are_refused() {
 
 mod products;
 mod units;
+mod windows;

@@ -6,6 +6,10 @@
 //!
 //! Over a short horizon `F` is also computed from the dense twin, by [chains](chain), and the smaller bound is used.
 //!
+//! **Substitutes.** If events of the unit are removed and others are kept instead, the shifts `p` and `n` have opposite
+//! signs. If no entry of `R` is negative, `‖R (p - n)‖² ≤ ‖R p‖² + ‖R n‖²`. Otherwise the bound for exchanged events
+//! counts, of which there are no more in `n` than in `p`: `‖R (p - n)‖²` is at most twice that of `p`.
+//!
 //! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are examined in
 //! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `8 log m_g` of them.
 
@@ -23,6 +27,15 @@ const MAX_ENUMERATED_EVENTS: u64 = 64;
 /// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
 /// units of `2^-noise_bits`; `u128::MAX` if that does not fit.
 pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
+    let own = squared_of_events(mechanism, spread.without_substitutes());
+    match spread.of_substitutes() {
+        None => own,
+        Some(_) if mechanism.has_negative_entries() => own.saturating_mul(2),
+        Some(others) => own.saturating_add(squared_of_events(mechanism, others)),
+    }
+}
+
+fn squared_of_events<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
     let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
     let mut sizes: Vec<u64> = match per_group {
         _ if per_group == total => vec![],

@@ -345,7 +345,12 @@ pub(super) fn releases(sensitivity: Sensitivity, squared: f64, divisor: u64) -> 
     // fits: the total is below 2^64, the divisor below 2^60.
     let (total, per_group) = (u128::from(sensitivity.spread.total), u128::from(sensitivity.spread.per_group));
     let divisor = u128::from(divisor);
-    let events = Exact::from(sensitivity.event_squared).times(&Exact::from(total * per_group));
+    let of_counts = Exact::from(total * per_group);
+    // Columns of the covariance's inverse root never point in opposite directions: as for replaced events, the squares
+    // add up.
+    let others =
+        sensitivity.spread.substitutes.map_or(0, |others| u128::from(others.total) * u128::from(others.per_group));
+    let events = Exact::from(sensitivity.event_squared).times(&of_counts.plus(&Exact::from(others)));
     events.times(&Exact::decimal(squared)).times(&Exact::from(divisor * divisor))
 }
 

@@ -1,7 +1,7 @@
-//! The guarantee for a person who is active in several periods.
+//! The guarantee for a person who is active in several periods, and the cost of protecting any window of steps.
 
 use super::calibrate::moved_squared;
-use super::{Correlation, Guarantee, Plan};
+use super::{Correlation, Guarantee, NoiseKind, Plan};
 use crate::number::power;
 use crate::privacy::{Delta, Sensitivity};
 use crate::{Error, Result};
@@ -13,7 +13,8 @@ impl Plan {
     /// The shifts of the periods add up. Together they are at most `periods` times that of one period (so that ρ grows
     /// with the square), and at most that of a unit with `periods` times the events and steps; because these steps are
     /// far apart, that is usually much less. A minimum distance between steps with events ends at the end of a period,
-    /// so with one the odd and the even periods are counted separately.
+    /// so with one the odd and the even periods are counted separately. If the unit is a
+    /// [window](crate::privacy::RollingWindow), a period is as many windows as cover it.
     ///
     /// # Errors
     /// If the plan's unit has no period, or for 0 periods.
@@ -32,6 +33,11 @@ impl Plan {
         let Some(bounds) = unit.bounds().filter(|bounds| bounds.period.is_some() && periods > 0) else {
             return Err(Error::invalid("only a unit with a period is active in one or several periods"));
         };
+        let windows = match (bounds.window, bounds.period) {
+            (Some(window), Some(period)) => period.div_ceil(window.steps),
+            _ => 1,
+        };
+        let units = periods as f64 * windows as f64;
         let of = |periods: u64| -> Result<f64> {
             let larger = unit.over_periods(periods);
             // Events of periods that are not neighbours have a whole period between them: a calendar period may be
@@ -48,7 +54,7 @@ impl Plan {
         let l2_squared = match self.guarantee.hidden_squared() {
             None => 0.0,
             Some(of_one) => {
-                let times = of_one * periods as f64 * periods as f64;
+                let times = of_one * units * units;
                 let together = if bounds.min_gap.is_some_and(|gap| gap > 1) && periods > 1 {
                     // Periods that are not neighbours are at least as far apart as the minimum distance of steps within
                     // one.
@@ -59,12 +65,44 @@ impl Plan {
                 together.map_or(times, |together| together.min(times) * (1.0 + 1e-12))
             }
         };
-        let larger = self.guarantee.enlarged(periods as f64, l2_squared);
+        let larger = self.guarantee.enlarged(units, l2_squared);
         match self.selection_failure_of(unit.over_periods(periods))? {
             None => Ok(larger),
             // Events of several periods may be in one key that no other person has.
             Some(failure) => Ok(larger.with_selection(Delta::new(failure)?)),
         }
+    }
+}
+
+impl Plan {
+    /// How much larger the noise is than if only one period were protected, under the same mechanism and budget: a
+    /// factor of its standard deviation. `None` if the protected unit is not a
+    /// [window](crate::privacy::RollingWindow).
+    ///
+    /// # Errors
+    /// If the sensitivity does not fit exact arithmetic.
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Epsilon, RollingWindow, Unit};
+    /// let unit = Unit::person(2).per_period(30).in_any(RollingWindow::new(30, 30));
+    /// let plan = PlanRequest::count(360, Budget::Pure(Epsilon::new(1.0)?)).with_unit(unit).plan()?;
+    /// // Two events in each of the two periods that a window touches, and two that are kept instead of the second two.
+    /// assert_eq!(plan.noise_of_window()?, Some(3.0));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn noise_of_window(&self) -> Result<Option<f64>> {
+        let request = &self.request;
+        if request.unit.bounds().and_then(|bounds| bounds.window).is_none() {
+            return Ok(None);
+        }
+        let of_window = request.sensitivity()?;
+        let of_period = request.clone().with_unit(request.unit.without_window()).sensitivity()?;
+        if self.kind == NoiseKind::Laplace {
+            return Ok(Some(of_window.l1 as f64 / of_period.l1 as f64));
+        }
+        let moved = |unit| moved_squared(unit, &*self.mechanism, self.noise_divisor, self.exact_accounting);
+        Ok(Some((moved(of_window)? / moved(of_period)?).sqrt()))
     }
 }
 

@@ -135,7 +135,10 @@ impl Ranking {
 }
 
 /// The spread of a unit's events and the standard deviation of Gaussian noise on one node that one event requires.
+///
+/// Of the unit of a window only the part in one period is used: all of it certainly occurs, wherever the window lies.
 fn unit_and_noise(request: &PlanRequest) -> Option<(Spread, f64)> {
+    let request = &request.clone().with_unit(request.unit().in_part_of_window());
     let spread = request.sensitivity().ok()?.spread;
     // Another mechanism may correlate groups: then only one of them counts.
     let spread = if is_pure(request) { spread.in_one_sum(spread.per_group) } else { spread };

@@ -10,6 +10,10 @@
 //! bounding, only in kept events of that unit, which fit the [`PersonBounds`] that plans are
 //! calibrated for.
 //!
+//! Any [window](super::RollingWindow) of steps may be protected instead of one period; the bounds still restart in each
+//! period. Events in the window then influence which later events of the same period are kept, and no others: that is
+//! part of the [sensitivity](super::Sensitivity).
+//!
 //! **Order within a step.** The guarantee holds for any order in which a person's events of one step are offered, if
 //! that order depends on no other person. Pipelines offer them when the step closes, in order of time, and at one
 //! instant in the order of a keyed hash ([`EventOrder`]): then the kept events are a function of the set of events, and
@@ -137,7 +141,7 @@ impl ContributionBound {
     /// # Errors
     /// If a bound is 0.
     pub fn new(unit: Unit) -> Result<Self> {
-        let spread = unit.spread()?;
+        let spread = unit.without_window().spread()?;
         let bounds = unit.bounds().unwrap_or(PersonBounds { max_events: 1, ..PersonBounds::default() });
         let narrow = |bound: u64| u32::try_from(bound).unwrap_or(u32::MAX);
         // As many groups as events, each as large as the total: not a restriction.

@@ -21,6 +21,26 @@ const MAX_SUMS: u64 = 4096;
 ///   of one sign. If values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex in
 ///   the number of events of each sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the bound
 ///   on the events in a step is not used.
+///
+/// **Any window of `w` steps** ([`RollingWindow`](super::RollingWindow)), where the bounds restart in each period. Let
+/// the events of one person in the window be removed. Whether an event is kept depends on earlier events of its period
+/// alone. So kept events differ in the window, and in the rest of the last period that it touches: there, events that
+/// had been refused are kept instead. The difference is `p - n` with `p` the events kept before and `n` those kept
+/// afterwards, where
+///
+/// * `p` is at most what one person may have in the `k` periods that the window touches, and lies in these steps;
+/// * `n`, the [substitutes](Spread::substitutes), is at most what one person may have in one period; there are none if
+///   a period is one step, because the window then covers its periods completely;
+/// * if only the number of events in total and per step is bounded, no event kept before is refused afterwards: an event
+///   is refused for the total only if all later ones are. So `p` lies in the window. Nor has `n` more events than `p`.
+///
+/// For values of one sign and `R ≥ 0`, `‖R (p - n)‖² ≤ ‖R p‖² + ‖R n‖²`; in L1 the norms add. For values of either sign
+/// `|p - n| ≤ p + n`, which is at most what one person may have in `k + 1` periods. If the window's events are replaced
+/// by others, `n` is bounded like `p`, and the rules for replaced events hold.
+///
+/// A rule that refuses an event because of the *kept* events in the `w` steps up to it, without periods, has no such
+/// bound: with one event in any ten steps and events in steps 1, 5, 11, 15, 21, 25, …, those of 1, 11, 21, … are kept,
+/// and without the first one those of 5, 15, 25, …, without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensitivity {
     /// Bound of the L1 norm.
@@ -54,21 +74,35 @@ impl Sensitivity {
         let span = u128::from(upper.abs_diff(lower));
         let too_large =
             || Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds");
-        let declared = unit.spread()?.over(horizon);
-        let capped = unit.bounds().and_then(|bounds| bounds.max_total);
+        let either_sign = lower < 0 && upper > 0;
+        let spread = unit.spread()?;
+        let window = unit.bounds().and_then(|bounds| bounds.window);
+        let (spread, periods) = match (neighbours, window, spread.substitutes) {
+            (_, None, _) => (spread, 1),
+            (Neighbours::ReplaceOne, Some(window), _) => (unit.spread_of_replaced()?, window.periods),
+            (Neighbours::AddRemove, Some(window), Some(_)) if either_sign => {
+                (unit.spread_with_substitutes()?, window.periods.saturating_add(1))
+            }
+            (Neighbours::AddRemove, Some(window), _) => (spread, window.periods),
+        };
+        let declared = spread.over(horizon);
+        let cap_of_period = unit.bounds().and_then(|bounds| bounds.max_total);
+        let capped = cap_of_period.map(|cap| cap.saturating_mul(periods));
         // A cap on the total counts in multiples of the grid, as if every event were many of size 1: the maxima of a
         // step, a group and all steps are the same, and norms are largest if these are used up.
         let (spread, largest, span) = match capped.filter(|cap| u128::from(*cap) < largest * u128::from(declared.total))
         {
             None => (declared, largest, span),
-            Some(cap) => (declared.in_grid_steps(largest, cap), 1, 2),
+            Some(cap) => (declared.in_grid_steps(largest, cap, cap_of_period.unwrap_or(cap)), 1, 2),
         };
-        // fits: total < 2^64 and values at most 2^63 in size; the square of a span of 2^64 - 1 is below 2^128.
-        let mass = u128::from(spread.total) * largest;
+        // fits: total < 2^64 and values at most 2^63 in size, twice that with substitutes; the square of a span of
+        // 2^64 - 1 is below 2^128.
+        let mass = (u128::from(spread.total) + spread.substitutes.map_or(0, |others| others.total.into())) * largest;
         let square = largest * largest;
         let signs = match neighbours {
             Neighbours::ReplaceOne => Signs::Exchanged,
-            Neighbours::AddRemove if lower < 0 && upper > 0 => Signs::Either,
+            Neighbours::AddRemove if either_sign => Signs::Either,
+            Neighbours::AddRemove if spread.substitutes.is_some() => Signs::Exchanged,
             Neighbours::AddRemove => Signs::One,
         };
         let spread = Spread { signs, ..spread };
@@ -77,7 +111,7 @@ impl Sensitivity {
             Neighbours::ReplaceOne => {
                 let apart = square.checked_mul(2).ok_or_else(too_large)?;
                 let l1 = mass.checked_mul(2).ok_or_else(too_large)?;
-                if lower < 0 && upper > 0 {
+                if either_sign {
                     Self {
                         l1,
                         event_squared: apart.max(span * span),
@@ -120,13 +154,18 @@ impl Sensitivity {
 
     /// The size of one event in one sum, if events are added or removed.
     pub(crate) fn largest_event(&self) -> u64 {
-        (self.l1 / u128::from(self.sums) / u128::from(self.spread.total)) as u64 // fits: the size of a value
+        (self.l1 / u128::from(self.sums) / self.events()) as u64 // fits: the size of a value
     }
 
     /// The largest size of one event in one sum, or half of it.
     pub(crate) fn event_size(&self) -> f64 {
         // `l1` is the total times that size, in every sum, or twice as much.
-        self.l1 as f64 / (2.0 * self.sums as f64 * self.spread.total as f64)
+        self.l1 as f64 / (2.0 * self.sums as f64 * self.events() as f64)
+    }
+
+    /// The number of events that change, with those that are kept instead of others.
+    fn events(&self) -> u128 {
+        u128::from(self.spread.total) + self.spread.substitutes.map_or(0, |others| others.total.into())
     }
 }
 
