@@ -194,6 +194,49 @@ fn commands_without_a_calendar_take_the_unit() {
     }
 }
 
+/// A protected window changes the noise and the guarantee, not the kept events.
+#[test]
+fn windows_are_protected_across_periods() {
+    let bench = days();
+    let all = files(1..=DAYS);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let release = |stream: &str, more: &[&str]| {
+        let unit = ["--out", "t.csv", "--stream", stream, "--max-events", "2", "--per", "month"];
+        let run = bench.run(&flags(&[&all, &EXACT[..], &unit, more].concat()));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        (values(&bench.read("t.csv")), bench.read("t.report.md"))
+    };
+    let window = ["--protect-window", "14d"];
+    let ((months, _), (windows, report)) = (release("months", &[]), release("windows", &window));
+    assert_eq!(months, windows);
+    for text in [
+        "what one who does in any window of 14 days (at most 2 events kept, in each calendar month)",
+        "bounds restart | in each calendar month",
+        "any window of 14 days is protected, also across the turn of a period: it touches up to 2 periods.",
+        "This guarantee holds for any window of 14 days.",
+        "| 1 window of 14 days | – | 1000000 |",
+        "| 2 windows of 14 days | – | 4000000 |",
+    ] {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+    let facts: Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+    let facts = &facts["unit"]["window"];
+    assert_eq!((facts["steps"].as_u64(), facts["periods"].as_u64()), (Some(14), Some(2)), "{facts}");
+    let factor = facts["noise_factor"].as_f64().unwrap();
+    assert!(factor > 1.2 && factor <= 5f64.sqrt() * (1.0 + 1e-9), "{facts}");
+    let plan = ["plan", "--horizon", "60", "--epsilon", "1", "--max-events", "2", "--per", "10", "--json"];
+    let most = |more: &[&str]| -> f64 {
+        let plan = bench.run(&[&plan[..], &["--mechanism", "input"], more].concat());
+        let answer: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{}", plan.stderr));
+        answer["chosen"]["max_std"].as_f64().unwrap()
+    };
+    // Two events in each of two periods, and two that are kept instead.
+    let ratio = most(&["--protect-window", "10"]) / most(&[]);
+    assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
+    let refused = bench.run(&flags(&[&all, &EXACT[..], &["--out", "t.csv", "--protect-window", "14d"]].concat()));
+    assert!(refused.code == 2 && refused.stderr.contains("--protect-window needs --per"), "{}", refused.stderr);
+}
+
 #[test]
 fn periods_that_cut_steps_are_refused() {
     let bench = days();

@@ -12,6 +12,7 @@
 //! | a person in a period that no end of a stream divides | one |
 //! | a person in a period no longer than a stream | two: a stream between two others has more steps than the period |
 //! | a person in any other period | all |
+//! | a person in any window of steps | two, if window and period have no more steps than a stream; otherwise all |
 //!
 //! A replaced event changes each of its two streams by one event, which the plan of each protects: the sensitivity to a
 //! replaced event covers that to an event which is only removed or only added
@@ -35,13 +36,16 @@ pub struct ChainUnit {
 pub struct ChainPeriod {
     /// Whether an end of a stream can divide it: not if each of the streams begins with a new period.
     pub is_divided: bool,
-    /// Whether no period has more steps than a stream.
+    /// Whether no period, and no window with the rest of its last period, has more steps than a stream.
     pub fits: bool,
 }
 
 impl ChainUnit {
     /// The unit of a plan. The period is that of a person's events, if they are protected by period.
     pub fn new(unit: Unit, neighbours: Neighbours, period: Option<ChainPeriod>) -> Self {
+        // A window can lie across any end of a stream.
+        let is_window = unit.bounds().is_some_and(|bounds| bounds.window.is_some());
+        let period = period.map(|period| ChainPeriod { is_divided: period.is_divided || is_window, ..period });
         Self { persons: unit != Unit::Event, replaced: neighbours == Neighbours::ReplaceOne, period }
     }
 

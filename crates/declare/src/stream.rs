@@ -16,6 +16,7 @@ use crate::titles::{measure_in_words, reading_in_words, rolling_in_words, worklo
 use evertally::hex;
 use evertally::mechanism::Workload;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
+use evertally::privacy::RollingWindow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -313,6 +314,16 @@ impl Stream {
         Some(declared.unwrap_or(Period::Steps(steps)))
     }
 
+    /// The protected window, if that is not one period.
+    pub fn window(&self) -> Option<RollingWindow> {
+        self.kept.bounds()?.window
+    }
+
+    /// The protected window in words, if that is not one period.
+    pub fn window_in_words(&self) -> Option<String> {
+        window_in_words(self.plan.request())
+    }
+
     /// The policies for events that do not fit, except to refuse them; they may change from run to run.
     pub fn policies(&self) -> BTreeMap<String, String> {
         let skips = |policy| policy == Refusable::Skip;
@@ -368,7 +379,10 @@ impl Stream {
     pub fn streams_of_a_unit(&self) -> u32 {
         let period = self.period().map(|period| ChainPeriod {
             is_divided: !self.begins_with_a_period(period),
-            fits: self.periods.longest().is_some_and(|longest| longest <= self.calendar.steps()),
+            fits: self.periods.longest().is_some_and(|longest| {
+                self.kept.bounds().and_then(|bounds| bounds.reach()).unwrap_or(longest).max(longest)
+                    <= self.calendar.steps()
+            }),
         });
         let request = self.plan.request();
         ChainUnit::new(request.unit(), request.neighbours(), period).max_streams().min(self.streams())
@@ -392,6 +406,16 @@ impl Stream {
     }
 }
 
+/// The protected window of a plan in words, if its unit is one: `any window of 30 days`.
+pub fn window_in_words(request: &PlanRequest) -> Option<String> {
+    let window = request.unit().bounds()?.window?;
+    let declared = request.meaning().get("protect-window").and_then(|text| text.parse().ok());
+    Some(match declared {
+        Some(Period::Time(every)) => format!("any window of {}", every.in_words()),
+        _ => format!("any window of {} steps", window.steps),
+    })
+}
+
 /// The privacy unit of a plan in words; persons are named by `who`. Without `period`, a period is given in steps.
 pub fn unit_in_words(request: &PlanRequest, who: &str, period: Option<Period>) -> String {
     let Some(bounds) = request.unit().bounds() else { return "one event".into() };
@@ -409,7 +433,14 @@ pub fn unit_in_words(request: &PlanRequest, who: &str, period: Option<Period>) -
     ];
     let bounds = std::iter::once(kept).chain(more.into_iter().flatten()).collect::<Vec<_>>().join(", ");
     match period.or(request.unit().bounds().and_then(|bounds| bounds.period).map(Period::Steps)) {
-        Some(period) => format!("what one {who} does in {} ({bounds})", period.in_words()),
+        Some(period) => match window_in_words(request) {
+            Some(window) => {
+                let each = period.in_words();
+                let each = each.strip_prefix("one ").unwrap_or(&each);
+                format!("what one {who} does in {window} ({bounds}, in each {each})")
+            }
+            None => format!("what one {who} does in {} ({bounds})", period.in_words()),
+        },
         None => format!("one {who} ({bounds})"),
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 pub struct Protects {
     /// Whether the events of a person are protected, or one event.
     pub persons: bool,
-    /// The period within which a person's events are protected together, in words that identify it; `None` for all
-    /// events.
+    /// The period or window within which a person's events are protected together, in words that identify it; `None`
+    /// for all events.
     pub period: Option<String>,
     /// Whether neighbouring data replace them, or add and remove them.
     pub replaced: bool,
@@ -19,7 +19,10 @@ pub struct Protects {
 impl Protects {
     /// For a plan, with the meaning of its numbers.
     pub fn new(unit: Unit, neighbours: Neighbours, meaning: &BTreeMap<String, String>) -> Self {
-        let period = unit.bounds().and_then(|bounds| bounds.period).map(|steps| period_name(steps, meaning));
+        let period = unit.bounds().and_then(|bounds| match bounds.window {
+            Some(window) => Some(window_name(window.steps, meaning)),
+            None => bounds.period.map(|steps| period_name(steps, meaning)),
+        });
         Self { persons: unit != Unit::Event, period, replaced: neighbours == Neighbours::ReplaceOne }
     }
 
@@ -32,6 +35,15 @@ impl Protects {
     /// `person` or `event`.
     pub fn unit(&self) -> &'static str {
         if self.persons { "person" } else { "event" }
+    }
+}
+
+/// A protected window in words, with the steps in which it is counted: those of other streams may begin at other times.
+fn window_name(steps: u64, meaning: &BTreeMap<String, String>) -> String {
+    let of = |name: &str| meaning.get(name).map(String::as_str);
+    match (of("every"), of("start")) {
+        (Some(every), Some(start)) => format!("any window of {steps} steps of {every} since {start}"),
+        _ => format!("any window of {steps} steps"),
     }
 }
 

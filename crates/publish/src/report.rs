@@ -12,7 +12,7 @@ mod wording;
 pub use correlation::CorrelationFacts;
 pub use joined::later_groups;
 pub use measures::{MeasureFacts, PartFacts};
-pub use periods::{ActiveFacts, PeriodFacts};
+pub use periods::{ActiveFacts, PeriodFacts, WindowFacts};
 pub use selection::SelectionFacts;
 
 use crate::bounds::{fall_behind, natural_period};
@@ -210,6 +210,9 @@ pub struct UnitFacts {
     /// The period in which all these bounds hold, if one is declared: they restart in each period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
+    /// The protected window, if that is not one period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowFacts>,
     /// The effect of whole-history bounds on late counts, if the bounds are used up before the history ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_counts: Option<String>,
@@ -330,7 +333,7 @@ impl Report {
             Values::Count => "1".to_owned(),
             Values::Sum { .. } => request.grid().format(multiple.into()),
         };
-        let spread = request.unit().spread().expect("the plan has checked it");
+        let spread = request.unit().without_window().spread().expect("the plan has checked it");
         let guarantee = guarantee(stream);
         let bounds = request.unit().bounds();
         let norms = plan.mechanism().column_norms();
@@ -365,6 +368,7 @@ impl Report {
                 max_groups: bounds.and_then(|bounds| bounds.max_groups),
                 min_gap: bounds.and_then(|bounds| bounds.min_gap),
                 period: stream.period().map(|period| period.in_words()),
+                window: WindowFacts::new(stream),
                 late_counts: fall_behind(request, natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
                 lower: bound(lower),
                 upper: bound(upper),

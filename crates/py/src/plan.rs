@@ -227,6 +227,10 @@ impl PyPlan {
             bounds.min_gap.map(|n| format!("min_gap={n}")),
             bounds.max_total.map(|n| format!("max_total={}", request.grid().format(n.into()))),
             bounds.period.and_then(|steps| declared.or_else(|| Some(format!("per={steps}")))),
+            bounds.window.map(|window| match request.meaning().get("protect-window") {
+                Some(declared) => format!("protect_window=\"{declared}\""),
+                None => format!("protect_window={}", window.steps),
+            }),
         ];
         let all = std::iter::once(format!("max_events={}", bounds.max_events)).chain(more.into_iter().flatten());
         format!("person ({})", all.collect::<Vec<_>>().join(", "))

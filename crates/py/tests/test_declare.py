@@ -73,6 +73,7 @@ VALUES: dict[str, list[Any]] = {
     "max_total": ["2.5", decimal.Decimal("7"), 100],
     "min_gap": [5],
     "per": ["1mo", "month", 30],
+    "protect_window": ["30d", 30],
     "neighbours": ["add-remove", "replace-one"],
     "value": ["price"],
     "bounds": [(0, 1), [-1.5, "2.5"]],

@@ -63,6 +63,7 @@ def test_only_functions_that_take_other_values_have_their_own_help() -> None:
         ("neighbours", "plan_vector"),
         ("objective", "plan_vector"),
         ("per", "plan plan_lazy plan_sketch"),
+        ("protect_window", "plan plan_lazy plan_sketch"),
     }
 
 

@@ -31,6 +31,9 @@ def test_people_are_bounded_by_group_gap_and_period() -> None:
     # Two events in each of ten steps; a period of 30 steps has room for no more.
     assert monthly.unit == "person (max_events=20, max_events_per_step=2, min_gap=3, per=30)"
     assert monthly.max_std_error < whole.max_std_error
+    any_month = et.plan(360, rho=0.5, max_events=20, max_events_per_step=2, per=30, protect_window=30)
+    assert any_month.unit == "person (max_events=20, max_events_per_step=2, per=30, protect_window=30)"
+    assert any_month.max_std_error > monthly.max_std_error
     groups = et.plan(360, rho=0.5, max_events_per_group=3, max_groups=4, per="30 steps")
     assert groups.unit == "person (max_events=12, max_events_per_group=3, max_groups=4, per=30)"
     assert et.plan_sketch(360, rows=3, width=10, rho=0.5, max_events=4, per=30).unit == "person (max_events=4, per=30)"

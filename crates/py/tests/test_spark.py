@@ -106,6 +106,7 @@ def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
         },
         {"rho": 0.5, "person": "person", "max_events": 20, "max_events_per_step": 2, **GROUPED},
         {"rho": 0.5, "person": "person", "max_events": 3, "per": "1w", "workload": "window(24h)", **GROUPED},
+        {"rho": 0.5, "person": "person", "max_events": 3, "per": "1w", "protect_window": "7d", **GROUPED},
         {
             "rho": 0.5, "person": "person", "max_events": 9, "max_groups": 2,
             "value": "value", "bounds": (0, 5), "max_total": 12,

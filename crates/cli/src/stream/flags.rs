@@ -144,13 +144,14 @@ pub(crate) struct UnitFlags(Written);
 pub(crate) struct WorkloadFlags(Written);
 
 /// Flags of [`UnitFlags`].
-const UNIT: [Parameter; 7] = [
+const UNIT: [Parameter; 8] = [
     Parameter::MaxEvents,
     Parameter::MaxEventsPerStep,
     Parameter::MaxEventsPerGroup,
     Parameter::MaxGroups,
     Parameter::MinGap,
     Parameter::Per,
+    Parameter::ProtectWindow,
     Parameter::Neighbours,
 ];
 

@@ -91,7 +91,7 @@ impl Declaration {
             let remedy = sentence!["start after that period, or give a period in steps, as with ", (Per, "30")];
             return Err(Problem::for_parameter(Per, sentence![Per, " and ", DiscoverGroups, why]).remedy(remedy));
         }
-        let kept = self.unit(periods.longest())?;
+        let kept = self.unit(periods.longest(), self.window(&calendar, &periods, in_slots)?)?;
         let unit = published.as_ref().map_or(kept, |published| {
             published.slots().unit(kept, published.longest_row(), published.touched(&periods))
         });
@@ -227,9 +227,10 @@ impl Declaration {
     /// # Errors
     /// If a bound is missing, or the period is one of the calendar.
     pub fn plan_unit(&self) -> Result<Unit> {
+        let window = self.window_in_steps()?;
         match self.per {
-            None => self.unit(None),
-            Some(Period::Steps(steps)) => self.unit(Some(steps)),
+            None => self.unit(None, None),
+            Some(Period::Steps(steps)) => self.unit(Some(steps), window),
             Some(Period::Time(every)) => {
                 let what = format!(
                     " {every}: there is no calendar here; give the number of steps of the longest period, as with "
@@ -442,6 +443,7 @@ impl Declaration {
         put("person", self.person.clone());
         put("normalise-ids", self.identities().meaning());
         put("per", self.per.map(|period| period.to_string()));
+        put("protect-window", self.protect_window.map(|window| window.to_string()));
         if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
             // The plan contains the bounds on slots.
             put("publish", self.publish.map(|publish| publish.to_string()));

@@ -1,6 +1,7 @@
 use super::*;
 use crate::problem::{Problem, Wording};
 use crate::stream::{Outside, Refusable, SortLimit};
+use evertally::privacy::RollingWindow;
 use std::collections::HashSet;
 
 /// A year of days under ε = 1.
@@ -128,6 +129,34 @@ fn contradictions_are_refused_by_name() {
             Parameter::MaxEventsPerStep,
         ),
         (Declaration { per: "day".parse().ok(), ..year() }, "--per needs --person: the column", Parameter::Per),
+        (
+            Declaration { protect_window: "30d".parse().ok(), person: text("who"), max_events: Some(2), ..year() },
+            "--protect-window needs --per: the period in which",
+            Parameter::ProtectWindow,
+        ),
+        (
+            Declaration {
+                protect_window: "1h".parse().ok(),
+                per: "day".parse().ok(),
+                person: text("who"),
+                max_events: Some(2),
+                ..year()
+            },
+            "--protect-window 1h is not a whole number of steps of 1d",
+            Parameter::ProtectWindow,
+        ),
+        (
+            Declaration {
+                protect_window: "30d".parse().ok(),
+                per: "month".parse().ok(),
+                person: text("who"),
+                max_events: Some(2),
+                publish: "1w".parse().ok(),
+                ..year()
+            },
+            "--protect-window and --publish do not go together",
+            Parameter::ProtectWindow,
+        ),
         (Declaration { min_gap: Some(2), ..year() }, "--min-gap needs --person: the column", Parameter::MinGap),
         (
             Declaration { person: text("who"), max_events: Some(2), max_groups: Some(2), ..year() },
@@ -270,6 +299,25 @@ fn units_are_what_was_declared() {
     );
     let steps = Declaration { per: "10".parse().ok(), max_events: Some(5), ..base() }.resolve().unwrap();
     assert_eq!((steps.request.meaning()["per"].as_str(), steps.periods.of(20)), ("10 steps", 11..21));
+    let any = |per: &str, window: &str| Declaration {
+        per: per.parse().ok(),
+        protect_window: window.parse().ok(),
+        max_events: Some(5),
+        ..base()
+    };
+    let months = any("month", "30d").resolve().unwrap();
+    // Of 30 days, 28 may be those of a whole month.
+    assert_eq!(months.request.unit().bounds().unwrap().window, Some(RollingWindow { steps: 30, periods: 3 }));
+    assert_eq!(months.request.meaning()["protect-window"], "30d");
+    let stream = months.planned(months.request.clone().plan().unwrap()).unwrap();
+    assert_eq!(
+        stream.unit(),
+        "what one tail does in any window of 30 days (at most 5 events kept, in each calendar month)"
+    );
+    let weeks = any("2w", "14").resolve().unwrap().request.unit().bounds().unwrap();
+    assert_eq!(weeks.window, Some(RollingWindow { steps: 14, periods: 2 }));
+    let days = any("day", "7").resolve().unwrap().request.unit();
+    assert_eq!((days.spread().unwrap().total, days.spread().unwrap().substitutes), (35, None));
     let written = r#"{"per": 10, "max-events-per-group": 3, "max-groups": 2, "min-gap": 4}"#;
     let declared: Declaration = serde_json::from_str(written).unwrap();
     let unit = Declaration { epsilon: Some(1.0), ..declared }.plan_request(90).unwrap().unit();

@@ -326,6 +326,11 @@ macro_rules! parameter_rows {
                 Per per: Period, Unit "PERIOD" ALL, example "1mo", default "" "the whole history"
             }
             declaration {
+                /// Protect what a person does in any window of this length instead of in one period of `per`: a width
+                /// such as 30d, or a number of steps. The bounds restart with the periods.
+                ProtectWindow protect_window: Period, Unit "LENGTH" ALL, example "30d", default "" "the period of `per`"
+            }
+            declaration {
                 /// Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
                 Neighbours neighbours: Neighbours, Unit "add-remove|replace-one" ALL,
                     example "replace-one", default "add-remove" ""

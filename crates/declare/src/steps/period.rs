@@ -239,6 +239,36 @@ impl Periods {
         }
     }
 
+    /// The largest number of periods that this many consecutive steps touch, for any position of the horizon. These are
+    /// the periods of a calendar that this was laid out by.
+    ///
+    /// ```
+    /// use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, Zone};
+    /// let (start, month): (_, Period) = (Instant::from_micros(0), "month".parse().unwrap());
+    /// let days = StepCalendar::new(start, Horizon::Steps(59), "1d".parse().unwrap(), Zone::utc()).unwrap();
+    /// let months = Periods::new(&days, month).unwrap();
+    /// // Of 30 days, 28 may be those of February.
+    /// assert_eq!([1, 29, 30].map(|steps| months.touched(steps, &days, month)), [1, 2, 3]);
+    /// ```
+    pub fn touched(&self, steps: u64, calendar: &StepCalendar, period: Period) -> u64 {
+        let between = steps.saturating_sub(2);
+        match (&self.laid_out, period) {
+            (PeriodLayout::One, _) => 1,
+            _ if steps <= 1 => 1,
+            (PeriodLayout::Even(length), _) => (steps - 1).div_ceil(*length) + 1,
+            (PeriodLayout::Listed(firsts), Period::Time(every)) => {
+                // Whole periods between the first and the last step; those of the calendar, and those of this horizon,
+                // where a zone may have skipped a date.
+                let fits = |count: &u64| (1..=between).contains(&fewest_steps(calendar, every, *count));
+                let of_calendar = (1..).take_while(fits).count();
+                let first_of = |place: usize| firsts.partition_point(|first| *first <= firsts[place] + between) - place;
+                let listed = (0..firsts.len()).map(first_of).max().unwrap_or(0);
+                (of_calendar as u64 + 2).max(listed as u64 + 1)
+            }
+            (PeriodLayout::Listed(firsts), Period::Steps(_)) => firsts.len() as u64 + 1,
+        }
+    }
+
     /// The steps of the period that contains a step; the last period has no end.
     pub fn of(&self, step: u64) -> Range<u64> {
         match &self.laid_out {
@@ -331,12 +361,42 @@ fn max_period_steps(calendar: &StepCalendar, every: Every) -> u64 {
     }
 }
 
+/// The smallest number of steps of `count` consecutive whole periods anywhere in the calendar; 0 if they are not days.
+fn fewest_steps(calendar: &StepCalendar, every: Every, count: u64) -> u64 {
+    let (step, count) = (calendar.every(), count.saturating_mul(u64::from(every.count())));
+    let per = u64::from(step.count());
+    let (days, months) = match every.unit() {
+        StepUnit::Day => (count, 0),
+        StepUnit::Week => (count.saturating_mul(7), 0),
+        StepUnit::Month => (days_of(count, |days| days.min()), count),
+        StepUnit::Year => (days_of(count.saturating_mul(12), |days| days.min()), count.saturating_mul(12)),
+        StepUnit::Second | StepUnit::Minute | StepUnit::Hour => return 0,
+    };
+    match step.unit() {
+        StepUnit::Day => days / per,
+        StepUnit::Week => days / (7 * per),
+        StepUnit::Month => months / per,
+        StepUnit::Year => months / (12 * per),
+        StepUnit::Second | StepUnit::Minute | StepUnit::Hour => {
+            // If the clock is changed, one of the days lacks an hour.
+            let set = if calendar.zone().fixed_offset().is_some() { 0 } else { 3600 };
+            let seconds = step.seconds().expect("elapsed time") as u64;
+            days.saturating_mul(86_400).saturating_sub(set) / seconds
+        }
+    }
+}
+
 /// The largest number of days of `months` consecutive months.
 fn most_days(months: u64) -> u64 {
+    days_of(months, |days| days.max())
+}
+
+/// The largest or smallest number of days of `months` consecutive months.
+fn days_of(months: u64, extreme: impl Fn(&mut dyn Iterator<Item = i64>) -> Option<i64>) -> u64 {
     // The calendar repeats after 400 years, of 146,097 days.
     let (cycles, months) = (months / 4800, months % 4800);
     let first = |month: u64| Date::new(2000 + (month / 12) as i16, (month % 12 + 1) as i8, 1).expect("a date");
     let days =
         |from: u64| first(from).until(first(from + months)).map_or(31 * months as i64, |s| i64::from(s.get_days()));
-    cycles * 146_097 + (0..48).map(days).max().unwrap_or(0) as u64
+    cycles * 146_097 + extreme(&mut (0..48).map(days)).unwrap_or(0) as u64
 }

@@ -110,7 +110,7 @@ impl Plan {
 mod tests {
     use crate::number::timed::timed;
     use crate::plan::PlanRequest;
-    use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
+    use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, RollingWindow, Unit};
 
     /// The squared shift over that of one period, by enumeration of every placement of two and three periods.
     #[test]
@@ -205,6 +205,51 @@ mod tests {
             finer += u32::from(plan.noise_divisor() > 2 && !plan.exact_accounting() && name != "sqrt");
         }
         assert!(finer > 0);
+    }
+
+    /// By exact accounting of the covariance too, no change of a window is more than promised, by enumeration; and a
+    /// period is promised as many windows as cover it, at most.
+    #[test]
+    fn windows_by_enumeration() {
+        let (horizon, period) = (8u64, 4usize);
+        for name in ["smooth", "path-sum", "input", "sqrt", "binary"] {
+            let unit = Unit::person(2).per_step(1).per_period(period as u64);
+            let unit = unit.in_any(RollingWindow::new(3, period as u64));
+            let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap())).with_unit(unit);
+            let request = request.with_noise(crate::plan::NoiseKind::Gaussian);
+            let plan = request.with_mechanism(name.parse().unwrap()).plan().unwrap();
+            let l = plan.mechanism().dense().l;
+            let (rows, columns) = l.shape();
+            let l = nalgebra::DMatrix::from_fn(rows, columns, |i, j| l.row(i)[j]);
+            let inverse = (&l * l.transpose()).cholesky().expect("positive").inverse();
+            let kept = |active: u32| -> Vec<f64> {
+                let mut left = 2;
+                let step = |step: usize| {
+                    left = if step.is_multiple_of(period) { 2 } else { left };
+                    let is_kept = active >> step & 1 == 1 && left > 0;
+                    left -= i32::from(is_kept);
+                    f64::from(u8::from(is_kept))
+                };
+                (0..rows).map(step).collect()
+            };
+            let mut worst = 0.0f64;
+            for (active, first) in (0..1u32 << rows).flat_map(|active| (0..=rows - 3).map(move |first| (active, first)))
+            {
+                let (with, without) = (kept(active), kept(active & !(7 << first)));
+                let mut sum = 0.0;
+                let sums = with.iter().zip(&without).map(|(a, b)| {
+                    sum += a - b;
+                    sum
+                });
+                let moved = nalgebra::DVector::from_iterator(rows, sums);
+                worst = worst.max((moved.transpose() * &inverse * &moved)[0] / plan.node_variance() / 2.0);
+            }
+            assert!(worst <= 0.5 * (1.0 + 1e-6) && worst > 0.15, "{name}: {worst}");
+            let factor = plan.noise_of_window().unwrap().unwrap();
+            assert!(factor > 1.2 && factor <= 5f64.sqrt() * (1.0 + 1e-9), "{name}: {factor}");
+            let one = plan.over_periods(1).unwrap().rho.get();
+            assert!(one > 0.1 && one <= 2.0 * (1.0 + 1e-9), "{name}: {one}");
+        }
     }
 
     #[test]

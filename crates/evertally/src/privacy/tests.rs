@@ -6,6 +6,7 @@ mod round_trips;
 use super::conversions::*;
 use super::*;
 use crate::ErrorKind;
+use crate::privacy::RollingWindow;
 
 fn epsilon(value: f64) -> Epsilon {
     Epsilon::new_even_if_weak(value).unwrap()
@@ -196,6 +197,7 @@ fn units_round_trip_through_files() {
         simple.apart(3),
         simple.with_max_total(9),
         simple.per_period(31),
+        simple.per_period(31).in_any(RollingWindow::new(30, 31)),
     ] {
         let text = serde_json::to_string(&unit).unwrap();
         assert_eq!(serde_json::from_str::<Unit>(&text).unwrap(), unit, "{text}");
@@ -215,6 +217,29 @@ fn gaps_hold_in_one_period_only() {
     assert_eq!(unit.per_period(30).over_periods(1), unit);
     assert_eq!(unit.per_period(30).over_periods(3), Unit::person(15).per_step(2));
     assert_eq!(unit.over_periods(3), unit);
+}
+
+/// A window has the events of the periods that it touches, as far as they fit into its steps, and those of one period
+/// that are kept instead.
+#[test]
+fn windows_touch_several_periods() {
+    let of = |unit: Unit, steps, period| {
+        let spread = unit.per_period(period).in_any(RollingWindow::new(steps, period)).spread().unwrap();
+        (spread.total, spread.per_step, spread.substitutes.map_or(0, |others| others.total))
+    };
+    assert_eq!(of(Unit::person(5), 30, 30), (10, 5, 5));
+    assert_eq!(of(Unit::person(5).per_step(1), 3, 30), (3, 1, 3));
+    assert_eq!(of(Unit::person(5).per_step(1), 30, 30), (10, 1, 5));
+    // Periods of one step: the window covers them completely.
+    assert_eq!(of(Unit::person(2), 30, 1), (60, 2, 0));
+    // With a gap, later events of the period may be refused.
+    assert_eq!(of(Unit::person(5).per_step(1).apart(2), 3, 30), (10, 1, 5));
+    let unit = Unit::person(5).per_period(30).in_any(RollingWindow::new(30, 30));
+    assert_eq!(unit.over_periods(2), Unit::person(10).per_step(5));
+    assert_eq!(unit.bounds().unwrap().reach(), Some(59));
+    let message = |unit: Unit| unit.spread().unwrap_err().to_string();
+    assert!(message(Unit::person(5).in_any(RollingWindow::new(30, 30))).contains("needs a period"));
+    assert!(message(Unit::person(5).per_period(30).in_any(RollingWindow::new(0, 30))).contains("window"));
 }
 
 /// Every order gives a valid δ; the search finds the smallest of them, by brute force.

@@ -21,8 +21,8 @@ pub struct Spread {
     pub substitutes: Option<Substitutes>,
 }
 
-/// Events of a person outside the protected [window](RollingWindow) that are kept only without the events in it, because
-/// those use up the bounds of their period. They are in other steps, and move the node sums in the opposite direction.
+/// Events of a person outside the protected [window](RollingWindow) that are kept only without the events in it: those
+/// use up the bounds of their period. They are in other steps, and move the node sums in the opposite direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Substitutes {
     /// Maximum number of events in total.
@@ -123,14 +123,13 @@ impl From<Spread> for Substitutes {
     }
 }
 
-/// Any window of consecutive steps, as the extent of what is protected together (w-event privacy, Kellaris et al.
-/// 2014). The bounds on a person still restart in each period.
+/// A protected window of consecutive steps, wherever it begins: w-event privacy (Kellaris et al. 2014). The bounds on a person still restart in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RollingWindow {
     /// The number of consecutive steps.
     pub steps: u64,
-    /// The largest number of periods that so many consecutive steps touch.
+    /// The largest number of periods that this many consecutive steps touch.
     pub periods: u64,
 }
 

@@ -181,7 +181,7 @@ impl PublicLedger {
 
     /// The largest number of consecutive streams, up to this one, in which one unit can have data.
     fn max_streams(&self, entry: &Entry, plan: &RecordedPlan) -> Result<u32> {
-        let longest = plan.unit.bounds().and_then(|bounds| bounds.period);
+        let longest = plan.unit.bounds().and_then(|bounds| bounds.reach());
         let period = match (longest, plan.period()) {
             (Some(longest), Some(period)) => {
                 let is_divided = !self.begins_with_a_period(entry, period)?;

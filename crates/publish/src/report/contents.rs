@@ -14,6 +14,7 @@ impl Report {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
             let errors = format!("errors are stated for all {streams} streams together");
             let (one, holds) = match &self.unit.period {
+                Some(_) if self.unit.window.is_some() => ("window", "can touch"),
                 Some(_) => ("period", "can touch"),
                 None => ("event", "and its replacement can be in"),
             };

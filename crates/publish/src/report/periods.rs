@@ -46,6 +46,9 @@ pub struct ActiveFacts {
 impl PeriodFacts {
     /// For a stream whose unit has periods, given the ε and ρ of one period.
     pub(super) fn new(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
+        if stream.window().is_some() {
+            return Self::of_windows(stream, pure_epsilon, rho);
+        }
         let (period, longest) = (stream.period()?, stream.periods.longest()?);
         let there_are = stream.periods.count(stream.calendar.steps());
         let mut counts: Vec<u64> = ACTIVE_PERIODS.into_iter().filter(|periods| *periods <= there_are).collect();
@@ -74,6 +77,45 @@ impl PeriodFacts {
             longest_steps: longest,
             active: counts.into_iter().filter_map(active).collect(),
         })
+    }
+}
+
+impl PeriodFacts {
+    /// For a stream whose unit is any window of steps: a person who is active in `j` windows has `j` units.
+    fn of_windows(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
+        let (window, words) = (stream.window()?, stream.window_in_words()?);
+        let there_are = stream.calendar.steps().div_ceil(window.steps);
+        let mut counts: Vec<u64> = ACTIVE_PERIODS.into_iter().filter(|windows| *windows <= there_are).collect();
+        if there_are < ACTIVE_PERIODS[3] && !counts.contains(&there_are) {
+            counts.push(there_are);
+        }
+        let length = words.strip_prefix("any window of ").unwrap_or(&words);
+        let active = |windows: u64| {
+            let plural = if windows == 1 { "" } else { "s" };
+            ActiveFacts::over(windows, format!("{windows} window{plural} of {length}"), pure_epsilon, rho)
+        };
+        let active = counts.into_iter().map(active).collect();
+        Some(Self { period: words, longest_steps: window.steps, active })
+    }
+}
+
+/// A protected window of steps, compared with the protection of one period.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WindowFacts {
+    /// The window in words.
+    pub window: String,
+    /// Its number of steps.
+    pub steps: u64,
+    /// The largest number of periods that it touches.
+    pub periods: u64,
+    /// The standard deviation of the noise over that which would protect one period, under the same mechanism.
+    pub noise_factor: f64,
+}
+
+impl WindowFacts {
+    pub(super) fn new(stream: &Stream) -> Option<Self> {
+        let (window, noise_factor) = (stream.window()?, stream.plan.noise_of_window().ok()??);
+        Some(Self { window: stream.window_in_words()?, steps: window.steps, periods: window.periods, noise_factor })
     }
 }
 

@@ -141,7 +141,20 @@ impl Report {
         if let Some(period) = &self.unit.period {
             writeln!(out, "| bounds restart | in each {}, by the step in which an event counts |", each(period))?;
         }
+        if let Some(window) = &self.unit.window {
+            let turns = if window.periods == 1 { "one period" } else { "the turn of a period" };
+            let (periods, factor) = (window.periods, short(window.noise_factor));
+            writeln!(
+                out,
+                "| compared with one period | {} is protected, also across {turns}: it touches up to {periods} \
+                 periods. The noise is {factor} times that for one period |",
+                window.window
+            )?;
+        }
         let neighbours = match self.unit.neighbours {
+            Neighbours::ReplaceOne if self.unit.window.is_some() => {
+                "the privacy unit's events replaced by as many others, in any step of the window and any group"
+            }
             Neighbours::AddRemove => "the privacy unit's events added or removed",
             Neighbours::ReplaceOne if self.unit.period.is_some() => {
                 "the privacy unit's events replaced by as many others, in any step of the period and any group"

@@ -32,6 +32,7 @@ def plan(
     max_groups: int | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
+    protect_window: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
@@ -73,6 +74,8 @@ def plan(
             apart. Without it, no minimum.
         ``per``: Protect a person's events within one period instead of the whole history; all bounds start again in
             each period. There is no calendar here: give the number of steps of the longest period.
+        ``protect_window``: Protect a person's events within any window of this many steps instead of one period. The
+            bounds start again in each period, and all periods must have `per` steps.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -111,6 +114,7 @@ def plan_lazy(
     max_groups: int | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
+    protect_window: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
@@ -149,6 +153,8 @@ def plan_lazy(
             apart. Without it, no minimum.
         ``per``: Protect a person's events within one period instead of the whole history; all bounds start again in
             each period. There is no calendar here: give the number of steps of the longest period.
+        ``protect_window``: Protect a person's events within any window of this many steps instead of one period. The
+            bounds start again in each period, and all periods must have `per` steps.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -186,6 +192,7 @@ def plan_sketch(
     max_events_per_step: int | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
+    protect_window: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
@@ -220,6 +227,8 @@ def plan_sketch(
             apart. Without it, no minimum.
         ``per``: Protect a person's events within one period instead of the whole history; all bounds start again in
             each period. There is no calendar here: give the number of steps of the longest period.
+        ``protect_window``: Protect a person's events within any window of this many steps instead of one period. The
+            bounds start again in each period, and all periods must have `per` steps.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -452,6 +461,7 @@ def plan_release(
     max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
+    protect_window: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -548,6 +558,9 @@ def plan_release(
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of `per`: a
+            width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
+            `per`.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -621,6 +634,7 @@ def release(
     max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
+    protect_window: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -753,6 +767,9 @@ def release(
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of `per`: a
+            width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
+            `per`.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:

@@ -105,6 +105,9 @@ class Person(Frozen):
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of `per`: a
+            width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
+            `per`.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     >>> import evertally as et
@@ -121,6 +124,7 @@ class Person(Frozen):
     max_total: Number | None = None
     min_gap: int | None = None
     per: str | int | None = None
+    protect_window: str | int | None = None
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
 
 
@@ -326,6 +330,7 @@ PARAMETERS: dict[str, Parameter] = {
     "max_total": Parameter("max-total", "unit.max_total", "decimal", None),
     "min_gap": Parameter("min-gap", "unit.min_gap", "plain", None),
     "per": Parameter("per", "unit.per", "plain", None),
+    "protect_window": Parameter("protect-window", "unit.protect_window", "plain", None),
     "neighbours": Parameter("neighbours", "unit.neighbours", "plain", "add-remove"),
     "value": Parameter("value", "values.column", "plain", None),
     "bounds": Parameter("bounds", "values.bounds", "decimals", None),

@@ -206,7 +206,8 @@ impl StreamConfig {
 fn spends_without_end(settings: &Settings) -> bool {
     let (request, calendar) = (&settings.request, &settings.calendar);
     let is_by_period = settings.kept.bounds().is_some_and(|bounds| bounds.period.is_some());
-    let fits = settings.periods.longest().is_some_and(|longest| longest <= calendar.steps());
+    let reach = settings.kept.bounds().and_then(|bounds| bounds.reach()).unwrap_or(0);
+    let fits = settings.periods.longest().is_some_and(|longest| longest.max(reach) <= calendar.steps());
     // At worst, every end of a stream divides a period.
     let period = is_by_period.then_some(ChainPeriod { is_divided: true, fits });
     ChainUnit::new(request.unit(), request.neighbours(), period).max_streams() == u32::MAX

@@ -213,3 +213,37 @@ fn the_file_of_a_source_cannot_be_swapped() {
         server.start().unwrap();
     }
 }
+
+/// A protected window is part of the plan and of the report, and the same events are kept as without it.
+#[test]
+fn a_window_is_protected_across_periods() {
+    let stream = |name: &str, more: &str| {
+        format!(
+            "[[stream]]\nstream = \"{name}\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\n\
+             every = \"1h\"\nsteps = 48\nperson = \"person\"\nmax-events = 1\nper = \"day\"\nrho = 1000000\n\
+             allow-weak-budget = true\n{more}\n"
+        )
+    };
+    let server = Server::with("", &[stream("days", ""), stream("windows", "protect-window = \"24h\"")].concat());
+    let values = |name: &str| {
+        publish(&server, name);
+        let rows = server.public.get(&format!("/v1/streams/{name}/releases?from=1&to=2"), "").unwrap().json();
+        let value = |row: &serde_json::Value| row["value"].as_f64().unwrap().round();
+        rows["rows"].as_array().unwrap().iter().map(value).collect::<Vec<_>>()
+    };
+    assert_eq!((values("days"), values("windows")), (vec![25.0, 50.0], vec![25.0, 50.0]));
+    let page = |page: &str| server.public.get(&format!("/v1/streams/windows{page}"), "").unwrap().text;
+    let report = page("/report");
+    assert!(
+        report.contains("does in any window of 24 hours (at most 1 events kept, in each calendar day)"),
+        "{report}"
+    );
+    assert!(report.contains("it touches up to 2 periods"), "{report}");
+    assert!(page("/plan").contains("[unit.person.window]"), "{}", page("/plan"));
+    let refused = Server::adopting(
+        tempfile::tempdir().unwrap(),
+        Arc::new(ManualClock::at(Instant::from_micros(START))),
+        &stream("whole", "protect-window = \"24h\"").replace("per = \"day\"\n", ""),
+    );
+    assert!(refused.err().unwrap().contains("protect-window needs per"));
+}

@@ -204,11 +204,12 @@ impl<'r> Sentences<'r> {
             Some(steps) => format!("{released} of {steps} {rows} are released. The budget covers all {steps} together"),
             None => format!("{released} {rows} are released. The budget covers all {rows}, however many follow"),
         };
-        let restart = match &self.report.unit.period {
-            Some(period) => {
+        let restart = match (&self.report.unit.period, &self.report.unit.window) {
+            (_, Some(window)) => format!(" for one privacy unit, which is {} of a person", window.window),
+            (Some(period), None) => {
                 format!(" for one privacy unit, which is one period ({period}) of a person; the next is another unit")
             }
-            None => ", and does not restart".to_owned(),
+            (None, None) => ", and does not restart".to_owned(),
         };
         let follows = self.report.follows.as_ref().map_or(String::new(), |follows| {
             format!(

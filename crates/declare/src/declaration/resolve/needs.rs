@@ -2,8 +2,8 @@
 
 use super::super::Parameter::{
     self, Bounds, CorrelateGroups, Date, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents,
-    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, SelectEvery,
-    SelectionDelta, TimeOfDay, UnitName, Value,
+    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, ProtectWindow, Rest, RestScale,
+    SelectEvery, SelectionDelta, TimeOfDay, UnitName, Value,
 };
 use crate::problem::{Sentence, SentencePart, sentence};
 
@@ -37,6 +37,14 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (MaxTotal, Person, || names_the_person(MaxTotal)),
     (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
     (Per, Person, || names_the_person(Per)),
+    (ProtectWindow, Per, || {
+        sentence![
+            ProtectWindow,
+            " needs ",
+            Per,
+            ": the period in which the bounds on a person restart, such as the length of the window"
+        ]
+    }),
     (UnitName, Person, || sentence![UnitName, " needs ", Person, ": without it, single events are protected"]),
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),

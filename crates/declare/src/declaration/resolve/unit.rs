@@ -2,15 +2,16 @@
 
 use super::super::Parameter::{
     self, AllowWeakBudget, DiscoverGroups, Floor, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep,
-    MaxGroups, MaxTotal, MinGap, Per, Person, SelectionDelta, UnitName,
+    MaxGroups, MaxTotal, Measure, MinGap, Per, Person, ProtectWindow, Publish, SelectionDelta, UnitName, Workload,
 };
 use super::super::table::Declaration;
 use super::{Result, on_grid};
 use crate::problem::{Problem, SentencePart, sentence};
+use crate::steps::{Period, Periods, StepCalendar};
 use crate::words::quoted;
 use evertally::number::parse_scaled;
 use evertally::privacy::selection::{Selection, SelectionTimes};
-use evertally::privacy::{Budget, Delta, PersonBounds, Unit};
+use evertally::privacy::{Budget, Delta, PersonBounds, RollingWindow, Unit};
 
 /// Characters of a word for a person.
 const MAX_WORD: usize = 40;
@@ -68,8 +69,59 @@ impl Declaration {
         Ok(Some(word.clone()))
     }
 
+    /// The protected window, if one is declared, over these periods.
+    ///
+    /// # Errors
+    /// If the window is not a whole number of steps, or is declared with something that does not support it.
+    pub(super) fn window(
+        &self,
+        calendar: &StepCalendar,
+        periods: &Periods,
+        in_slots: bool,
+    ) -> Result<Option<RollingWindow>> {
+        let Some((window, period)) = self.protect_window.zip(self.per) else { return Ok(None) };
+        let slots = if self.publish.is_some() { Publish } else { Workload };
+        let unsupported = [(self.discovers(), DiscoverGroups), (self.measure.is_some(), Measure), (in_slots, slots)];
+        if let Some((_, other)) = unsupported.into_iter().find(|(given, _)| *given) {
+            let why = " do not go together: no bound is known on how far the events of a window move the \
+                       published values; ";
+            let problem = sentence![ProtectWindow, " and ", other, why];
+            return Err(Problem::for_parameter(ProtectWindow, problem).remedy(sentence!["omit one of them"]));
+        }
+        let steps = match window {
+            Period::Steps(steps) => steps,
+            Period::Time(every) => {
+                let no_steps = |_| {
+                    let what = format!(" {every} is not a whole number of steps of {}", calendar.every());
+                    Problem::for_parameter(ProtectWindow, sentence![ProtectWindow, what]).remedy(sentence![
+                        "give a multiple of a step, or the number of steps, as with ",
+                        (ProtectWindow, "30")
+                    ])
+                };
+                Periods::new(calendar, window).map_err(no_steps)?.longest().unwrap_or(1).max(1)
+            }
+        };
+        Ok(Some(RollingWindow { steps, periods: periods.touched(steps, calendar, period) }))
+    }
+
+    /// The protected window of a plan without a calendar, in steps.
+    pub(super) fn window_in_steps(&self) -> Result<Option<RollingWindow>> {
+        let refuse = |problem| Err(Problem::for_parameter(ProtectWindow, problem));
+        match (self.protect_window, self.per) {
+            (Some(Period::Steps(window)), Some(Period::Steps(period))) => Ok(Some(RollingWindow::new(window, period))),
+            (Some(_), None) => {
+                refuse(sentence![ProtectWindow, " needs ", Per, ": the period in which the bounds on a person restart"])
+            }
+            (Some(Period::Time(every)), _) => {
+                let what = format!(" {every}: there is no calendar here; give the number of steps, as with ");
+                refuse(sentence![ProtectWindow, what, (ProtectWindow, "30")])
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The unit, for periods of at most `period` steps.
-    pub(super) fn unit(&self, period: Option<u64>) -> Result<Unit> {
+    pub(super) fn unit(&self, period: Option<u64>, window: Option<RollingWindow>) -> Result<Unit> {
         let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
         let max_total = self.total()?;
         let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
@@ -86,6 +138,7 @@ impl Declaration {
             min_gap: self.min_gap,
             max_total,
             period,
+            window,
         }))
     }
 

@@ -85,7 +85,7 @@ impl Case {
                     match neighbours {
                         Neighbours::AddRemove => drop(found.insert(subtracted(a, &without))),
                         Neighbours::ReplaceOne => {
-                            found.extend(kept.iter().filter(|b| *b >= a).map(|b| subtracted(a, b)))
+                            found.extend(kept.iter().filter(|b| *b >= a).map(|b| subtracted(a, b)));
                         }
                     }
                 }
@@ -163,12 +163,12 @@ fn no_window_moves_more_than_the_bounds() {
                 }
                 let name = mechanism.name();
                 let place = format!(
-                    "{name}, {:?}, period {}, window {}, {neighbours:?}: {l1} of {l1_bound}, {squared} of {squared_bound}",
+                    "{name}, {:?}, period {}, window {}, {neighbours:?}: {l1} of {l1_bound}, {squared} of \
+                     {squared_bound}",
                     case.unit, case.period, case.window
                 );
                 assert!(l1 <= l1_bound * (1.0 + 1e-9) && squared <= squared_bound * (1.0 + 1e-4), "{place}");
                 largest = largest.max(squared / squared_bound);
-                println!("WINDOW {:.3} {:.3} {place}", l1 / l1_bound, squared / squared_bound);
             }
         }
     }
