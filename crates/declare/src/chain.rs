@@ -63,6 +63,7 @@ impl ChainUnit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evertally::privacy::RollingWindow;
     use std::collections::BTreeSet;
 
     /// All changes of one unit, by brute force: which steps of all streams together can differ. A set of steps stands
@@ -79,6 +80,29 @@ mod tests {
                 let of = |wanted: &u64| all.iter().copied().filter(|step| number(*step) == *wanted).collect();
                 numbers.iter().map(of).collect()
             }
+        }
+    }
+
+    /// Windows of all lengths, with the rest of their last period, by brute force.
+    #[test]
+    fn no_window_is_in_more_streams() {
+        let (length, streams) = (6u64, 4u64);
+        for (period, window, first_period) in (1..5u64)
+            .flat_map(|period| (1..9u64).flat_map(move |window| (1..=period).map(move |first| (period, window, first))))
+        {
+            let unit = Unit::person(1).per_period(period).in_any(RollingWindow::new(window, period));
+            let fits = unit.bounds().unwrap().reach().unwrap() <= length;
+            // Even if every stream begins with a period.
+            let stated = ChainUnit::new(unit, Neighbours::AddRemove, Some(ChainPeriod { is_divided: false, fits }));
+            for first in 0..length * streams {
+                let last = (first..)
+                    .skip(window as usize - 1)
+                    .find(|step| (step + 1 + period - first_period).is_multiple_of(period));
+                let last = last.unwrap().min(length * streams - 1);
+                let touched = (last / length - first / length + 1) as u32;
+                assert!(touched <= stated.max_streams(), "{period} {window} {first}: {touched}");
+            }
+            assert_eq!(stated.max_streams(), if fits { 2 } else { u32::MAX });
         }
     }
 

@@ -309,7 +309,8 @@ fn units_are_what_was_declared() {
     // Of 30 days, 28 may be those of a whole month.
     assert_eq!(months.request.unit().bounds().unwrap().window, Some(RollingWindow { steps: 30, periods: 3 }));
     assert_eq!(months.request.meaning()["protect-window"], "30d");
-    let stream = months.planned(months.request.clone().plan().unwrap()).unwrap();
+    let plan = months.request.clone().plan().unwrap();
+    let stream = months.planned(plan).unwrap();
     assert_eq!(
         stream.unit(),
         "what one tail does in any window of 30 days (at most 5 events kept, in each calendar month)"

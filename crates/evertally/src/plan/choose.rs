@@ -74,13 +74,6 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
              which is not known before the data; declare the groups",
         ));
     }
-    if request.selection.is_some() && request.unit.bounds().is_some_and(|bounds| bounds.window.is_some()) {
-        return Err(Error::invalid(
-            "a protected window and undeclared groups do not go together: no bound is known on the probability that a \
-             group of only one person is shown because of the events in a window; declare the groups, or protect one \
-             period",
-        ));
-    }
     if request.selection.is_some() && request.mix.is_some() {
         return Err(Error::invalid("undeclared groups are shown by one workload only; declare the groups"));
     }

@@ -220,6 +220,13 @@ impl SelectionReach {
         Sensitivity::new(unit, neighbours, values, horizon)?;
         let spread = unit.spread()?;
         let bounds = unit.bounds().unwrap_or_default();
+        if bounds.window.is_some() {
+            return Err(Error::invalid(
+                "a protected window and undeclared groups do not go together: no bound is known on the probability \
+                 that a group of only one person is shown because of the events in a window; declare the groups, or \
+                 protect one period",
+            ));
+        }
         Ok(Self {
             events: spread.total,
             per_key: spread.per_group.min(spread.total),

@@ -32,7 +32,8 @@ const MAX_SUMS: u64 = 4096;
 /// * `n`, the [substitutes](Spread::substitutes), is at most what one person may have in one period; there are none if
 ///   a period is one step, because the window then covers its periods completely;
 /// * if only the number of events in total and per step is bounded, no event kept before is refused afterwards: an
-///   event is refused for the total only if all later ones are. So `p` lies in the window. Nor has `n` more events than `p`.
+///   event is refused for the total only if all later ones are. So `p` lies in the window. Nor has `n` more
+///   events than `p`.
 ///
 /// For values of one sign and `R ≥ 0`, `‖R (p - n)‖² ≤ ‖R p‖² + ‖R n‖²`; in L1 the norms add. For values of either sign
 /// `|p - n| ≤ p + n`, which is at most what one person may have in `k + 1` periods. If the window's events are replaced

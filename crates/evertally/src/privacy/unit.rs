@@ -123,7 +123,8 @@ impl From<Spread> for Substitutes {
     }
 }
 
-/// A protected window of consecutive steps, wherever it begins: w-event privacy (Kellaris et al. 2014). The bounds on a person still restart in each period.
+/// A protected window of consecutive steps, wherever it begins: w-event privacy (Kellaris et al. 2014). The bounds on a
+/// person still restart in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RollingWindow {

@@ -558,7 +558,7 @@ def plan_release(
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
-        ``protect_window``: Protect what a person does in any window of this length instead of in one period of `per`: a
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
             width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
             `per`.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
@@ -767,7 +767,7 @@ def release(
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
-        ``protect_window``: Protect what a person does in any window of this length instead of in one period of `per`: a
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
             width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
             `per`.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.

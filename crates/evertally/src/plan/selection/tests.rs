@@ -1,6 +1,6 @@
 use crate::plan::{Plan, PlanRequest, Threshold};
 use crate::privacy::selection::{Selection, SelectionTimes};
-use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit, Values};
+use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, RollingWindow, Unit, Values};
 
 fn request(horizon: u64) -> PlanRequest {
     PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap()))
@@ -106,6 +106,14 @@ fn several_periods_have_a_larger_delta() {
     let of = |periods| plan.over_periods(periods).unwrap().selection.unwrap().get();
     assert!((of(1) / plan.threshold().unwrap().failure() - 1.0).abs() < 1e-6);
     assert!(of(2) > 2.0 * of(1) && of(4) > 2.0 * of(2), "{} {} {}", of(1), of(2), of(4));
+}
+
+#[test]
+fn windows_are_refused() {
+    let unit = Unit::person(3).in_groups(2).per_period(8).in_any(RollingWindow::new(8, 8));
+    let times = SelectionTimes::every(16, 64).unwrap();
+    let plan = request(64).with_unit(unit).with_selection(Selection::new(Delta::new(1e-6).unwrap(), times)).plan();
+    assert!(plan.unwrap_err().to_string().contains("a protected window and undeclared groups"));
 }
 
 /// The smallest threshold, for every kind of noise that supports selection.
