@@ -214,11 +214,14 @@ fn windows_are_protected_across_periods() {
         "bounds restart | in each calendar month",
         "any window of 14 days is protected, also across the turn of a period: it touches up to 2 periods.",
         "This guarantee holds for any window of 14 days.",
-        "| 1 window of 14 days | – | 1000000 |",
-        "| 2 windows of 14 days | – | 4000000 |",
     ] {
         assert!(report.contains(text), "{text}: {report}");
     }
+    let rho = |windows: &str| -> f64 {
+        let row = report.lines().find(|line| line.starts_with(&format!("| {windows} of 14 days |")));
+        row.unwrap().split('|').nth(3).unwrap().trim().parse().unwrap()
+    };
+    assert!((rho("1 window") / 1e6 - 1.0).abs() < 1e-6 && (rho("3 windows") / 9e6 - 1.0).abs() < 1e-6, "{report}");
     let facts: Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
     let facts = &facts["unit"]["window"];
     assert_eq!((facts["steps"].as_u64(), facts["periods"].as_u64()), (Some(14), Some(2)), "{facts}");
@@ -232,7 +235,7 @@ fn windows_are_protected_across_periods() {
     };
     // Two events in each of two periods, and two that are kept instead.
     let ratio = most(&["--protect-window", "10"]) / most(&[]);
-    assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
+    assert!((ratio - 3.0).abs() < 0.05, "{ratio}");
     let refused = bench.run(&flags(&[&all, &EXACT[..], &["--out", "t.csv", "--protect-window", "14d"]].concat()));
     assert!(refused.code == 2 && refused.stderr.contains("--protect-window needs --per"), "{}", refused.stderr);
 }

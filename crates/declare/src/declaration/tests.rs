@@ -151,7 +151,7 @@ fn contradictions_are_refused_by_name() {
                 per: "month".parse().ok(),
                 person: text("who"),
                 max_events: Some(2),
-                publish: "1w".parse().ok(),
+                publish: "1mo".parse().ok(),
                 ..year()
             },
             "--protect-window and --publish do not go together",

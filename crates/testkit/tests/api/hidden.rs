@@ -240,10 +240,8 @@ fn a_window_is_protected_across_periods() {
     );
     assert!(report.contains("it touches up to 2 periods"), "{report}");
     assert!(page("/plan").contains("[unit.person.window]"), "{}", page("/plan"));
-    let refused = Server::adopting(
-        tempfile::tempdir().unwrap(),
-        Arc::new(ManualClock::at(Instant::from_micros(START))),
-        &stream("whole", "protect-window = \"24h\"").replace("per = \"day\"\n", ""),
-    );
-    assert!(refused.err().unwrap().contains("protect-window needs per"));
+    let whole = stream("whole", "protect-window = \"24h\"").replace("per = \"day\"\n", "");
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let refused = Server::on(tempfile::tempdir().unwrap(), clock, "", &whole).err().unwrap();
+    assert!(refused.contains("protect-window"), "{refused}");
 }
