@@ -140,8 +140,7 @@ impl Ranking {
 fn unit_and_noise(request: &PlanRequest) -> Option<(Spread, f64)> {
     let request = &request.clone().with_unit(request.unit().in_part_of_window());
     let spread = request.sensitivity().ok()?.spread;
-    // Another mechanism may correlate groups: then only one of them counts.
-    let spread = if is_pure(request) { spread.in_one_sum(spread.per_group) } else { spread };
+    let spread = if counts_one_sum(request) { spread.in_one_sum(spread.per_group) } else { spread };
     Some((spread, least_node_std(request)?))
 }
 
@@ -203,7 +202,7 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
         (Neighbours::AddRemove, Some(_)) => sensitivity.largest_event(),
         (Neighbours::ReplaceOne, Some(_)) => return None,
     };
-    let sums = if is_pure(request) { 1 } else { request.sums_per_event() };
+    let sums = if counts_one_sum(request) { 1 } else { request.sums_per_event() };
     let of_step = request.grid().to_f64(size.into()) * (sums as f64).sqrt();
     match request.budget() {
         Budget::Pure(epsilon) => Some(of_step / (2.0 * libm::sinh(epsilon.get() / 2.0))),
@@ -237,6 +236,11 @@ fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
 /// Whether the lower bounds are proven for this noise.
 fn covers(request: &PlanRequest, kind: NoiseKind) -> bool {
     kind == NoiseKind::Gaussian || is_pure(request)
+}
+
+/// Whether bounds are those of one running sum, because the noise of several may be correlated.
+fn counts_one_sum(request: &PlanRequest) -> bool {
+    is_pure(request) || request.groups.is_some()
 }
 
 fn is_pure(request: &PlanRequest) -> bool {

@@ -80,7 +80,9 @@ impl Shift {
         groups: u64,
     ) -> Option<Self> {
         let spread = sensitivity.spread;
-        if spread.signs != Signs::One || sensitivity.sums != 1 {
+        // Any window of steps touches several periods, and nothing is proven here for the events that are kept instead.
+        let has_window = unit.bounds().is_some_and(|bounds| bounds.window.is_some());
+        if spread.signs != Signs::One || sensitivity.sums != 1 || has_window {
             return None;
         }
         let of_unit = unit.bounds().and_then(|bounds| bounds.max_groups);
