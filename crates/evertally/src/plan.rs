@@ -25,6 +25,7 @@ mod request;
 mod search;
 mod selection;
 mod sensitivity;
+mod spent;
 mod tails;
 mod unbounded;
 

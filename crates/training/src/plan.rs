@@ -31,6 +31,7 @@ mod choose;
 mod file;
 mod lower_bound;
 mod request;
+mod spent;
 mod training;
 
 pub use calibrate::VectorGuarantee;

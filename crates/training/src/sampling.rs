@@ -361,8 +361,48 @@ impl Sampling {
         }
     }
 
+    /// The largest number of rounds of one example that the first steps touch: every step of its group, of an epoch, or
+    /// of an epoch that begins at its phase.
+    pub(super) fn rounds_through(self, steps: u64, horizon: u64) -> u64 {
+        match self.0 {
+            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => steps,
+            Kind::RandomAllocation { steps_per_epoch } => steps.div_ceil(steps_per_epoch),
+            Kind::PerEpochRandomAllocation { steps_per_epoch } => {
+                ((steps - 1).div_ceil(steps_per_epoch) + 1).min(horizon.div_ceil(steps_per_epoch))
+            }
+        }
+    }
+
+    /// The guarantee of the first `steps` of a horizon, for the mechanism of these steps (or of a whole epoch, if they
+    /// are fewer) and the plan's number of groups.
+    ///
+    /// # Errors
+    /// As [`guarantee`](Self::guarantee).
+    pub(super) fn guarantee_of_first_steps(
+        self,
+        mechanism: &dyn Mechanism,
+        (steps, horizon): (u64, u64),
+        groups: u64,
+    ) -> Result<SamplingGuarantee> {
+        match self.0 {
+            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => {
+                self.rounds_of_groups(mechanism, Some(groups)).map(SamplingGuarantee::Rounds)
+            }
+            Kind::RandomAllocation { .. } => self.guarantee(mechanism),
+            Kind::PerEpochRandomAllocation { steps_per_epoch } => {
+                let rounds = self.rounds_through(steps, horizon);
+                per_epoch::guarantee_in_rounds(mechanism, steps_per_epoch, rounds).map(SamplingGuarantee::Allocation)
+            }
+        }
+    }
+
     /// The composition of the rounds of one example.
     fn rounds(self, mechanism: &dyn Mechanism) -> Result<SampledGaussians> {
+        self.rounds_of_groups(mechanism, None)
+    }
+
+    /// The same for at least as many groups as bands.
+    fn rounds_of_groups(self, mechanism: &dyn Mechanism, groups: Option<u64>) -> Result<SampledGaussians> {
         let Some(Bands { count, squares }) = mechanism.bands() else {
             return Err(Error::invalid(format!(
                 "`{}` is not banded, and this library has no bound on its amplification by sampling; use {}, or plan \
@@ -371,6 +411,7 @@ impl Sampling {
                 banded_names(8)
             )));
         };
+        let count = groups.unwrap_or(count);
         if count > 1 && self.scheme() == SamplingScheme::Poisson {
             return Err(Error::invalid(format!(
                 "`{}` has {count} bands, and Poisson sampling is accounted for with one; use cyclic Poisson sampling, \

@@ -89,6 +89,11 @@ impl Mechanism for Differences {
         self.workload
     }
 
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let (sums, row_norms) = (self.sums.through(steps)?, self.row_norms.through(steps));
+        Some(Arc::new(Self { sums, row_norms, ..*self }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         self.sums.column_norms()
     }

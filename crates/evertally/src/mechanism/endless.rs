@@ -154,6 +154,10 @@ impl Mechanism for Endless {
         self.horizon
     }
 
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        Some(Arc::new(Self { horizon: steps, ..self.clone() }))
+    }
+
     /// The norms of the longest columns of all epochs that have begun.
     fn column_norms(&self) -> ColumnNorms {
         let norms = self.begun().iter().map(Epoch::column_norms);

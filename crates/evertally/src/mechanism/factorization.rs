@@ -12,6 +12,7 @@ use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its norms and a
 /// streaming sampler that never builds a matrix.
@@ -216,6 +217,23 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
             Some(Lazy::Paths(walk)) => Some(Streaming::Paths(walk)),
             _ => None,
         }
+    }
+
+    /// The factorization of the first `steps` steps alone (1 ..= `T`), for accounting: the same rows of `L`, and the
+    /// nodes that they use, on the same noise grid. Its norms are what those steps reveal. `None` if it is not known;
+    /// the norms of all steps are then a bound.
+    ///
+    /// ```
+    /// use evertally::mechanism::{DigitTree, Mechanism};
+    /// let first = DigitTree::binary(1000)?.through(7).unwrap();
+    /// assert_eq!((first.horizon(), first.column_norms().l2_squared), (7, 3.0));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// May panic if the steps are not within the horizon.
+    fn through(&self, _steps: u64) -> Option<Arc<dyn Mechanism>> {
+        None
     }
 
     /// The dense twin: `L` and `R` with exactly the nodes that some step `≤ T` uses. For tests and small `T`.

@@ -153,6 +153,34 @@ impl Guarantee {
         Self { pure_epsilon, gaussian, variables: self.variables, ..Self::from_rho(rho, None) }
     }
 
+    /// The guarantee of the same noise for the first releases alone, in which a unit's change moves the protected
+    /// values by less: at most by `l1` (under Laplace noise) and `l2_squared`, in steps of the noise grid. Statements
+    /// about all releases hold for the first of them, too.
+    pub(super) fn of_first_steps(&self, law: &DiscreteLaw, l1: f64, l2_squared: f64) -> Self {
+        let least = |rho: f64| Rho::derived(rho.min(self.rho.get()));
+        let concentrated = |variance: f64| l2_squared / (2.0 * variance) * (1.0 + 1e-12);
+        match law {
+            DiscreteLaw::Gaussian(law) => {
+                let variance = law.parameter().to_f64();
+                let hidden = self.hidden_squared().unwrap_or(f64::INFINITY);
+                let gaussian = Some((variance, l2_squared.min(hidden)));
+                Self { rho: least(concentrated(variance)), gaussian, ..*self }
+            }
+            DiscreteLaw::Laplace(law) => {
+                let scale = law.scale().to_f64();
+                let spent = l1 / scale * (1.0 + 1e-12);
+                let all = self.epsilon_of_noise().map_or(f64::INFINITY, Epsilon::get);
+                let epsilon = if spent < all { Epsilon::derived(spent) } else { Epsilon::derived(all) };
+                let implied = Exact::decimal(epsilon.get()).half_square().to_f64_up();
+                let rho = least(implied.min(concentrated(scale * scale)));
+                match self.selection {
+                    None => Self { pure_epsilon: Some(epsilon), rho, ..*self },
+                    Some(_) => Self { noise_epsilon: Some(epsilon), rho, ..*self },
+                }
+            }
+        }
+    }
+
     /// Its cost, in every privacy definition in which it is known.
     pub fn expense(&self) -> Expense {
         let noise = Expense::new(self.epsilon_of_noise(), Some(self.rho), self.stated).expect("it has a ρ");

@@ -26,6 +26,8 @@ pub struct VectorGuarantee {
     mu: f64,
     rho: Rho,
     stated: Option<(Epsilon, Delta)>,
+    /// For the first steps of a plan: the pair that all of its steps have.
+    whole: Option<(Epsilon, Delta)>,
     /// If examples are sampled: the guarantee of the sampling, and the plan's noise.
     sampled: Option<(SamplingGuarantee, f64)>,
 }
@@ -41,12 +43,13 @@ impl VectorGuarantee {
                 "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
             )),
             Budget::Zcdp(rho) => {
-                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, sampled: None })
+                let mu = (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING);
+                Ok(Self { mu, rho, stated: None, whole: None, sampled: None })
             }
             Budget::Approximate(epsilon, delta) => {
                 let mu = conversions::mu_for(epsilon, delta);
                 let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-                Ok(Self { mu, rho, stated: Some((epsilon, delta)), sampled: None })
+                Ok(Self { mu, rho, stated: Some((epsilon, delta)), whole: None, sampled: None })
             }
         }
     }
@@ -61,6 +64,18 @@ impl VectorGuarantee {
         let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
         let sampled = Some((sampling.guarantee(&*chosen.mechanism)?, noise));
         Ok(Self { mu, rho, sampled, ..all })
+    }
+
+    /// The guarantee of the first steps alone, in which an example moves the releases by at most this many standard
+    /// deviations, with the sampling of these steps, if there is any.
+    pub(super) fn of_first_steps(&self, per_sigma: f64, sampling: Option<SamplingGuarantee>) -> Self {
+        let mu = (per_sigma * (1.0 + 2.0 * ROUNDING)).min(self.mu);
+        let rho = Rho::derived((mu * mu / 2.0 * (1.0 + ROUNDING)).min(self.rho.get()));
+        let sampled = match (&self.sampled, sampling) {
+            (Some((_, noise)), Some(sampling)) => Some((sampling, *noise)),
+            (sampled, _) => sampled.clone(),
+        };
+        Self { mu, rho, stated: None, whole: self.stated, sampled }
     }
 
     /// `μ` of Gaussian differential privacy: no test distinguishes two neighbouring data sets better than one
@@ -105,7 +120,7 @@ impl VectorGuarantee {
             guarantee.epsilon(*noise, delta).map_or(plain, |own| own.min(plain))
         };
         let curve = self.sampled.as_ref().map_or(plain, with_sampling);
-        match self.stated {
+        match self.stated.or(self.whole) {
             // The stated pair holds by definition; the inverse conversion only adds rounding.
             Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
             _ => curve,

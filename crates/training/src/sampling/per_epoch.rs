@@ -41,6 +41,18 @@ const RAISED: f64 = 1e-4;
 /// # Errors
 /// If it is not banded, has more bands than an epoch has steps, or the horizon is too long.
 pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAllocation> {
+    guarantee_in_rounds(mechanism, steps_per_epoch, mechanism.horizon().div_ceil(steps_per_epoch))
+}
+
+/// The same for a number of rounds, which may be more than there are whole epochs.
+///
+/// # Errors
+/// As [`guarantee`].
+pub(super) fn guarantee_in_rounds(
+    mechanism: &dyn Mechanism,
+    steps_per_epoch: u64,
+    rounds: u64,
+) -> Result<RandomAllocation> {
     let (name, horizon) = (mechanism.name().brief(), mechanism.horizon());
     let columns = Columns::new(mechanism, steps_per_epoch)?;
     let (Some(columns), Some(bands)) = (columns, mechanism.bands()) else {
@@ -65,7 +77,7 @@ pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Resu
     let mut raise = RAISED;
     loop {
         match RandomAllocation::new(places, gram.clone()) {
-            Ok(allocation) => return allocation.in_rounds(horizon.div_ceil(steps_per_epoch)),
+            Ok(allocation) => return allocation.in_rounds(rounds),
             Err(error) if raise > 1e3 => return Err(error),
             Err(_) => gram.iter_mut().step_by(places + 1).for_each(|square| *square *= 1.0 + raise),
         }

@@ -23,6 +23,11 @@ impl RowNorms {
         self.squared[step as usize - 1]
     }
 
+    /// Those of the first steps.
+    pub(in crate::mechanism) fn through(&self, steps: u64) -> Self {
+        Self::new(self.squared[..steps as usize].to_vec())
+    }
+
     pub(in crate::mechanism) fn max(&self) -> f64 {
         self.max
     }

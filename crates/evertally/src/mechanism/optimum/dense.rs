@@ -74,6 +74,8 @@ const MAX_PRODUCTS: u64 = 2048;
 pub struct Dense {
     objective: Objective,
     factor: Arc<StateFactor>,
+    /// Number of steps: those of the factor, or the first of them.
+    steps: usize,
     certificate: Certificate,
     /// Column norms of `R`.
     column_norms: ColumnNorms,
@@ -129,6 +131,7 @@ impl Dense {
         let reached = built.column_norms.l2_squared * figure;
         Ok(Self {
             objective,
+            steps: factor.steps(),
             factor: Arc::new(factor),
             certificate: Certificate { reached, bound: bound_by(&weights) },
             column_norms: built.column_norms,
@@ -235,7 +238,29 @@ impl Mechanism for Dense {
     }
 
     fn horizon(&self) -> u64 {
-        self.factor.steps() as u64
+        self.steps as u64
+    }
+
+    /// Every column ends earlier. `O(t²)`.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let first = steps as usize; // fits: at most 4096
+        let (mut l1, mut l2) = (vec![0.0; first], vec![0.0; first]);
+        for t in 0..first {
+            for ((entry, l1), l2) in self.factor.row(t).into_iter().zip(&mut l1).zip(&mut l2) {
+                (*l1, *l2) = (*l1 + entry, *l2 + entry * entry);
+            }
+        }
+        let largest = |norms: &[f64]| norms.iter().copied().fold(0.0, f64::max);
+        let matrix = &self.matrix[..packed(first)];
+        Some(Arc::new(Self {
+            steps: first,
+            column_norms: ColumnNorms { l1: largest(&l1), l2_squared: largest(&l2) },
+            row_norms: self.row_norms.through(steps),
+            l1: largest_column(matrix, |r| r),
+            l2_squared: largest_column(matrix, |r| r * r),
+            matrix: matrix.into(),
+            ..self.clone()
+        }))
     }
 
     fn column_norms(&self) -> ColumnNorms {
@@ -256,7 +281,7 @@ impl Mechanism for Dense {
         let capped = if spread.per_step >= spread.total || self.horizon() > MAX_PRODUCTS {
             together
         } else {
-            together.min(products::largest_sum(&self.matrix, self.factor.steps(), spread))
+            together.min(products::largest_sum(&self.matrix, self.steps, spread))
         };
         capped.saturating_mul(total)
     }
@@ -278,7 +303,9 @@ impl Mechanism for Dense {
     }
 
     fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
-        self.factor.path(|k| draw(Node { level: 0, index: k as u64 }))
+        let mut path = self.factor.path(|k| draw(Node { level: 0, index: k as u64 }));
+        path.truncate(self.steps);
+        path
     }
 
     /// A row of the matrix.
@@ -296,7 +323,7 @@ impl Mechanism for Dense {
 
     fn dense(&self) -> DensePair {
         let mut pair = crate::mechanism::factorization::dense_pair(self);
-        let steps = self.factor.steps();
+        let steps = self.steps;
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {
             self.factor.row(t).into_iter().enumerate().for_each(|(j, entry)| pair.r.set(t, j, entry));

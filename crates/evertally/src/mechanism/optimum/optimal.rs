@@ -62,6 +62,8 @@ pub struct Optimal {
     /// The largest excess, over the matrix's value, of the L2 distance between the protected integers of two streams:
     /// `E √T`.
     slack: f64,
+    /// Bits of the noise grid.
+    noise_bits: u32,
     /// The name in the plan.
     digest: MatrixDigest,
 }
@@ -99,6 +101,7 @@ impl Optimal {
             columns,
             row_norms: RowNorms::new(rows.squared),
             slack: bound * libm::sqrt(horizon as f64) * (1.0 + ROUNDING),
+            noise_bits: noise_bits(horizon),
             digest: frozen.digest(objective),
             frozen: Arc::new(frozen),
         })
@@ -149,12 +152,24 @@ impl Mechanism for Optimal {
         self.frozen.steps() as u64
     }
 
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let (frozen, columns) = self.frozen.through(steps as usize); // fits: at most 2^20
+        let share = steps as f64 / self.horizon() as f64;
+        Some(Arc::new(Self {
+            frozen: Arc::new(frozen),
+            columns,
+            row_norms: self.row_norms.through(steps),
+            slack: self.slack * libm::sqrt(share) * (1.0 + ROUNDING),
+            ..self.clone()
+        }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         self.columns
     }
 
     fn noise_bits(&self) -> u32 {
-        noise_bits(self.horizon())
+        self.noise_bits
     }
 
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):

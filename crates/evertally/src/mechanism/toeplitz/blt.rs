@@ -21,6 +21,7 @@
 mod adjoint;
 mod aim;
 mod figures;
+mod first_steps;
 mod optimise;
 mod participation;
 mod patterns;
@@ -28,7 +29,6 @@ mod recurrence;
 mod runs;
 mod search;
 
-use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::name::parameters::Parameters;
@@ -84,6 +84,8 @@ enum Scaling {
     Plain,
     /// So that patterns of this many columns are equally long; for a single one, the columns themselves.
     Equal(Participation),
+    /// The same, of which only the first steps are left.
+    Cut(Participation),
 }
 
 impl Scaling {
@@ -148,11 +150,22 @@ impl Blt {
             Scaling::Plain if frame.weight_bits == 0 => segments::plain(horizon),
             Scaling::Plain => segments::of_one_weight(&response, horizon),
             Scaling::Equal(Participation::ONCE) => segments::normalized(&response, horizon),
-            Scaling::Equal(runs) => {
+            Scaling::Equal(runs) | Scaling::Cut(runs) => {
                 segments::of_weights(&runs::weights(&runs::norms_squared(&response, horizon, runs), runs))
             }
         };
         let segments = segments::shared(segments, share, frame.weight_bits);
+        Self::with_segments(horizon, (scaling, share), buffers, frame, segments)
+    }
+
+    fn with_segments(
+        horizon: u64,
+        (scaling, share): (Scaling, u32),
+        buffers: Buffers,
+        frame: BltGrid,
+        segments: Vec<segments::Segment>,
+    ) -> Result<Self> {
+        let response = PartialFractions::from_buffers(&buffers);
         let BltGrid { noise_bits, weight_bits } = frame;
         let norms = column_norms(&response, &segments, horizon, weight_bits);
         // The first column has an entry 1 times a weight; comparisons with NaN fail.
@@ -233,19 +246,20 @@ impl Blt {
                 let packed = participation::packed(response, self.horizon, &Packing::new(spread), spread_out);
                 packed.into_iter().map(|squared| weight * weight * squared).collect()
             }
-            Scaling::Equal(_) if self.horizon > runs::MAX_STEPS => vec![f64::INFINITY; spread_out.len()],
+            Scaling::Equal(_) | Scaling::Cut(_) if self.horizon > runs::MAX_STEPS => {
+                vec![f64::INFINITY; spread_out.len()]
+            }
             Scaling::Equal(Participation::ONCE) => {
                 patterns::normalized(response, self.horizon, &Packing::new(spread), spread_out)
             }
             Scaling::Equal(runs) => {
                 let weights = runs::weights(&runs::norms_squared(response, self.horizon, runs), runs);
-                let columns = runs::WeightedColumns::new(response, weights);
-                let by_chains = |events: &u64| {
-                    let pattern = Pattern::new(spread.in_one_sum(*events));
-                    let operations = 4 * (self.horizon + pattern.full.min(self.horizon)) + 256;
-                    rounded_up(chain::largest(&columns, pattern), operations)
-                };
-                spread_out.iter().map(by_chains).collect()
+                self.by_chains(&runs::WeightedColumns::new(response, weights), spread, spread_out)
+            }
+            Scaling::Cut(_) => {
+                let weights =
+                    participation::rising_weights(self.constants.segments(), self.frame.weight_bits, self.horizon);
+                self.by_chains(&runs::WeightedColumns::new(response, weights), spread, spread_out)
             }
         };
         let first = events.len() - squares.len();
@@ -289,12 +303,18 @@ impl Mechanism for Blt {
         let choice = BufferChoice::Given(self.buffers);
         match self.scaling {
             Scaling::Plain => MechanismName::Blt(choice),
-            Scaling::Equal(runs) => MechanismName::NormalizedBlt(choice, runs),
+            Scaling::Equal(runs) | Scaling::Cut(runs) => MechanismName::NormalizedBlt(choice, runs),
         }
     }
 
     fn horizon(&self) -> u64 {
         self.horizon
+    }
+
+    /// Not for a part of another mechanism, whose columns have a share of its weights.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let is_part = self.scaling.is_plain() && self.frame.weight_bits > 0;
+        if is_part { None } else { Some(Arc::new(self.cut(steps).ok()?)) }
     }
 
     fn column_norms(&self) -> ColumnNorms {
@@ -340,7 +360,12 @@ impl Mechanism for Blt {
                 let packed = patterns::normalized(response, self.horizon, &Packing::new(spread), &[spread.total]);
                 of_pairs.min(rounded_up(self.columns.l2_squared * packed[0], 8))
             }
-            Scaling::Equal(_) => participation::weighted(response, segments, WEIGHT_BITS, self.horizon, participation),
+            Scaling::Cut(_) if self.horizon > runs::MAX_STEPS => {
+                participation.of_any(self.horizon, rounded_up(self.columns.l2_squared, 8))
+            }
+            Scaling::Equal(_) | Scaling::Cut(_) => {
+                participation::weighted(response, segments, WEIGHT_BITS, self.horizon, participation)
+            }
         }
     }
 

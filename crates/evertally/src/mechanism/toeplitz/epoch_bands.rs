@@ -367,6 +367,23 @@ impl Mechanism for EpochBands {
         self.rounded.len() as u64
     }
 
+    /// Every column ends earlier, and keeps its weight.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let first = steps as usize; // fits: at most 2^14
+        let rounded = self.rounded[..first].to_vec();
+        Some(Arc::new(Self {
+            bands: self.bands.min(steps),
+            squares: squares(&rounded, &self.weights[..first]),
+            rows: FilterRows::toeplitz(&rounded),
+            rounded: rounded.into(),
+            weights: self.weights[..first].into(),
+            inverse: self.inverse[..first].into(),
+            scales: self.scales[..first].into(),
+            row_norms: self.row_norms.through(steps),
+            ..self.clone()
+        }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         let unit = libm::exp2(-f64::from(self.noise_bits()));
         let mut sum = 0.0;

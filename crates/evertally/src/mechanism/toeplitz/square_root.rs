@@ -308,6 +308,28 @@ impl Mechanism for SquareRoot {
         self.coefficients.len() as u64
     }
 
+    /// Every column ends earlier; those of the normalized factorization keep their scales.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let first = steps as usize; // fits: at most the horizon
+        let kind = match self.kind {
+            Kind::Plain | Kind::Normalized => self.kind,
+            Kind::Banded(bands) => Kind::Banded(bands.min(steps)),
+            Kind::BandedInverse(bands) => Kind::BandedInverse(bands.min(steps)),
+            Kind::BandedInversePower(bands, exponent) => Kind::BandedInversePower(bands.min(steps), exponent),
+        };
+        Some(Arc::new(Self {
+            kind,
+            coefficients: self.coefficients[..first].into(),
+            left: self.left[..first].into(),
+            scales: self.scales[..first].into(),
+            row_norms: self.row_norms.through(steps),
+            rows: FilterRows::toeplitz(&self.rounded[..first]),
+            rounded: self.rounded[..first].into(),
+            weights: self.weights[..first].into(),
+            filter: OnceLock::new(),
+        }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         // Column j has T - j coefficients over D_j; the plain columns are longest at j = 0.
         let (mut l1, mut l2, mut largest) = (0.0, 0.0, ColumnNorms { l1: 0.0, l2_squared: 0.0 });

@@ -30,6 +30,7 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
+use std::sync::Arc;
 
 /// A k-ary tree mechanism: binary, k-ary, or k-ary with subtraction.
 #[doc(alias = "binary")]
@@ -136,6 +137,12 @@ impl Mechanism for DigitTree {
 
     fn has_random_access(&self) -> bool {
         true
+    }
+
+    /// The digits of a step do not depend on the horizon.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let digits = DigitSystem::new(self.digits.base, self.digits.below, steps);
+        Some(Arc::new(Self { horizon: steps, digits, variant: self.variant }))
     }
 
     fn column_norms(&self) -> ColumnNorms {

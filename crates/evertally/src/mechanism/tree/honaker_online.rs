@@ -89,6 +89,11 @@ impl Mechanism for HonakerOnline {
         self.horizon
     }
 
+    /// Estimates read only the nodes below a block.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        Some(Arc::new(Self { horizon: steps, digits: DigitSystem::new(2, 0, steps) }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         let levels = f64::from(self.digits.levels);
         ColumnNorms { l1: levels, l2_squared: levels }

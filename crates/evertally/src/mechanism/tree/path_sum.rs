@@ -120,7 +120,8 @@ fn lcm(a: u64, b: u64) -> u64 {
     a / x * b
 }
 
-/// What steps `1 ..= horizon` reveal under these weights, leaves first.
+/// What steps `1 ..= horizon` reveal under these weights, leaves first. Levels above the height have one node, which
+/// all of these steps read.
 fn trie(horizon: u64, weights: &[u16]) -> Subtree {
     let variance = |level: u32| weights.get(level as usize).map_or(0.0, |w| f64::from(*w) * f64::from(*w));
     // The complete blocks of a level, and the last one, cut at the horizon.
@@ -133,7 +134,7 @@ fn trie(horizon: u64, weights: &[u16]) -> Subtree {
         last = last.under(variance(level));
         complete = complete.clone().next_to(&complete).under(variance(level));
     }
-    last
+    (height(horizon) + 1..weights.len() as u32).fold(last, |last, level| last.under(variance(level)))
 }
 
 impl Mechanism for PathSum {
@@ -147,6 +148,12 @@ impl Mechanism for PathSum {
 
     fn has_random_access(&self) -> bool {
         true
+    }
+
+    /// The path of a step does not depend on the horizon.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        let squared = trie(steps, self.weights.as_slice()).sensitivity_squared();
+        Some(Arc::new(Self { horizon: steps, squared, ..self.clone() }))
     }
 
     /// The norms of the right factor of least norm; its L1 norms are not useful, and returned as infinite.

@@ -185,6 +185,11 @@ impl Mechanism for Smooth {
         true
     }
 
+    /// The leaf of a step does not depend on the horizon.
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        Some(Arc::new(Self { horizon: steps, ..self.clone() }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         let used = f64::from(self.zeros - self.unread());
         ColumnNorms { l1: used, l2_squared: used }

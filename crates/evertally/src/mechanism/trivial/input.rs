@@ -34,6 +34,10 @@ impl Mechanism for Input {
     fn horizon(&self) -> u64 {
         self.horizon
     }
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        Some(Arc::new(Self { horizon: steps }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: 1.0, l2_squared: 1.0 }
     }

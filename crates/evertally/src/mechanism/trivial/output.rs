@@ -52,6 +52,10 @@ impl Mechanism for Output {
     fn has_random_access(&self) -> bool {
         true
     }
+    fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
+        Some(Arc::new(Self { horizon: steps }))
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         // Above 2^53 a double, and the decimal number it is read as, may each be half a unit below the horizon.
         let rounded = self.horizon as f64;

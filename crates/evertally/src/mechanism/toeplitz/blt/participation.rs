@@ -192,11 +192,16 @@ pub(super) fn weighted(
     horizon: u64,
     participation: Participation,
 ) -> f64 {
-    let weights = RisingWeights::new(segments, weight_bits);
-    let columns = WeightedColumns::new(response, (1..=horizon).map(|step| weights.at(step)).collect());
+    let columns = WeightedColumns::new(response, rising_weights(segments, weight_bits, horizon));
     let work = participation.within(horizon).saturating_mul(horizon);
     let work = if work <= MAX_WEIGHTED_COLUMNS { MAX_WEIGHTED_COLUMNS } else { MAX_WEIGHTED_BLOCKS };
     chain::of_steps(&columns, participation, work, OPERATIONS)
+}
+
+/// The weights of all steps, which do not fall.
+pub(super) fn rising_weights(segments: &[Segment], weight_bits: u32, horizon: u64) -> Vec<f64> {
+    let weights = RisingWeights::new(segments, weight_bits);
+    (1..=horizon).map(|step| weights.at(step)).collect()
 }
 
 /// Weights of segments that do not fall: the bounds need that, and their rounding must not violate it.

@@ -186,7 +186,7 @@ impl Blt {
     /// The squared length of a pattern of the unit that the columns are weighted for, by construction.
     fn pattern_squared(&self) -> f64 {
         match self.scaling {
-            Scaling::Plain => self.columns.l2_squared,
+            Scaling::Plain | Scaling::Cut(_) => self.columns.l2_squared,
             Scaling::Equal(runs) => runs::last_squared(self.figures.response(), runs),
         }
     }
