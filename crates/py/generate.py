@@ -254,15 +254,18 @@ def parts() -> str:
     rows = [row for row in keywords() if "field" in row]
     parts = tomllib.loads(TABLE.read_text(encoding="utf-8"))["part"]
     texts = [part_text(part, [row for row in rows if row["field"].startswith(part["path"] + ".")]) for part in parts]
-    listed = "".join(f"    {json.dumps(row['name'])}: {parameter(row)},\n" for row in rows)
+    listed = "".join(map(parameter, rows))
     table = f"#: The parameters, by their keywords.\nPARAMETERS: dict[str, Parameter] = {{\n{listed}}}\n"
     return PARTS_HEAD + "\n\n".join([*texts, table])
 
 
 def parameter(row: dict[str, Any]) -> str:
+    """An entry of the table of parameters, in one line if it fits."""
     kind = "time" if row["type"].startswith("Time") else row["kind"]
     fields = ", ".join(map(json.dumps, (row["declared"], row["field"], kind)))
-    return f"Parameter({fields}, {row.get('default', 'None')})"
+    fields, name = f"{fields}, {row.get('default', 'None')}", json.dumps(row["name"])
+    line = f"    {name}: Parameter({fields}),\n"
+    return line if len(line) <= WIDTH + 1 else f"    {name}: Parameter(\n        {fields}\n    ),\n"
 
 
 def part_text(part: dict[str, Any], rows: list[dict[str, Any]]) -> str:

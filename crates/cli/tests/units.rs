@@ -335,3 +335,113 @@ fn groups_may_share_noise() {
         bench.run(&[&flags(&all)[..], &["--rho", "1", "--out", "r.csv", "--max-events", "1"], &correlate].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
+
+/// Asserted bounds: the plan and the noise of enforced ones, every event counts, and everything that is printed or
+/// written calls them an assumption.
+#[test]
+fn asserted_bounds_have_the_noise_of_enforced_ones_and_drop_nothing() {
+    let bench = days();
+    let all = files(1..=DAYS);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let base = ["release", "--key", "my.key", "--start", "2024-01-20", "--steps", "40", "--every", "1d", "--no-plot"];
+    let groups = ["--group-by", "group", "--groups", "a,b", "--per", "month"];
+    let run = |more: &[&str]| bench.run(&[&base[..], &all, &groups, more].concat());
+
+    let enforced =
+        ["--person", "who", "--max-events", "3", "--max-events-per-step", "1", "--max-events-per-group", "2"];
+    let asserted = [
+        "--assert-max-events",
+        "3",
+        "--assert-max-events-per-step",
+        "1",
+        "--assert-max-events-per-group",
+        "2",
+        "--asserted-by",
+        "the app sends three a month",
+    ];
+    for budget in [&["--rho", "0.5"][..], &["--epsilon", "1"]] {
+        let plan = |unit: &[&str]| {
+            let planned = run(&[unit, budget, &["--plan-only"]].concat());
+            assert_eq!(planned.code, 0, "{}", planned.stderr);
+            let laws = |line: &&str| {
+                ["# standard error", "# interval", "mechanism", "noise", "law", "scale"]
+                    .iter()
+                    .any(|key| line.starts_with(key))
+            };
+            planned.stdout.lines().filter(laws).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (of_column, of_assumption) = (plan(&enforced), plan(&asserted));
+        assert!(of_column.len() > 2 && of_column == of_assumption, "{of_column:?} {of_assumption:?}");
+    }
+
+    let released = run(&[&asserted[..], &EXACT, &["--out", "t.csv"]].concat());
+    assert_eq!(released.code, 0, "{}", released.stderr);
+    assert_eq!(values(&bench.read("t.csv")), by_hand(|_, _| true), "nothing is dropped");
+    let words = "what one person does in one calendar month (assumed: at most 3 events, 1 a step, 2 a group)";
+    let assumption = "The bounds on a person are an assumption about the data. Nothing enforces them";
+    let by = "Asserted by: the app sends three a month.";
+    let markdown = bench.read("t.report.md");
+    for says in [words, assumption, by, "| assumed, not enforced: no column names people |"] {
+        assert!(markdown.contains(says), "{says}: {markdown}");
+    }
+    assert!(!markdown.contains("kept events") && !markdown.contains("Only the first"), "{markdown}");
+    assert!(released.stderr.contains(assumption), "{}", released.stderr);
+    let report: Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+    assert_eq!(
+        (&report["unit"]["asserted"], &report["unit"]["asserted_by"]),
+        (&true.into(), &by[13..by.len() - 1].into())
+    );
+    let ledger: Value = serde_json::from_str(&bench.run(&["key", "spent", "my.key", "--json"]).stdout).unwrap();
+    assert_eq!(ledger["streams"][0]["asserted"], true);
+    let spent = bench.run(&["key", "spent", "my.key"]).stdout;
+    assert!(spent.contains("bounds assumed") && spent.contains("nothing enforces them"), "{spent}");
+    // Another assumption is another plan.
+    let other = run(&["--assert-max-events", "4", EXACT[0], EXACT[1], EXACT[2], "--out", "t.csv"]);
+    assert!(other.code == 2, "{}", other.stderr);
+
+    let planned = bench.run(&["plan", "--horizon", "40", "--rho", "0.5", "--assert-max-events", "3", "--per", "31"]);
+    assert!(
+        planned.stdout.contains("(assumed: at most 3 events)") && planned.stdout.contains(assumption),
+        "{}",
+        planned.stdout
+    );
+}
+
+#[test]
+fn asserted_bounds_are_refused_where_they_make_no_sense() {
+    let bench = days();
+    for (more, says) in [
+        (&["--assert-max-events", "3", "--person", "who"][..], "--assert-max-events and --person do not go together"),
+        (&["--assert-max-events", "3", "--max-events", "3"], "--max-events and --assert-max-events do not go together"),
+        (&["--asserted-by", "me"], "--asserted-by needs --assert-max-events"),
+        (&["--assert-max-events-per-step", "3"], "--assert-max-events-per-step needs --assert-max-events"),
+        (&["--assert-max-events", "3", "--assert-max-groups", "1"], "--assert-max-groups needs --group-by"),
+        (&["--assert-max-events", "3", "--measure", "distinct"], "asserted bounds identify nobody"),
+        (&["--assert-max-events", "3", "--per", "month", "--late", "next-step"], "do not go together: a late event"),
+        (&["--assert-max-events", "3", "--asserted-by", " x"], "--asserted-by is not one line of text"),
+    ] {
+        let base = ["release", "1.csv", "--key", "my.key", "--start", "2024-01-20", "--steps", "40", "--every", "1d"];
+        let refused = bench.run(&[&base[..], &["--all", "--rho", "1", "--out", "t.csv"], more].concat());
+        assert!(refused.code == 2 && refused.stderr.contains(says), "{more:?}: {}", refused.stderr);
+    }
+    let rows =
+        bench.run(&["release", "1.csv", "--key", "my.key", "--start", "2024-01-20", "--steps", "4", "--every", "9"]);
+    assert!(
+        rows.code == 2 && rows.stderr.contains("a step is a span of time, not a number of events"),
+        "{}",
+        rows.stderr
+    );
+}
+
+/// What the first steps alone reveal, as the library computes it.
+#[test]
+fn a_plan_states_what_fewer_steps_spend() {
+    let bench = Bench::new();
+    let plan = ["plan", "--horizon", "1000", "--rho", "0.5", "--through", "7"];
+    let text = bench.run(&plan).stdout;
+    assert!(text.contains("spent through step 7: ρ = 0."), "{text}");
+    let json: Value = serde_json::from_str(&bench.run(&[&plan[..], &["--json"]].concat()).stdout).unwrap();
+    let rho = json["spent"]["rho"].as_f64().unwrap();
+    assert!(rho > 0.05 && rho < 0.4 && json["spent"]["through"] == 7, "{json}");
+    assert_eq!(bench.run(&[&plan[..5], &["--through", "1001"]].concat()).code, 2);
+}

@@ -105,9 +105,9 @@ impl ClusterJob {
         self.groups.as_deref()
     }
 
-    /// Whether persons are protected, so that all events of a person must meet in one place.
+    /// Whether bounds on persons are enforced, so that all events of a person must meet in one place.
     pub fn has_persons(&self) -> bool {
-        self.stream.plan.request().unit() != Unit::Event
+        self.stream.enforced() != Unit::Event
     }
 
     /// Whether groups are discovered from the data.

@@ -21,6 +21,7 @@ use evertally::plan::{PlanRequest, Search};
 use evertally::privacy::selection::Selection;
 use evertally::privacy::{Unit, Values};
 use evertally::sketch::Shape;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A checked declaration: everything known about a stream before its plan.
@@ -54,6 +55,8 @@ pub struct Settings {
     pub published: Option<Arc<Publication>>,
     /// The bounds on a person's events, in steps; the unit of the plan is in slots.
     pub kept: Unit,
+    /// Set if these bounds are asserted about the data, and nothing enforces them.
+    pub assertion: Option<Assertion>,
     /// The periods in which the bounds on a person restart.
     pub periods: Periods,
     /// The last step to publish.
@@ -88,7 +91,44 @@ pub struct Settings {
     pub measures: Measures,
 }
 
+/// Bounds on persons that are an assumption about the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assertion {
+    /// Who asserts them, or why they hold.
+    pub by: Option<String>,
+}
+
+impl Assertion {
+    /// The name of this fact among the [meanings](evertally::plan::PlanRequest::meaning) of a plan.
+    const MEANING: &str = "person-bounds";
+
+    /// Its entries among the meanings of a plan.
+    pub fn meaning(&self) -> impl Iterator<Item = (String, String)> {
+        let by = self.by.iter().map(|by| ("asserted-by".to_owned(), by.clone()));
+        std::iter::once((Self::MEANING.to_owned(), "asserted".to_owned())).chain(by)
+    }
+
+    /// Whether the bounds of a plan with these meanings are asserted.
+    pub fn is_in(meaning: &BTreeMap<String, String>) -> bool {
+        meaning.get(Self::MEANING).is_some_and(|word| word == "asserted")
+    }
+
+    /// The assumption in one sentence.
+    pub fn in_words(&self) -> String {
+        let whose = self.by.as_ref().map_or(String::new(), |by| format!(" Asserted by: {by}."));
+        format!(
+            "The bounds on a person are an assumption about the data. Nothing enforces them: the guarantee holds for \
+             people within these bounds, and is weaker for all others.{whose}"
+        )
+    }
+}
+
 impl Settings {
+    /// The unit whose bounds are enforced while events are counted: single events if bounds on persons are asserted.
+    pub fn enforced(&self) -> Unit {
+        if self.assertion.is_some() { Unit::Event } else { self.kept }
+    }
+
     /// Whether the filter, if there is one, keeps a row.
     ///
     /// # Errors

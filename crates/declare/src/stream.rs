@@ -10,7 +10,7 @@ pub use crate::policy::{Coverage, DateOnly, Late, OutOfBounds, Outside, Refusabl
 use crate::problem::sentence;
 use crate::publication::Slots;
 use crate::scales::Scales;
-use crate::settings::Settings;
+use crate::settings::{Assertion, Settings};
 use crate::steps::{Period, StepCalendar};
 use crate::titles::{measure_in_words, reading_in_words, rolling_in_words, workload_in_words};
 use evertally::hex;
@@ -419,7 +419,10 @@ pub fn window_in_words(request: &PlanRequest) -> Option<String> {
 /// The privacy unit of a plan in words; persons are named by `who`. Without `period`, a period is given in steps.
 pub fn unit_in_words(request: &PlanRequest, who: &str, period: Option<Period>) -> String {
     let Some(bounds) = request.unit().bounds() else { return "one event".into() };
-    let kept = format!("at most {} events kept", bounds.max_events);
+    let kept = match Assertion::is_in(request.meaning()) {
+        true => format!("assumed: at most {} events", bounds.max_events),
+        false => format!("at most {} events kept", bounds.max_events),
+    };
     let of = |bound: Option<u64>, says: fn(u64) -> String| bound.map(says);
     let more = [
         of(bounds.max_events_per_step, |n| format!("{n} a step")),

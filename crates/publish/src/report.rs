@@ -25,7 +25,7 @@ use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
 use evertally_declare::groups::GroupFacts;
 use evertally_declare::policy::{Coverage, DateOnly};
-use evertally_declare::problem::Wording;
+use evertally_declare::problem::{Sentence, Wording};
 use evertally_declare::stream::Stream;
 use evertally_declare::view::View;
 use evertally_ledger::ledger::LedgerFacts;
@@ -213,6 +213,12 @@ pub struct UnitFacts {
     /// The protected window, if that is not one period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowFacts>,
+    /// Whether these bounds are an assumption about the data, which nothing enforces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asserted: bool,
+    /// Who asserts them, or why they hold, if that is declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asserted_by: Option<String>,
     /// The effect of whole-history bounds on late counts, if the bounds are used up before the history ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_counts: Option<String>,
@@ -370,6 +376,9 @@ impl Report {
                 period: stream.period().map(|period| period.in_words()),
                 window: WindowFacts::new(stream),
                 late_counts: fall_behind(request, natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
+                asserted: stream.assertion.is_some(),
+                asserted_by: stream.assertion.as_ref().and_then(|assertion| assertion.by.clone()),
+                late_counts: late_counts(stream).map(|says| says.worded(Wording::Flags)),
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid().to_string(),
@@ -444,6 +453,12 @@ impl BandFacts {
         let standard_errors = band.standard_errors.map(seven_digits);
         Some(Self { standard_errors, simulated: band.paths, simulation_error: seven_digits(band.simulation_error) })
     }
+}
+
+/// The warning about late counts; bounds that nothing enforces drop no events.
+fn late_counts(stream: &Stream) -> Option<Sentence> {
+    let request = stream.plan.request().clone().with_unit(stream.kept);
+    if stream.assertion.is_some() { None } else { fall_behind(&request, natural_period(&stream.calendar)) }
 }
 
 /// The guarantee over all streams whose noise is in the released values and that can contain data of one unit.

@@ -14,6 +14,7 @@ use crate::whole::Whole;
 use evertally::mechanism::MAX_HORIZON;
 use evertally::plan::ranking::{Ranking, RankingRow};
 use evertally::plan::{LOOKED_AT, Objective, Plan as Inner, PlanRequest};
+use evertally_declare::settings::Assertion;
 use evertally_ledger::planner;
 use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
@@ -220,19 +221,22 @@ impl PyPlan {
         let request = self.inner.request();
         let Some(bounds) = request.unit().bounds() else { return "event".to_owned() };
         let declared = request.meaning().get("per").map(|per| format!("per=\"{per}\""));
+        // The prefix of the keywords of bounds that nothing enforces.
+        let assert = if Assertion::is_in(request.meaning()) { "assert_" } else { "" };
         let more = [
-            bounds.max_events_per_step.map(|n| format!("max_events_per_step={n}")),
-            bounds.max_events_per_group.map(|n| format!("max_events_per_group={n}")),
-            bounds.max_groups.map(|n| format!("max_groups={n}")),
-            bounds.min_gap.map(|n| format!("min_gap={n}")),
-            bounds.max_total.map(|n| format!("max_total={}", request.grid().format(n.into()))),
+            bounds.max_events_per_step.map(|n| format!("{assert}max_events_per_step={n}")),
+            bounds.max_events_per_group.map(|n| format!("{assert}max_events_per_group={n}")),
+            bounds.max_groups.map(|n| format!("{assert}max_groups={n}")),
+            bounds.min_gap.map(|n| format!("{assert}min_gap={n}")),
+            bounds.max_total.map(|n| format!("{assert}max_total={}", request.grid().format(n.into()))),
             bounds.period.and_then(|steps| declared.or_else(|| Some(format!("per={steps}")))),
             bounds.window.map(|window| match request.meaning().get("protect-window") {
                 Some(declared) => format!("protect_window=\"{declared}\""),
                 None => format!("protect_window={}", window.steps),
             }),
         ];
-        let all = std::iter::once(format!("max_events={}", bounds.max_events)).chain(more.into_iter().flatten());
+        let all =
+            std::iter::once(format!("{assert}max_events={}", bounds.max_events)).chain(more.into_iter().flatten());
         format!("person ({})", all.collect::<Vec<_>>().join(", "))
     }
 
@@ -290,6 +294,21 @@ impl PyPlan {
     #[getter]
     fn ranking(&self, py: Python<'_>) -> Vec<PyCandidate> {
         py.detach(|| self.candidates())
+    }
+
+    /// The guarantee of the releases of the steps 1 to ``through`` alone, under the noise of the whole plan: what a
+    /// stream has spent that stops early. Never more than :attr:`guarantee`, and equal to it if no tighter bound is
+    /// known.
+    ///
+    /// ``through`` must not depend on the data, nor on releases.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(1000, rho=0.5, mechanism="binary")
+    /// >>> round(plan.spent(through=7).rho, 6)  # three levels of ten
+    /// 0.15
+    fn spent(&self, py: Python<'_>, through: Whole) -> PyResult<PyGuarantee> {
+        let through = check_step(self.inner.horizon(), through.0)?;
+        py.detach(|| self.inner.spent(through)).or_raise().map(PyGuarantee)
     }
 
     /// Standard error of the release of a step (1 to the horizon), in units of the data.

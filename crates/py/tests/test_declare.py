@@ -72,6 +72,13 @@ VALUES: dict[str, list[Any]] = {
     "max_groups": [4],
     "max_total": ["2.5", decimal.Decimal("7"), 100],
     "min_gap": [5],
+    "assert_max_events": [1, np.int32(9)],
+    "assert_max_events_per_step": [2],
+    "assert_max_events_per_group": [3],
+    "assert_max_groups": [4],
+    "assert_max_total": ["2.5", decimal.Decimal("7"), 100],
+    "assert_min_gap": [5],
+    "asserted_by": ["the app sends at most ten a day"],
     "per": ["1mo", "month", 30],
     "protect_window": ["30d", 30],
     "neighbours": ["add-remove", "replace-one"],
@@ -88,20 +95,28 @@ VALUES: dict[str, list[Any]] = {
     "view": ["non-negative", ["non-negative", "whole-number"]],
 }
 #: The keyword that a part cannot do without.
-NEEDED = {"unit": "person", "groups": "group", "values": "value"}
+NEEDED = {"groups": "group", "values": "value"}
+#: The keyword that makes the kind of a unit.
+UNITS = {"event": None, "person": "person", "asserted": "assert_max_events"}
 
 
 def chosen(random: random.Random) -> dict[str, Any]:
     """The keywords of a random declaration, which objects can make."""
     budget = random.choice([("epsilon",), ("epsilon", "delta"), ("rho",)])
     parts = {part: random.random() < 0.6 for part in NEEDED}
+    unit = random.choice(list(UNITS))
     found: dict[str, Any] = {}
     for of in DECLARED.values():
         keyword, part = of["x-keyword"], of["x-field"].partition(".")[0]
         if keyword in ("epsilon", "delta", "rho"):
             wanted = keyword in budget
-        elif keyword in ("start", "every") or (keyword == NEEDED.get(part) and parts[part]):
+        elif keyword in ("start", "every", UNITS[unit]) or (keyword == NEEDED.get(part) and parts[part]):
             wanted = True
+        elif part == "unit" and keyword not in ("per", "neighbours"):
+            wanted = unit == ("asserted" if keyword.startswith("assert") else "person") and random.random() < 0.5
+            wanted = wanted and keyword not in UNITS.values()
+        elif keyword == "per":
+            wanted = unit != "event" and random.random() < 0.5
         else:
             wanted = (parts.get(part, True) or keyword == "neighbours") and random.random() < 0.5
         if wanted:
@@ -125,10 +140,11 @@ def objects(keywords: dict[str, Any]) -> et.Stream:
         made["budget"] = et.Budget.approximate(numbers["epsilon"], numbers["delta"], allow_weak=allow_weak)
     else:
         made["budget"] = et.Budget.pure(numbers["epsilon"], allow_weak=allow_weak)
-    kinds = {"steps": et.Steps, "groups": et.Groups, "values": et.Values, "columns": et.Columns, "unit": et.Person}
+    kinds = {"steps": et.Steps, "groups": et.Groups, "values": et.Values, "columns": et.Columns}
+    units = {"column": et.Person, "assert_max_events": et.AssertedPerson}
     for part, fields in parts.items():
-        kind = kinds[part] if part != "unit" or "column" in fields else et.Event
-        made[part] = kind(**fields)
+        kind = next((units[name] for name in units if part == "unit" and name in fields), et.Event)
+        made[part] = kinds.get(part, kind)(**fields)
     return et.Stream(**made)
 
 
@@ -137,7 +153,7 @@ def test_every_declared_parameter_is_one_field() -> None:
     signature = inspect.signature(et.plan_release).parameters.keys() | inspect.signature(et.release).parameters.keys()
     assert set(VALUES) == signature - {"table", "key", "budget", "budget_file"}
     kinds: dict[str, list[Any]] = {
-        "": [et.Stream], "steps": [et.Steps], "unit": [et.Event, et.Person], "groups": [et.Groups],
+        "": [et.Stream], "steps": [et.Steps], "unit": [et.Event, et.Person, et.AssertedPerson], "groups": [et.Groups],
         "values": [et.Values], "columns": [et.Columns],
     }  # fmt: skip
     fields = {
@@ -272,7 +288,7 @@ def test_objects_are_copied_by_their_text_by_pickles_and_by_replacing_nothing() 
                 seen.add(type(part).__name__)
         text = stream.to_json()
         assert eval(repr(stream), NAMES).to_json() == pickle.loads(pickle.dumps(stream)).to_json() == text
-    assert seen == {"Stream", "Steps", "Event", "Person", "Groups", "Values", "Columns"}
+    assert seen == {"Stream", "Steps", "Event", "Person", "AssertedPerson", "Groups", "Values", "Columns"}
 
 
 def test_texts_omit_defaults() -> None:

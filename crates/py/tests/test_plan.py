@@ -212,3 +212,16 @@ def test_pictures_are_well_formed(horizon: int) -> None:
         assert len(rows) == 1 + len(plan.ranking)
         bold = [cell for cell in rows[1].iter("td") if "bold" in cell.get("style", "")]
         assert bold and bold[0].text == plan.mechanism
+
+
+def test_fewer_steps_spend_less() -> None:
+    plan = et.plan(1000, rho=0.5)
+    spent = [plan.spent(through=steps).rho for steps in (1, 10, 100, 1000)]
+    assert spent == sorted(spent) and spent[0] < 0.3 and spent[-1] == plan.guarantee.rho
+    with pytest.raises(et.InvalidError, match="there is no step 0"):
+        plan.spent(through=0)
+    training = et.training.plan_vector(
+        400, epsilon=2.0, delta=1e-5, mechanism="input", sampling="poisson", sampled_fraction=0.01
+    )
+    epsilon = [training.spent(through=steps).epsilon_at(1e-5) for steps in (1, 100, 400)]
+    assert epsilon == sorted(epsilon) and epsilon[1] < 1.5 and epsilon[2] == 2.0

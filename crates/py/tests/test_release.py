@@ -424,3 +424,27 @@ def test_rows_without_a_time_are_skipped_if_declared(key: et.SecretKey) -> None:
         et.release(table, key=key, name="refused", **days)
     released = et.release(table, key=key, name="skipped", missing="skip", **days)
     assert round(released["value"].to_pylist()[-1]) == 1
+
+
+def test_asserted_bounds_are_planned_and_not_enforced(flights: pa.Table) -> None:
+    """The noise is that of enforced bounds, every event counts, and plan and declaration call it an assumption."""
+    common: dict[str, Any] = {
+        name: value for name, value in DAILY.items() if name not in ("person", "max_events", "max_events_per_step")
+    }
+    bounds = {"assert_max_events": 30, "assert_max_events_per_step": 3, "asserted_by": "the airline"}
+    asserted, enforced = et.plan_release(**common, **bounds), et.plan_release(**DAILY)
+    assert asserted.std_error(31) == enforced.std_error(31) and asserted.guarantee.rho == enforced.guarantee.rho
+    assert asserted.unit == "person (assert_max_events=30, assert_max_events_per_step=3)"
+    assert (asserted.meaning["person-bounds"], asserted.meaning["asserted-by"]) == ("asserted", "the airline")
+    exact = common | {"rho": 1e6, "allow_weak_budget": True}
+    released = et.release(flights, et.SecretKey.generate(), **exact, **bounds)
+    everything = et.release(flights, et.SecretKey.generate(), **exact)
+    assert np.abs(np.array(released["value"]) - np.array(everything["value"])).max() < 2
+    stream = et.Stream.from_keywords(**common, **bounds)
+    assert stream.unit == et.AssertedPerson(**bounds) and stream.plan().digest == asserted.digest
+    assert et.Stream.from_json(stream.to_json()) == stream
+    for wrong in ({"person": "aircraft"}, {"max_events": 3}):
+        with pytest.raises(et.InvalidError, match="do not go together"):
+            et.plan_release(**common, **bounds, **wrong)
+        with pytest.raises(et.InvalidError, match="do not go together"):
+            et.Stream.from_keywords(**common, **bounds, **wrong)

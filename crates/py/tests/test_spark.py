@@ -122,6 +122,7 @@ def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
             "measures": ["count", "distinct", "distinct(3)"],
         },
         {"rho": 0.5, "person": "person", "max_events": 20, "workload": ["sum", "window(24h)"]},
+        {"rho": 0.5, "assert_max_events": 20, "per": "1w", "asserted_by": "the app", **GROUPED},
     ],
 )  # fmt: skip
 def test_a_cluster_releases_what_one_process_does(

@@ -119,6 +119,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         calendar,
         published: None,
         kept,
+        assertion: None,
         unit_name: None,
         periods: Periods::default(),
         last_step: STEPS,

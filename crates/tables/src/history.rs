@@ -15,6 +15,7 @@ use arrow_schema::{DataType, Field, Schema};
 use evertally::plan::{Combination, Plan, RatioIntervals, RatioSet};
 use evertally_declare::error::{Result, failure, refuse_if, usage};
 use evertally_declare::event::{Columns, Event};
+use evertally_declare::settings::Assertion;
 use evertally_declare::words::quoted;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -250,7 +251,9 @@ fn ask(rows: &HistoryVisitor<'_>, plan: &Plan, question: &HistoryQuery) -> Resul
 
 fn notes(plan: &Plan, groups: usize) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(bounds) = plan.request().unit().bounds() {
+    if Assertion::is_in(plan.request().meaning()) {
+        notes.push("the bounds on a person are an assumption about the data, which nothing enforces".to_owned());
+    } else if let Some(bounds) = plan.request().unit().bounds() {
         let period = if bounds.period.is_some() { " in each period" } else { "" };
         notes.push(format!("values count the kept events alone: up to {} of each person{period}", bounds.max_events));
     }

@@ -12,13 +12,17 @@ use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{MAX_HORIZON, Workload};
 use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
-use evertally::plan::{NoiseKind, Objective, PlanRequest};
-use evertally::privacy::Values;
+use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest};
+use evertally::privacy::{Delta, Epsilon, Values};
 use evertally_declare::declaration::SlotRequest;
 use evertally_declare::problem::Wording;
+use evertally_declare::settings::Assertion;
 use evertally_declare::stream::unit_in_words;
 use evertally_declare::words::{rounded_down, rounded_up};
 use evertally_publish::bounds::fall_behind;
+use evertally_publish::report::EpsilonAtDelta;
+use serde::Serialize;
+use std::fmt;
 use std::io::Write;
 
 /// Flags of `evertally plan`.
@@ -52,9 +56,52 @@ pub(super) struct PlanArgs {
     /// Also consider `dense-pure`; its first search takes minutes at 512 steps, its longest horizon.
     #[arg(long)]
     search: bool,
+    /// Also print the guarantee of the first T steps alone, for a stream that stops early.
+    #[arg(long, value_name = "T")]
+    through: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// A ranking and the unit that it is for, as JSON.
+#[derive(Serialize)]
+struct PlanAnswer<'a> {
+    #[serde(flatten)]
+    ranking: &'a Ranking,
+    /// The privacy unit in words, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protected: Option<String>,
+    /// The assumption about the bounds in words, if they are asserted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asserted: Option<String>,
+    /// The guarantee of the first steps alone, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent: Option<FirstSteps>,
+}
+
+/// The δ of an (ε, δ) of the first steps.
+const SPENT_DELTAS: [f64; 2] = [1e-6, 1e-9];
+
+/// The guarantee of the first steps alone.
+#[derive(Serialize)]
+struct FirstSteps {
+    through: u64,
+    pure_epsilon: Option<f64>,
+    rho: f64,
+    epsilon_at_delta: [EpsilonAtDelta; 2],
+}
+
+impl fmt::Display for FirstSteps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "spent through step {}: ", self.through)?;
+        if let Some(epsilon) = self.pure_epsilon {
+            write!(f, "ε = {}, ", rounded_up(epsilon, 4))?;
+        }
+        let [first, second] = &self.epsilon_at_delta;
+        let at = |at: &EpsilonAtDelta| format!("ε = {} at δ = {:e}", rounded_up(at.epsilon, 4), at.delta);
+        write!(f, "ρ = {}, {}, {}", rounded_up(self.rho, 6), at(first), at(second))
+    }
 }
 
 impl PlanArgs {
@@ -71,6 +118,8 @@ impl PlanArgs {
         };
         let mut out = std::io::stdout().lock();
         if self.json {
+            let (protected, spent) = (self.protected(&request)?, self.spent(&request, &candidates)?);
+            let answer = PlanAnswer { ranking: &answer, protected, asserted: self.asserted(), spent };
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
@@ -82,12 +131,9 @@ impl PlanArgs {
             if let Some(row) = self.workload.row() {
                 writeln!(out, "{}", self.published_in_words(&request, row)?)?;
             }
-            if self.unit.is_given() {
-                let declared = request.clone().with_unit(self.unit.unit()?);
-                writeln!(out, "protected: {}", unit_in_words(&declared, "person", None))?;
-            }
-            if let Some(says) = fall_behind(&request, Some("STEPS")) {
-                writeln!(out, "note: {}", says.worded(Wording::Flags))?;
+            self.write_protected(&mut out, &request)?;
+            if let Some(spent) = self.spent(&request, &candidates)? {
+                writeln!(out, "{spent}")?;
             }
         }
         Ok(())
@@ -98,6 +144,9 @@ impl PlanArgs {
         if self.lazy {
             return Err(usage("--lazy is for one workload"));
         }
+        if self.through.is_some() {
+            return Err(usage("--through is for one workload"));
+        }
         let (answer, mut out) = (SeveralWorkloads::new(request.clone())?, std::io::stdout().lock());
         if self.json {
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
@@ -105,8 +154,59 @@ impl PlanArgs {
             return Ok(());
         }
         answer.print(&mut out)?;
-        if self.unit.is_given() {
-            writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+        if let Some(protected) = self.protected(&request)? {
+            writeln!(out, "protected: {protected}")?;
+        }
+        if let Some(assumption) = self.asserted() {
+            writeln!(out, "note: {assumption}")?;
+        }
+        Ok(())
+    }
+
+    /// The privacy unit in words, if one was given.
+    fn protected(&self, request: &PlanRequest) -> Result<Option<String>> {
+        if !self.unit.is_given() {
+            return Ok(None);
+        }
+        let request = request.clone().with_unit(self.unit.unit()?);
+        let meaning = self.unit.assertion().iter().flat_map(Assertion::meaning).collect();
+        Ok(Some(unit_in_words(&request.with_meanings(meaning), "person", None)))
+    }
+
+    /// The assumption about the bounds in words, if they are asserted.
+    fn asserted(&self) -> Option<String> {
+        self.unit.assertion().map(|assertion| assertion.in_words())
+    }
+
+    /// The guarantee of the first steps under the plan that the ranking chooses.
+    fn spent(&self, request: &PlanRequest, candidates: &[Candidate]) -> Result<Option<FirstSteps>> {
+        let (Some(through), Some(best)) = (self.through, candidates.first()) else { return Ok(None) };
+        let chosen = request.clone().with_mechanism(best.mechanism.name()).with_noise(best.kind).plan()?;
+        let guarantee = chosen.spent(through)?;
+        let epsilon_at_delta = SPENT_DELTAS.map(|delta| {
+            let at = guarantee.epsilon_at(Delta::new(delta).expect("a constant"));
+            EpsilonAtDelta { delta, epsilon: at }
+        });
+        Ok(Some(FirstSteps {
+            through,
+            pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
+            rho: guarantee.rho.get(),
+            epsilon_at_delta,
+        }))
+    }
+
+    fn write_protected(&self, out: &mut impl Write, request: &PlanRequest) -> Result<()> {
+        if let Some(protected) = self.protected(request)? {
+            writeln!(out, "protected: {protected}")?;
+        }
+        match self.asserted() {
+            Some(assumption) => writeln!(out, "note: {assumption}")?,
+            // Bounds that nothing enforces drop no events.
+            None => {
+                if let Some(says) = fall_behind(request, Some("STEPS")) {
+                    writeln!(out, "note: {}", says.worded(Wording::Flags))?;
+                }
+            }
         }
         Ok(())
     }

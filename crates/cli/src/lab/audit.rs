@@ -39,7 +39,9 @@ pub(crate) struct AuditArgs {
     /// Audit a saved plan instead, as `evertally release` writes it next to its table.
     #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = [
         "mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho", "max-events", "max-events-per-step",
-        "max-events-per-group", "max-groups", "min-gap", "per",
+        "max-events-per-group", "max-groups", "min-gap", "per", "assert-max-events",
+        "assert-max-events-per-step", "assert-max-events-per-group", "assert-max-groups", "assert-min-gap",
+        "asserted-by",
     ])]
     plan: Option<PathBuf>,
     /// Number of releases to draw of each of four streams.

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally_declare::declaration::{Declaration, Parameter, SlotRequest, Use, ValueKind, Word, Written};
 use evertally_declare::problem::{Problem, Wording};
+use evertally_declare::settings::Assertion;
 use evertally_declare::steps::Period;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -114,6 +115,13 @@ const UNUSED_WHEN_PLANNED: &[Parameter] = &[
     Parameter::Yes,
     Parameter::MaxEvents,
     Parameter::MaxEventsPerStep,
+    Parameter::AssertMaxEvents,
+    Parameter::AssertMaxEventsPerStep,
+    Parameter::AssertMaxEventsPerGroup,
+    Parameter::AssertMaxGroups,
+    Parameter::AssertMaxTotal,
+    Parameter::AssertMinGap,
+    Parameter::AssertedBy,
     Parameter::Value,
     Parameter::Bounds,
     Parameter::Grid,
@@ -144,12 +152,18 @@ pub(crate) struct UnitFlags(Written);
 pub(crate) struct WorkloadFlags(Written);
 
 /// Flags of [`UnitFlags`].
-const UNIT: [Parameter; 8] = [
+const UNIT: [Parameter; 14] = [
     Parameter::MaxEvents,
     Parameter::MaxEventsPerStep,
     Parameter::MaxEventsPerGroup,
     Parameter::MaxGroups,
     Parameter::MinGap,
+    Parameter::AssertMaxEvents,
+    Parameter::AssertMaxEventsPerStep,
+    Parameter::AssertMaxEventsPerGroup,
+    Parameter::AssertMaxGroups,
+    Parameter::AssertMinGap,
+    Parameter::AssertedBy,
     Parameter::Per,
     Parameter::ProtectWindow,
     Parameter::Neighbours,
@@ -197,6 +211,12 @@ impl UnitFlags {
     /// The validated unit: an event if no flag is about persons.
     pub(crate) fn unit(&self) -> Result<Unit, Problem> {
         self.0.declaration.plan_unit()
+    }
+
+    /// The assumption about the bounds, if they are asserted.
+    pub(crate) fn assertion(&self) -> Option<Assertion> {
+        let declaration = &self.0.declaration;
+        declaration.asserts().then(|| Assertion { by: declaration.asserted_by.clone() })
     }
 
     /// How its events differ in neighbouring data.

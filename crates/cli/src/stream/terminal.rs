@@ -56,8 +56,13 @@ fn notes(stream: &Stream) -> Vec<String> {
         let error = short(stream.plan.max_std_error());
         notes.push(format!("with a standard error of {error} the release is useless; is the budget a typo?"));
     }
-    let behind = fall_behind(stream.plan.request(), natural_period(&stream.calendar));
-    notes.extend(behind.map(|says| says.worded(Wording::Flags)));
+    match &stream.assertion {
+        Some(assertion) => notes.push(assertion.in_words()),
+        None => {
+            let behind = fall_behind(stream.plan.request(), natural_period(&stream.calendar));
+            notes.extend(behind.map(|says| says.worded(Wording::Flags)));
+        }
+    }
     if let Some(period) = stream.period() {
         let several = period.several_in_words(2).replacen('2', "several", 1);
         notes.push(format!(

@@ -262,6 +262,7 @@ fn field(path: &str, value: &str) -> String {
         ("budget", "rho") => format!("budget=et.Budget.zcdp({value})"),
         ("budget", _) => format!("budget=et.Budget.pure(30, {field}={value})"),
         ("unit", "column") => format!("unit=et.Person({value}, …)"),
+        ("unit", _) if field.starts_with("assert") => format!("unit=et.AssertedPerson(…, {field}={value})"),
         ("unit", _) => format!("unit=et.Person(…, {field}={value})"),
         ("groups", "columns") => format!("groups=et.Groups({value}, …)"),
         ("values", "column") => format!("values=et.Values({value}, …)"),

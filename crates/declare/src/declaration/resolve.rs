@@ -1,5 +1,6 @@
 //! From a declaration to checked settings: one validation for all front ends.
 
+mod asserted;
 mod cells;
 mod columns;
 mod measures;
@@ -21,7 +22,7 @@ use crate::policy::{Coverage, OutOfBounds, Outside, Refusable};
 use crate::problem::{Problem, SentencePart, sentence};
 use crate::publication::Slots;
 use crate::reading::{Read, Reading};
-use crate::settings::{Closing, Items, Labels, Measures, Settings, SlotRequest};
+use crate::settings::{Assertion, Closing, Items, Labels, Measures, Settings, SlotRequest};
 use crate::steps::{Period, Periods, StepCalendar};
 use crate::view::View;
 use crate::words::{quoted, short};
@@ -137,6 +138,7 @@ impl Declaration {
             calendar,
             published,
             kept,
+            assertion: self.assertion(),
             periods,
             values,
             out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
@@ -290,6 +292,8 @@ impl Declaration {
         let has = |parameter: Parameter| match parameter {
             DiscoverGroups => self.discovers(),
             Groups => self.has(Groups) || self.discovers(),
+            // Asserted bounds stand in for the column; bounds that need the column itself are refused with them.
+            Parameter::Person => self.has(parameter) || self.asserts(),
             _ => self.has(parameter),
         };
         let missing = DEPENDENCIES.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
@@ -444,13 +448,16 @@ impl Declaration {
         put("normalise-ids", self.identities().meaning());
         put("per", self.per.map(|period| period.to_string()));
         put("protect-window", self.protect_window.map(|window| window.to_string()));
+        meaning.extend(self.assertion().iter().flat_map(Assertion::meaning));
+        let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
             // The plan contains the bounds on slots.
             put("publish", self.publish.map(|publish| publish.to_string()));
             let of_months = self.workload.as_ref().filter(|_| matches!(slots, Some(Slots::Months(_))));
             put("window", of_months.and_then(|of| of.0.first()).map(|own| own.reading.to_string()));
-            put("max-events-per-step", self.max_events_per_step.map(|events| events.to_string()));
-            put("min-gap", self.min_gap.map(|steps| steps.to_string()));
+            let bounds = self.person_bounds();
+            put("max-events-per-step", bounds.max_events_per_step.map(|events| events.to_string()));
+            put("min-gap", bounds.min_gap.map(|steps| steps.to_string()));
         }
         put("value", self.value.clone());
         put("unknown-group", (self.unknown_group == Some(Refusable::Skip)).then(|| "skip".to_owned()));

@@ -5,7 +5,8 @@
 //! Python.
 
 use super::Parameter::{
-    DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
+    AssertMaxEvents, AssertMaxEventsPerGroup, AssertMaxEventsPerStep, AssertMaxGroups, AssertMaxTotal, DiscoverGroups,
+    GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person, UnitName,
 };
 use super::resolve::DEPENDENCIES;
 use super::{Parameter, Use, ValueKind};
@@ -37,9 +38,20 @@ pub fn schema() -> Value {
                 &[MaxTotal],
             ]),
             GroupBy.name(): any_of(&[&[Groups], &[DiscoverGroups]]),
+            Per.name(): any_of(OF_PERSONS),
+            UnitName.name(): any_of(OF_PERSONS),
         },
     })
 }
+
+/// What makes persons the privacy unit: a column, or asserted bounds that imply a number of events.
+const OF_PERSONS: &[&[Parameter]] = &[
+    &[Person],
+    &[AssertMaxEvents],
+    &[AssertMaxEventsPerGroup, AssertMaxGroups],
+    &[AssertMaxEventsPerStep, Per],
+    &[AssertMaxTotal],
+];
 
 /// At least one of these sets must be complete.
 fn any_of(ways: &[&[Parameter]]) -> Value {
@@ -53,12 +65,17 @@ fn any_of(ways: &[&[Parameter]]) -> Value {
 /// The other parameters of a declaration that each parameter needs.
 fn dependent() -> Value {
     let mut needs: Map<String, Value> = Map::new();
-    for (what, needed, _) in DEPENDENCIES.iter().filter(|(what, needed, _)| (*what, *needed) != (GroupBy, Groups)) {
+    for (what, needed, _) in DEPENDENCIES.iter().filter(|(what, needed, _)| !has_several_ways(*what, *needed)) {
         let list = needs.entry(what.name()).or_insert_with(|| json!([]));
         list.as_array_mut().expect("a list").push(json!(needed.name()));
     }
     needs.insert("delta".to_owned(), json!(["epsilon"]));
     needs.into()
+}
+
+/// Whether something else satisfies this dependency as well.
+fn has_several_ways(what: Parameter, needed: Parameter) -> bool {
+    [(GroupBy, Groups), (Per, Person), (UnitName, Person)].contains(&(what, needed))
 }
 
 fn property(parameter: Parameter) -> Value {

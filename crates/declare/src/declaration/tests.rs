@@ -254,6 +254,36 @@ fn settings_are_what_was_declared() {
     assert!(doubtful.planned(plan).unwrap_err().to_string().contains("confidence"));
 }
 
+/// The request is that of enforced bounds, and more: its public meaning. Nothing is enforced.
+#[test]
+fn asserted_bounds_are_planned_and_not_enforced() {
+    let asserted = Declaration {
+        assert_max_events: Some(9),
+        assert_max_events_per_step: Some(2),
+        asserted_by: Some("the app".into()),
+        per: "month".parse().ok(),
+        ..year()
+    };
+    let enforced = Declaration {
+        person: Some("who".into()),
+        max_events: Some(9),
+        max_events_per_step: Some(2),
+        per: "month".parse().ok(),
+        ..year()
+    };
+    let (asserted, enforced) = (asserted.resolve().unwrap(), enforced.resolve().unwrap());
+    assert_eq!((asserted.kept, asserted.request.unit()), (enforced.kept, enforced.request.unit()));
+    assert_eq!((asserted.enforced(), enforced.enforced()), (evertally::privacy::Unit::Event, enforced.kept));
+    let meaning = asserted.request.meaning();
+    assert_eq!((meaning["person-bounds"].as_str(), meaning["asserted-by"].as_str()), ("asserted", "the app"));
+    assert!(!enforced.request.meaning().contains_key("person-bounds"));
+    let plans = [&asserted, &enforced].map(|settings| settings.request.clone().plan().unwrap());
+    assert_eq!((plans[0].law(), plans[0].guarantee()), (plans[1].law(), plans[1].guarantee()));
+    assert_ne!(plans[0].digest(), plans[1].digest());
+    let words = asserted.clone().planned(plans[0].clone()).unwrap().unit();
+    assert_eq!(words, "what one person does in one calendar month (assumed: at most 9 events, 2 a step)");
+}
+
 #[test]
 fn a_plan_alone_names_no_column() {
     let declared = Declaration { epsilon: Some(1.0), max_events: Some(3), ..Declaration::default() };

@@ -331,6 +331,41 @@ macro_rules! parameter_rows {
                 ProtectWindow protect_window: Period, Unit "LENGTH" ALL, example "30d", default "" "the period of `per`"
             }
             declaration {
+                /// Assume that no person has more than M events in the data, across all steps and groups (or keys),
+                /// instead of naming a `person` column. Nothing enforces this: the guarantee holds only for people
+                /// within the bound.
+                AssertMaxEvents assert_max_events: u64, Unit "M" ALL,
+                    example "10", default "" "as implied by other bounds"
+            }
+            declaration {
+                /// Assume likewise that no person has more than C events in one step, across all groups (or keys).
+                AssertMaxEventsPerStep assert_max_events_per_step: u64, Unit "C" ALL,
+                    example "2", default "" "no separate limit"
+            }
+            declaration {
+                /// Assume likewise that no person has more than G events in one group, across all steps.
+                AssertMaxEventsPerGroup assert_max_events_per_group: u64, Unit "G" RELEASE,
+                    example "5", default "" "no separate limit"
+            }
+            declaration {
+                /// Assume likewise that no person has events in more than N groups.
+                AssertMaxGroups assert_max_groups: u64, Unit "N" RELEASE, example "3", default "" "no limit"
+            }
+            declaration {
+                /// Assume likewise that the absolute values that count for a person, clamped to `bounds` and rounded to
+                /// `grid`, sum to at most X.
+                AssertMaxTotal assert_max_total: Decimal<Grid>, Unit "X" RELEASE, example "250", default "" "no limit"
+            }
+            declaration {
+                /// Assume likewise that the steps in which a person has events are at least this many steps apart.
+                AssertMinGap assert_min_gap: u64, Unit "STEPS" ALL, example "7", default "" "no minimum"
+            }
+            declaration {
+                /// Who asserts these bounds, and why they hold: a public text for the report and the plan, of at most
+                /// 200 characters.
+                AssertedBy asserted_by: String, Unit "TEXT" ALL, example "the app sends at most ten a day"
+            }
+            declaration {
                 /// Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
                 Neighbours neighbours: Neighbours, Unit "add-remove|replace-one" ALL,
                     example "replace-one", default "add-remove" ""

@@ -161,7 +161,14 @@ impl fmt::Display for EveryError {
             "`{}` is not a step width: give a positive number and a unit (s, m, h, d, w, mo, q, y), such as 15m, 1d or \
              1mo (m is minutes, mo is months)",
             self.text
-        )
+        )?;
+        if !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit()) {
+            // docs/threat-model.md, "Insertions that shift later data".
+            f.write_str(
+                "; a step is a span of time, not a number of events: an inserted event would shift all later ones",
+            )?;
+        }
+        Ok(())
     }
 }
 

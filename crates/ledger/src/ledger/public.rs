@@ -11,6 +11,7 @@ use evertally::privacy::selection::Selection;
 use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 use evertally_declare::chain::{ChainPeriod, ChainUnit};
 use evertally_declare::error::{Result, usage};
+use evertally_declare::settings::Assertion;
 use evertally_declare::steps::{Instant, Period, Zone};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -37,6 +38,8 @@ pub struct PublishedStream {
     pub selection: Option<Delta>,
     /// Whom the plan protects.
     pub protects: Protects,
+    /// Whether the bounds on its persons are asserted, and nothing enforces them.
+    pub asserted: bool,
     /// The stream that it continues, if any.
     pub follows: Option<String>,
     /// The largest number of these consecutive streams in which one unit can have data.
@@ -169,6 +172,7 @@ impl PublicLedger {
                 budget: plan.budget,
                 selection: plan.selection.map(|selection| selection.delta()),
                 protects: Protects::new(plan.unit, plan.neighbours, &plan.meaning),
+                asserted: Assertion::is_in(&plan.meaning),
                 follows: entry.follows.as_ref().map(|follows| follows.stream.clone()),
                 max_streams: self.max_streams(entry, &plan)?,
                 steps: entry.last_step(),

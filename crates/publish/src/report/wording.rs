@@ -1,9 +1,10 @@
 //! The privacy report for people: all of its sentences.
 
-use super::{BandFacts, HEADLINE_DELTA, Report, SelectionFacts, headline_delta};
+use super::{BandFacts, HEADLINE_DELTA, Report, SelectionFacts, UnitFacts, headline_delta};
 use evertally::privacy::Neighbours;
 use evertally::privacy::{Budget, Delta};
 use evertally_declare::measures::{MEASURE, WORKLOAD};
+use evertally_declare::settings::Assertion;
 use evertally_declare::words::{at_most, plain, short};
 use std::fmt::Write;
 
@@ -82,6 +83,9 @@ impl Report {
     fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "# Privacy report: {}\n", plain(&self.title))?;
         writeln!(out, "{}\n", self.promise())?;
+        if let Some(assertion) = self.unit.assertion() {
+            writeln!(out, "**{}**\n", plain(&assertion.in_words()))?;
+        }
         self.write_facts(out)?;
         self.write_guarantee(out)?;
         self.write_conclusions(out)
@@ -138,6 +142,9 @@ impl Report {
         self.write_groups(out)?;
         self.write_policies(out)?;
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
+        if self.unit.asserted {
+            writeln!(out, "| bounds on a person | assumed, not enforced: no column names people |")?;
+        }
         if let Some(period) = &self.unit.period {
             writeln!(out, "| bounds restart | in each {}, by the step in which an event counts |", each(period))?;
         }
@@ -380,6 +387,12 @@ impl Report {
                  answers",
             ),
         };
+        let beyond = match self.unit.asserted {
+            true => {
+                "- That people with more events than assumed are protected as stated: each counts as several units.\n"
+            }
+            false => "",
+        };
         let shown = match &self.selection {
             None => "",
             Some(_) => {
@@ -396,7 +409,7 @@ impl Report {
              ## What you may not conclude\n\n\
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
              - Anything about {single} in particular: that is what the noise protects.\n\
-             - That facts about more than {single} are hidden: for k of them together {weaker}{several}.\n\
+             {beyond}- That facts about more than {single} are hidden: for k of them together {weaker}{several}.\n\
              - That other releases from the same data are covered: their budgets add to this one.{shown}\n"
         )?;
         if !self.views.is_empty() {
@@ -408,7 +421,7 @@ impl Report {
                 self.views.iter().map(|view| view.word()).collect::<Vec<_>>().join(", ")
             )?;
         }
-        if unit.contains("kept") {
+        if unit.contains("kept") && !self.unit.asserted {
             writeln!(
                 out,
                 "Only the first {} events of each privacy unit are used, so values describe the kept data; the number \
@@ -420,6 +433,13 @@ impl Report {
             writeln!(out, "Late counts: {says}.\n")?;
         }
         writeln!(out, "Made with {}.", self.made_with)
+    }
+}
+
+impl UnitFacts {
+    /// The assumption about the bounds, if nothing enforces them.
+    fn assertion(&self) -> Option<Assertion> {
+        self.asserted.then(|| Assertion { by: self.asserted_by.clone() })
     }
 }
 

@@ -117,7 +117,7 @@ impl EventCheck {
             let missing = event.value().is_missing();
             let reason = if missing { EventRefusalReason::Missing } else { EventRefusalReason::Value };
             found(value(settings, groups.grid_in(*grid, &group), event), reason)?;
-            if settings.kept == Unit::Event {
+            if settings.enforced() == Unit::Event {
                 return Ok(());
             }
             let name = event.identity(ColumnRole::Person, settings.ids, text);

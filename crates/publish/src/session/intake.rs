@@ -40,11 +40,11 @@ impl<L> Ord for PendingEvent<L> {
 /// # Errors
 /// If the bounds keep no event of a person.
 pub fn bound_of_persons(stream: &Stream) -> Result<ContributionBound> {
-    Ok(ContributionBound::new(stream.kept)?.with_values(stream.values))
+    Ok(ContributionBound::new(stream.enforced())?.with_values(stream.values))
 }
 
 fn bound(stream: &Stream) -> Result<Option<ContributionBound>> {
-    match stream.kept {
+    match stream.enforced() {
         Unit::Event => Ok(None),
         _ => bound_of_persons(stream).map(Some),
     }

@@ -125,7 +125,7 @@ impl<S: LabelAssigner> Placer<S> {
     /// A placer for the events of a stream.
     pub fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
         let steps = StepFinder::new(&stream);
-        let pseudonyms = match stream.plan.request().unit() {
+        let pseudonyms = match stream.enforced() {
             Unit::Event => None,
             _ => Some(Pseudonyms::new(key, &stream.name, &stream.plan.digest())),
         };

@@ -80,6 +80,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         calendar,
         published: None,
         kept: unit,
+        assertion: None,
         unit_name: None,
         periods,
         last_step: STEPS,

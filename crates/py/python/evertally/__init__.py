@@ -53,7 +53,7 @@ from ._evertally import (
 )
 from ._functions import plan, plan_lazy, plan_release, plan_sketch, release
 from ._history import interval
-from ._parts import Columns, Event, Groups, Person, Steps, Values
+from ._parts import AssertedPerson, Columns, Event, Groups, Person, Steps, Values
 from ._sums import release_steps, release_sums
 from ._uses import allow_noise_reuse
 
@@ -76,6 +76,7 @@ else:
 
 __all__ = [
     "ArrowTable",
+    "AssertedPerson",
     "Budget",
     "Candidate",
     "Columns",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _keywords, _names, _tables
 from ._errors import InvalidError
 from ._evertally import Budget, Plan, SecretKey, _plan_table
-from ._parts import PARAMETERS, Columns, Event, Groups, Person, Steps, Values
+from ._parts import PARAMETERS, AssertedPerson, Columns, Event, Groups, Person, Steps, Values
 from ._types import Frozen, Table, Time
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["Stream"]
 PARTS: dict[str, tuple[type, ...]] = {
     "steps": (Steps,),
     "budget": (Budget,),
-    "unit": (Event, Person),
+    "unit": (Event, Person, AssertedPerson),
     "groups": (Groups, type(None)),
     "values": (Values, type(None)),
     "columns": (Columns,),
@@ -48,7 +48,8 @@ class Stream(Frozen):
         ``name``: Name of this stream; each name serves one data set.
         ``steps``: The :class:`Steps`.
         ``budget``: The :class:`Budget` of the whole history of all groups.
-        ``unit``: The privacy unit: a single :class:`Event`, or a :class:`Person` with all events that the bounds keep.
+        ``unit``: The privacy unit: a single :class:`Event`, a :class:`Person` with all events that the bounds keep, or
+            an :class:`AssertedPerson`, whose bounds are assumed.
         ``groups``: The :class:`Groups`; without them, there is one running sum.
         ``values``: The :class:`Values` to sum; without them, events are counted.
         ``columns``: How events are read: :class:`Columns`.
@@ -89,7 +90,7 @@ class Stream(Frozen):
     name: str = "main"
     steps: Steps
     budget: Budget
-    unit: Event | Person = Event()
+    unit: Event | Person | AssertedPerson = Event()
     groups: Groups | None = None
     values: Values | None = None
     columns: Columns = Columns()
@@ -168,7 +169,7 @@ class Stream(Frozen):
                 (parts[part] if part else own)[field] = value
         own["budget"] = _budget(budget, parts.pop("budget"))
         unit = parts.pop("unit")
-        own["unit"] = _part("unit", Event if set(unit) <= {"neighbours"} else Person, unit)
+        own["unit"] = _part("unit", _unit_of(unit), unit)
         for part, given in parts.items():
             if given or part in ("steps", "columns"):
                 own[part] = _part(part, PARTS[part][0], given)
@@ -276,6 +277,19 @@ def _budget(budget: Budget | None, numbers: Mapping[str, Any]) -> Budget:
         case None, None, None, rho if rho is not None:
             return Budget.zcdp(rho, allow_weak=allow_weak)
     raise InvalidError("give one budget: budget, or epsilon, or epsilon and delta, or rho")
+
+
+def _unit_of(given: Mapping[str, Any]) -> type:
+    """The kind of unit with these fields."""
+    if set(given) <= {"neighbours"}:
+        return Event
+    asserted = {name for name in given if name.startswith("assert")}
+    if enforced := set(given) - asserted - {"per", "neighbours"}:
+        if asserted:
+            together = f"{min(asserted)} and {min(enforced)}"
+            raise InvalidError(f"{together} do not go together: bounds are either enforced, with a person, or asserted")
+        return Person
+    return AssertedPerson if asserted else Person
 
 
 def _part(name: str, kind: type, given: Mapping[str, Any]) -> Any:

@@ -462,6 +462,13 @@ def plan_release(
     min_gap: int | None = None,
     per: str | int | None = None,
     protect_window: str | int | None = None,
+    assert_max_events: int | None = None,
+    assert_max_events_per_step: int | None = None,
+    assert_max_events_per_group: int | None = None,
+    assert_max_groups: int | None = None,
+    assert_max_total: Number | None = None,
+    assert_min_gap: int | None = None,
+    asserted_by: str | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -561,6 +568,20 @@ def plan_release(
         ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
             width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
             `per`.
+        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
+            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
+            the bound. Without it, as implied by other bounds.
+        ``assert_max_events_per_step``: Assume likewise that no person has more than C events in one step, across all
+            groups (or keys). Without it, no separate limit.
+        ``assert_max_events_per_group``: Assume likewise that no person has more than G events in one group, across all
+            steps. Without it, no separate limit.
+        ``assert_max_groups``: Assume likewise that no person has events in more than N groups. Without it, no limit.
+        ``assert_max_total``: Assume likewise that the absolute values that count for a person, clamped to bounds and
+            rounded to grid, sum to at most X. Without it, no limit.
+        ``assert_min_gap``: Assume likewise that the steps in which a person has events are at least this many steps
+            apart. Without it, no minimum.
+        ``asserted_by``: Who asserts these bounds, and why they hold: a public text for the report and the plan, of at
+            most 200 characters.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
@@ -635,6 +656,13 @@ def release(
     min_gap: int | None = None,
     per: str | int | None = None,
     protect_window: str | int | None = None,
+    assert_max_events: int | None = None,
+    assert_max_events_per_step: int | None = None,
+    assert_max_events_per_group: int | None = None,
+    assert_max_groups: int | None = None,
+    assert_max_total: Number | None = None,
+    assert_min_gap: int | None = None,
+    asserted_by: str | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -770,6 +798,20 @@ def release(
         ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
             width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
             `per`.
+        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
+            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
+            the bound. Without it, as implied by other bounds.
+        ``assert_max_events_per_step``: Assume likewise that no person has more than C events in one step, across all
+            groups (or keys). Without it, no separate limit.
+        ``assert_max_events_per_group``: Assume likewise that no person has more than G events in one group, across all
+            steps. Without it, no separate limit.
+        ``assert_max_groups``: Assume likewise that no person has events in more than N groups. Without it, no limit.
+        ``assert_max_total``: Assume likewise that the absolute values that count for a person, clamped to bounds and
+            rounded to grid, sum to at most X. Without it, no limit.
+        ``assert_min_gap``: Assume likewise that the steps in which a person has events are at least this many steps
+            apart. Without it, no minimum.
+        ``asserted_by``: Who asserts these bounds, and why they hold: a public text for the report and the plan, of at
+            most 200 characters.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:

@@ -130,6 +130,50 @@ class Person(Frozen):
 
 @_names.part
 @dataclass(frozen=True, repr=False)
+class AssertedPerson(Frozen):
+    """The privacy unit is a person, but no column names people: the bounds are an assumption about the data, which
+    nothing enforces. The plan and its noise are those of a :class:`Person` with the same bounds. The guarantee holds
+    for people within the bounds, and is weaker for all others.
+
+    Fields:
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history.
+        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
+            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
+            the bound. Without it, as implied by other bounds.
+        ``assert_max_events_per_step``: Assume likewise that no person has more than C events in one step, across all
+            groups (or keys). Without it, no separate limit.
+        ``assert_max_events_per_group``: Assume likewise that no person has more than G events in one group, across all
+            steps. Without it, no separate limit.
+        ``assert_max_groups``: Assume likewise that no person has events in more than N groups. Without it, no limit.
+        ``assert_max_total``: Assume likewise that the absolute values that count for a person, clamped to bounds and
+            rounded to grid, sum to at most X. Without it, no limit.
+        ``assert_min_gap``: Assume likewise that the steps in which a person has events are at least this many steps
+            apart. Without it, no minimum.
+        ``asserted_by``: Who asserts these bounds, and why they hold: a public text for the report and the plan, of at
+            most 200 characters.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
+
+    >>> import evertally as et
+    >>> et.AssertedPerson(assert_max_events=10, per="1d", asserted_by="the app sends at most ten a day").per
+    '1d'
+    """
+
+    _: KW_ONLY
+    per: str | int | None = None
+    assert_max_events: int | None = None
+    assert_max_events_per_step: int | None = None
+    assert_max_events_per_group: int | None = None
+    assert_max_groups: int | None = None
+    assert_max_total: Number | None = None
+    assert_min_gap: int | None = None
+    asserted_by: str | None = None
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove"
+
+
+@_names.part
+@dataclass(frozen=True, repr=False)
 class Groups(Frozen):
     """The groups of a :class:`Stream`. They are declared in advance, by name; or, for a δ, discovered in the data: see
     :meth:`discovered`.
@@ -331,6 +375,17 @@ PARAMETERS: dict[str, Parameter] = {
     "min_gap": Parameter("min-gap", "unit.min_gap", "plain", None),
     "per": Parameter("per", "unit.per", "plain", None),
     "protect_window": Parameter("protect-window", "unit.protect_window", "plain", None),
+    "assert_max_events": Parameter("assert-max-events", "unit.assert_max_events", "plain", None),
+    "assert_max_events_per_step": Parameter(
+        "assert-max-events-per-step", "unit.assert_max_events_per_step", "plain", None
+    ),
+    "assert_max_events_per_group": Parameter(
+        "assert-max-events-per-group", "unit.assert_max_events_per_group", "plain", None
+    ),
+    "assert_max_groups": Parameter("assert-max-groups", "unit.assert_max_groups", "plain", None),
+    "assert_max_total": Parameter("assert-max-total", "unit.assert_max_total", "decimal", None),
+    "assert_min_gap": Parameter("assert-min-gap", "unit.assert_min_gap", "plain", None),
+    "asserted_by": Parameter("asserted-by", "unit.asserted_by", "plain", None),
     "neighbours": Parameter("neighbours", "unit.neighbours", "plain", "add-remove"),
     "value": Parameter("value", "values.column", "plain", None),
     "bounds": Parameter("bounds", "values.bounds", "decimals", None),

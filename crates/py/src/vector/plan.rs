@@ -316,6 +316,21 @@ impl PyVectorPlan {
         py.detach(|| self.candidates().to_vec())
     }
 
+    /// The guarantee of the steps 1 to ``through`` alone, under the noise of the whole plan: what a run has spent that
+    /// stops early. Never more than :attr:`guarantee`, and equal to it if no tighter bound is known.
+    ///
+    /// ``through`` must not depend on the data, nor on releases.
+    ///
+    /// >>> import evertally as et
+    /// >>> asked = {"epsilon": 2.0, "delta": 1e-5, "mechanism": "input"}
+    /// >>> plan = et.training.plan_vector(400, **asked, sampling="poisson", sampled_fraction=0.01)
+    /// >>> plan.spent(through=100).epsilon_at(1e-5) < 1.5
+    /// True
+    fn spent(&self, py: Python<'_>, through: Whole) -> PyResult<PyVectorGuarantee> {
+        let through = check_step(self.inner.horizon(), through.0)?;
+        py.detach(|| self.inner.spent(through)).or_raise().map(PyVectorGuarantee)
+    }
+
     /// Standard error of the running sum, or of the parameters, at a step (1 to the horizon).
     fn std_error(&self, step: Whole) -> PyResult<f64> {
         Ok(self.inner.std_error(check_step(self.inner.horizon(), step.0)?))

@@ -76,7 +76,7 @@ impl RunningStream {
 
     /// Whether people are protected, not single events.
     pub(super) fn with_person(&self) -> bool {
-        self.info.stream.plan.request().unit() != Unit::Event
+        self.info.stream.enforced() != Unit::Event
     }
 
     /// Counts the events of a chunk, all of the open step.

@@ -95,7 +95,7 @@ pub(super) fn prepare(
     let groups = info.groups();
     let mut reading = BatchReading::new(&info.stream, latest, (next.as_ref(), since));
     let mut placer = info.placer();
-    let with_person = info.stream.plan.request().unit() != Unit::Event;
+    let with_person = info.stream.enforced() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
     let Ok(mut memory) = decoding.share(READER_BYTES) else { return Err(drained(bytes)) };
     let mut busy = false;

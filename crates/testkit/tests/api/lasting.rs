@@ -238,3 +238,27 @@ fn a_stream_goes_on_where_its_horizon_is_over() {
     server.stop();
     serving::verify(&server.config()).unwrap();
 }
+
+/// A stream whose bounds on persons are asserted counts every event, and its description and report call them an
+/// assumption.
+#[test]
+fn asserted_bounds_are_published_as_an_assumption() {
+    let declared = "[[stream]]\nstream = \"views\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\n\
+                    every = \"1h\"\nsteps = 10\nassert-max-events = 3\nper = 5\nasserted-by = \"the app\"\n\
+                    rho = 1000000\nallow-weak-budget = true\n";
+    let server = Server::with("", declared);
+    server.at(1, 0);
+    assert_eq!(server.send("views", "1", &"{\"time\":\"2026-01-01T00:10:00Z\"}\n".repeat(40)).status, 200);
+    assert_eq!(server.post("/v1/streams/views/close", "{\"through\":1}").status, 200);
+    server.wait("views", 1);
+    let row = server.get("/v1/streams/views/releases?format=csv").text;
+    assert_eq!(row.lines().nth(1).and_then(|row| row.split(',').nth(2)), Some("40"), "nothing is dropped: {row}");
+    let unit = server.get("/v1/streams/views").json()["unit"].as_str().unwrap().to_owned();
+    assert_eq!(unit, "what one person does in 5 steps (assumed: at most 3 events)");
+    let report = server.get("/v1/streams/views/report").text;
+    assert!(report.contains("Asserted by: the app") || report.contains("\"asserted_by\""), "{report}");
+    let wrong = "{\"declaration\":{\"stream\":\"w\",\"start\":\"2026-01-01\",\"every\":\"1h\",\"steps\":4,\
+                 \"person\":\"p\",\"assert-max-events\":2,\"rho\":0.3},\"closing\":\"operator\"}";
+    let refused = server.post("/v1/streams", wrong);
+    assert!(refused.status == 422 && refused.text.contains("do not go together"), "{}", refused.text);
+}

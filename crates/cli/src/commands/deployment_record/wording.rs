@@ -128,7 +128,16 @@ impl<'r> Sentences<'r> {
                 Some(period) => format!(" All bounds restart in each period of {period}."),
                 None => String::new(),
             };
-            items.push(format!("Kept events of a unit: {bounds}. The program drops all further events.{restart}"));
+            items.push(match unit.asserted {
+                true => {
+                    let whose = unit.asserted_by.as_ref().map_or(String::new(), |by| format!(" Asserted by: {by}."));
+                    format!(
+                        "Events of a unit: {bounds}. This is an assumption about the data, which nothing \
+                         enforces.{whose}{restart}"
+                    )
+                }
+                false => format!("Kept events of a unit: {bounds}. The program drops all further events.{restart}"),
+            });
         }
         if unit.lower != unit.upper {
             items.push("Values are rounded to the grid and clamped to their bounds, one by one.".to_owned());

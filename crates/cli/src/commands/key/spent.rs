@@ -33,7 +33,9 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     for stream in &streams {
         let [first, last] = dates(stream).map(|date| date.unwrap_or_else(|| "?".into()));
         let (budget, steps, runs) = (budget_of(stream), stream.steps.to_string(), stream.runs.len().to_string());
-        table.add_row([stream.name.clone(), budget, stream.protects.brief(), steps, first, last, runs]);
+        let assumed = if stream.asserted { ", bounds assumed" } else { "" };
+        let whom = format!("{}{assumed}", stream.protects.brief());
+        table.add_row([stream.name.clone(), budget, whom, steps, first, last, runs]);
     }
     writeln!(out, "{table}")?;
     if streams.is_empty() {
@@ -89,6 +91,9 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     if streams.iter().any(|stream| stream.follows.is_some()) {
         writeln!(out, "Of streams that continue one another, as many count as one unit can have data in.")?;
     }
+    if streams.iter().any(|stream| stream.asserted) {
+        writeln!(out, "Where bounds are assumed, nothing enforces them: these totals hold for people within them.")?;
+    }
     writeln!(out, "A plan's budget counts in full as soon as its first step is published.")?;
     write_other_noise(&mut out, &ledger)
 }
@@ -140,7 +145,8 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &StreamsByU
                 "stream": stream.name, "budget": stream.budget,
                 "selection_delta": stream.selection.map(Delta::get), "published_steps": stream.steps,
                 "unit": stream.protects.unit(), "period": stream.protects.period, "replaced": stream.protects.replaced,
-                "follows": stream.follows, "first": first, "last": last, "runs": stream.runs.len(),
+                "asserted": stream.asserted, "follows": stream.follows, "first": first, "last": last,
+                "runs": stream.runs.len(),
             })
         })
         .collect();

@@ -39,6 +39,10 @@ impl Declaration {
                 let why = ": the column with the values of events, between bounds";
                 return refuse(sentence![Measure, format!(" {measure} needs "), Value, why]);
             }
+            if measure.needs_persons() && self.asserts() {
+                let why = ": asserted bounds identify nobody, so that people cannot be counted";
+                return refuse(sentence![Measure, format!(" {measure} needs "), Person, why]);
+            }
             if measure.needs_persons() && self.person.is_none() {
                 return refuse(sentence![
                     Measure,

@@ -1,9 +1,9 @@
 //! Dependencies between parameters, and their error messages.
 
 use super::super::Parameter::{
-    self, Bounds, CorrelateGroups, Date, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents,
-    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, ProtectWindow, Rest, RestScale,
-    SelectEvery, SelectionDelta, TimeOfDay, UnitName, Value,
+    self, AssertMaxEventsPerGroup, AssertMaxGroups, AssertMaxTotal, Bounds, CorrelateGroups, Date, DiscoverGroups, Floor,
+    Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per,
+    Person, ProtectWindow, Rest, RestScale, SelectEvery, SelectionDelta, TimeOfDay, UnitName, Value,
 };
 use crate::problem::{Sentence, SentencePart, sentence};
 
@@ -36,6 +36,7 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (MinGap, Person, || names_the_person(MinGap)),
     (MaxTotal, Person, || names_the_person(MaxTotal)),
     (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
+    (AssertMaxTotal, Value, || sentence![AssertMaxTotal, " needs ", Value, ": the column whose values it bounds"]),
     (Per, Person, || names_the_person(Per)),
     (ProtectWindow, Per, || {
         sentence![
@@ -54,6 +55,8 @@ pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (CorrelateGroups, Person, || {
         sentence![CorrelateGroups, " needs ", Person, ": a single event is in one group, and gains nothing"]
     }),
+    (AssertMaxEventsPerGroup, GroupBy, || bounds_groups(AssertMaxEventsPerGroup)),
+    (AssertMaxGroups, GroupBy, || bounds_groups(AssertMaxGroups)),
     (Value, Bounds, || {
         sentence![Value, " needs ", SentencePart::Example(Bounds), ": the smallest and largest value of one event"]
     }),

@@ -1,10 +1,12 @@
 //! The privacy unit of a declaration, and the selection of discovered groups.
 
 use super::super::Parameter::{
-    self, AllowWeakBudget, DiscoverGroups, Floor, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep,
-    MaxGroups, MaxTotal, Measure, MinGap, Per, Person, ProtectWindow, Publish, SelectionDelta, UnitName, Workload,
+    self, AllowWeakBudget, AssertMaxEvents, AssertMaxTotal, DiscoverGroups, Floor, Groups, GroupsFile, MaxEvents,
+    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Measure, MinGap, Per, Person, ProtectWindow, Publish,
+    SelectionDelta, UnitName, Workload,
 };
 use super::super::table::Declaration;
+use super::asserted::GivenBounds;
 use super::{Result, on_grid};
 use crate::problem::{Problem, SentencePart, sentence};
 use crate::steps::{Period, Periods, StepCalendar};
@@ -122,20 +124,21 @@ impl Declaration {
 
     /// The unit, for periods of at most `period` steps.
     pub(super) fn unit(&self, period: Option<u64>, window: Option<RollingWindow>) -> Result<Unit> {
-        let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
-        let max_total = self.total()?;
-        let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
-        let max_events = match self.max_events.or_else(|| self.implied_max_events(period, max_total)) {
+        self.check_asserted()?;
+        let given = self.person_bounds();
+        let max_total = self.total(&given)?;
+        let rest = [given.max_events_per_step, given.max_events_per_group, given.max_groups, given.min_gap, max_total];
+        let max_events = match given.max_events.or_else(|| given.implied_max_events(period, max_total)) {
             Some(max_events) => max_events,
-            None if self.person.is_none() && bounds == [None; 6] => return Ok(Unit::Event),
+            None if self.person.is_none() && rest == [None; 5] && period.is_none() => return Ok(Unit::Event),
             None => return Err(self.no_max_events()),
         };
         Ok(Unit::Person(PersonBounds {
             max_events,
-            max_events_per_step: per_step,
-            max_events_per_group: per_group,
-            max_groups: self.max_groups,
-            min_gap: self.min_gap,
+            max_events_per_step: given.max_events_per_step,
+            max_events_per_group: given.max_events_per_group,
+            max_groups: given.max_groups,
+            min_gap: given.min_gap,
             max_total,
             period,
             window,
@@ -143,30 +146,26 @@ impl Declaration {
     }
 
     /// The cap on a person's total, in multiples of the grid.
-    fn total(&self) -> Result<Option<u64>> {
-        let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
+    fn total(&self, given: &GivenBounds<'_>) -> Result<Option<u64>> {
+        let (Some(total), grid) = (given.max_total, self.grid()) else { return Ok(None) };
+        let parameter = if self.asserts() { AssertMaxTotal } else { MaxTotal };
         let text = total.0.to_string();
         let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
         let refuse = || {
             Problem::for_parameter(
-                MaxTotal,
-                sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")],
+                parameter,
+                sentence![parameter, format!(" {text} is not a multiple of the grid {grid}")],
             )
         };
         multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
     }
 
-    /// The number of events that other bounds allow: in all groups, in all steps of a period, or of the least size.
-    fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
-        let of_groups =
-            self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
-        let gap = self.min_gap.unwrap_or(1).max(1);
-        let of_steps =
-            self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
-        of_groups.into_iter().chain(of_steps).chain(max_total).min()
-    }
-
     fn no_max_events(&self) -> Problem {
+        if self.asserts() {
+            let given = self.first_asserted().expect("a bound is asserted");
+            let why = sentence![given, " needs ", AssertMaxEvents, ": how many events a person has at most"];
+            return Problem::for_parameter(given, why);
+        }
         let given = [MaxEventsPerStep, MaxEventsPerGroup, MaxGroups, MinGap, Per, Person];
         let what = given.into_iter().find(|bound| self.has(*bound)).expect("a bound of a person is given");
         let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];

@@ -60,6 +60,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         calendar,
         published: None,
         kept: unit,
+        assertion: None,
         unit_name: None,
         periods: Periods::default(),
         last_step: STEPS,
