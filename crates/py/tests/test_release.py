@@ -437,8 +437,8 @@ def test_asserted_bounds_are_planned_and_not_enforced(flights: pa.Table) -> None
     assert asserted.unit == "person (assert_max_events=30, assert_max_events_per_step=3)"
     assert (asserted.meaning["person-bounds"], asserted.meaning["asserted-by"]) == ("asserted", "the airline")
     exact = common | {"rho": 1e6, "allow_weak_budget": True}
-    released = et.release(flights, et.SecretKey.generate(), **exact, **bounds)
-    everything = et.release(flights, et.SecretKey.generate(), **exact)
+    released = et.release(flights, key=et.SecretKey.generate(), **exact, **bounds)
+    everything = et.release(flights, key=et.SecretKey.generate(), **exact)
     assert np.abs(np.array(released["value"]) - np.array(everything["value"])).max() < 2
     stream = et.Stream.from_keywords(**common, **bounds)
     assert stream.unit == et.AssertedPerson(**bounds) and stream.plan().digest == asserted.digest

@@ -40,6 +40,7 @@ COMMANDS = {
     "--discover-groups --selection-delta 1e-6 --floor 3",
     "late": f"release {DAYS} --steps 400 --through 2024-01-21 --rho 0.5 {PERSON} --neighbours replace-one",
     "views": f"release {ALL} --rho 0.5 --view whole-number --view non-negative --band simultaneous",
+    "asserted": f"release {ALL} --rho 0.5 --assert-max-events 40 --asserted-by museum",
     "filtered": f"release {ALL} --rho 0.5 --where fee>3",
     "sketch": f"sketch {ALL} --rho 0.5 --key-columns visitor --candidates candidates.csv --top 3",
     "first": f"release {DAYS} --steps 10 --outside skip --rho 0.5 --continue --through 2024-01-11",
