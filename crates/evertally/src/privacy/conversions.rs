@@ -165,7 +165,9 @@ pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
 /// is `delta2`, rounded up: `min(Δ1/λ, Δ2²/(2λ²) + (Δ2/λ) √(2 ln 1/δ))` (Andersson, Pagh, Steiner and Torkamani, k-ary
 /// trees with subtraction, theorem 1.3).
 ///
-/// The theorem requires `λ > Δ1`; that is not needed, because `x (eˣ-1)/(eˣ+1) ≤ x²/2` for all `x ≥ 0`. A closed form:
+/// The theorem requires `λ > Δ1`; that is not needed, because `x (eˣ-1)/(eˣ+1) ≤ x²/2` for all `x ≥ 0`. It is about
+/// shifts that are fixed in advance: plans use it for no mechanism that reads noise before the data of its node are
+/// complete ([`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal)). A closed form:
 /// [`epsilon_of_laplace`](super::loss::epsilon_of_laplace) is tighter. Also for discrete Laplace noise.
 ///
 /// ```

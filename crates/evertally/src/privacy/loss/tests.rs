@@ -244,8 +244,8 @@ fn profiles_are_ordered_as_proven() {
 /// The exact sum over all integers, at large ε.
 #[test]
 fn more_discrete_noise_may_reveal_more() {
-    let (e, shift) = (8.0f64, 2.0);
-    let of = |numerator: u128, denominator: u128| {
+    let shift = 2.0;
+    let of = |e: f64, numerator: u128, denominator: u128| {
         let variance = numerator as f64 / denominator as f64;
         let weight = |x: f64| (-x * x / (2.0 * variance)).exp();
         let places = || (-40..=40).map(f64::from);
@@ -253,11 +253,14 @@ fn more_discrete_noise_may_reveal_more() {
         let exact = shown / places().map(weight).sum::<f64>();
         let ratio = Ratio::new(numerator, denominator).unwrap();
         let ours = delta_of_discrete_gaussian(ratio, &profile(&[(2, 1)]), epsilon(e));
-        assert!(ours >= exact * (1.0 - 1e-10) && ours < exact * 1.01, "σ² {variance}: {ours} {exact}");
+        assert!(ours >= exact * (1.0 - 1e-10) && ours < exact * 1.01, "ε {e}, σ² {variance}: {ours} {exact}");
         exact
     };
-    let (less, more) = (of(1, 4), of(961, 2500));
+    let (less, more) = (of(8.0, 1, 4), of(8.0, 961, 2500));
     assert!((less - 0.10668).abs() < 1e-5 && (more - 0.16281).abs() < 1e-5, "{less} {more}");
+    // The losses of 0 are 2/σ²: δ falls steeply where that passes ε = 16, at σ² = 1/8, and rises again afterwards.
+    let (before, after, later) = (of(16.0, 118, 1000), of(16.0, 126, 1000), of(16.0, 22, 100));
+    assert!((before - 0.60976).abs() < 1e-5 && after < 0.0183 && later > 4.0 * after, "{before} {after} {later}");
 }
 
 #[test]

@@ -232,15 +232,17 @@ fn the_linear_loss_dominates() {
 fn the_tails_are_as_light_as_claimed() {
     for variance in [64.0, 700.0, 1e4] {
         let law = Law::new(variance, 6 * variance as usize);
-        for a in [1.0f64, 5.0, 12.0, variance / 50.0, variance / 5.0] {
+        for (w, part) in [(0.1f64, 0.0), (0.1, 0.5), (0.3, 0.2), (0.3, 0.9), (0.9, 0.1), (0.9, 0.6)] {
+            let slope = part * w;
+            let h = (1.0 + w * w).sqrt() - libm::cosh(slope) - (libm::asinh(w) - slope) * w;
             // Far below 1e-300 nothing can be checked.
-            let a = a.min(variance / 5.0).min(300.0);
-            let reach = libm::sqrt(5.0 * a / variance) * variance;
-            let slope = (1.0 + 1.0 / variance) * libm::sqrt(a / (14.0 * variance));
+            if variance * h < -300.0 {
+                continue;
+            }
             let drift = variance * (libm::cosh(slope) - 1.0);
-            let outside = law.support(0).filter(|k| k.unsigned_abs() as f64 >= reach);
+            let outside = law.support(0).filter(|k| k.unsigned_abs() as f64 >= w * variance);
             let weight: f64 = outside.map(|k| libm::exp(law.log_p(k) + slope * k as f64 - drift)).sum();
-            assert!(weight > 0.0 && weight <= 2.0 * libm::exp(-1.65 * a), "μ = {variance}, a = {a}: {weight}");
+            assert!(weight > 0.0 && weight <= 2.0 * libm::exp(variance * h), "μ = {variance}, w = {w}: {weight}");
         }
     }
 }
@@ -276,8 +278,8 @@ fn elementary_steps() {
 fn the_discrete_gaussian_has_the_heavier_shoulders() {
     for variance in [64.0, 1e3, 1e5] {
         let law = Law::new(variance, 2 * variance as usize);
-        for xi in [0.2, 0.05, 10.0 / variance] {
-            let reach = libm::sqrt(5.0 * xi) * variance;
+        for w in [0.9, 0.5, libm::sqrt(60.0 / variance).min(1.0)] {
+            let (reach, xi) = (w * variance, w / libm::asinh(w) - 1.0);
             let parameter = variance * (1.0 + xi);
             let quotient = |k: i64| law.log_p(k) + (k * k) as f64 / (2.0 * parameter);
             for k in (0..).take_while(|k| ((k + 1) as f64) < reach) {
@@ -300,9 +302,13 @@ fn the_curve_is_above_the_true_one() {
             if let Some(compared) = approximate::delta(whole(variance), shift, epsilon) {
                 assert!(want <= compared, "μ = {variance}, {shift:?}, {epsilon:?}: {want} {compared}");
             }
-            assert!(variance < 10_000 || found < 1.3 * want, "loose, {shift:?}, {epsilon:?}: {want} {found}");
+            let near = if variance < 10_000 { 3.0 } else { 1.3 };
+            assert!(
+                variance < 1000 || found < near * want,
+                "loose, μ = {variance}, {shift:?}, {epsilon:?}: {want} {found}"
+            );
             let back = super::epsilon(whole(variance), shift, Delta::new(found).unwrap()).unwrap();
-            assert!(true_delta(back) <= found && back < epsilon.get() * (1.0 + 1e-3), "{epsilon:?} {back}");
+            assert!(true_delta(back) <= found && back < epsilon.get() * 1.1, "{epsilon:?} {back}");
         }
     };
     for variance in [64u128, 1000, 30_000] {
@@ -355,7 +361,7 @@ fn budgets_are_kept_and_used_up() {
             assert!(super::delta(variance, shift, epsilon).unwrap() <= delta.get() * (1.0 + 1e-9));
             let least = squared / conversions::mu_for(epsilon, delta).powi(2);
             let excess = variance.to_f64() - least;
-            assert!(excess > 0.0 && excess < 600.0 + 7e-8 * least, "{squared} {epsilon:?} {delta:?} {excess}");
+            assert!(excess > 0.0 && excess < 60.0 + 7e-8 * least, "{squared} {epsilon:?} {delta:?} {excess}");
             let by_zcdp = variance_for(&Budget::Zcdp(conversions::rho_for(epsilon, delta)), shift).unwrap();
             assert!(variance < by_zcdp);
         }
