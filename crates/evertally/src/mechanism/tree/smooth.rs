@@ -151,6 +151,29 @@ impl Smooth {
         self.height - self.zeros
     }
 
+    /// The number of nodes that the steps read: the 1-edges of the trie of the leaves of rank 1 ..= T.
+    fn nodes(&self) -> f64 {
+        let ones = self.ones() as usize;
+        // Those of all leaves, by their bits and ones. Numbers with a 1 in front share that edge.
+        let mut full = vec![vec![0.0; ones + 1]];
+        for width in 1..=self.height as usize {
+            let shorter = &full[width - 1];
+            let of = |count: usize| shorter[count] + shorter[count - 1] + 1.0;
+            full.push((0..=ones).map(|count| if count == 0 || count > width { 0.0 } else { of(count) }).collect());
+        }
+        let (mut nodes, mut ones, mut last) = (0.0, ones, u128::from(self.horizon));
+        for width in (0..self.height).rev() {
+            // Numbers with a 0 in front come first.
+            let first = if ones as u32 > width { 0 } else { self.binomials.choose(width, ones as u32) };
+            if ones > 0 && last >= first {
+                nodes += full[width as usize][ones] + 1.0;
+                (ones, last) = (ones - 1, last - first);
+            }
+        }
+        // No step reads the leaf of rank 0, whose edges no other leaf shares.
+        nodes - f64::from(self.ones())
+    }
+
     /// The largest sum over the nodes of a step of a non-decreasing function of the number of steps in a node.
     ///
     /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
@@ -275,16 +298,7 @@ impl Mechanism for Smooth {
     }
 
     fn cost(&self) -> Cost {
-        // Each change of leaf replaces the lowest block of ones; summed over a full tree that is one node per pair
-        // (leaf, one bit that a smaller leaf does not share).
-        let full = self.binomials.choose(self.height, self.zeros) as f64;
-        let nodes: f64 = (0..self.height)
-            .flat_map(|p| (1..=self.ones()).map(move |count| (p, count)))
-            .filter(|&(p, count)| self.height - 1 - p >= self.ones() - count && count - 1 <= p)
-            .map(|(p, count)| self.binomials.choose(self.height - 1 - p, self.ones() - count) as f64)
-            .sum();
-        let draws = nodes / full;
-        Cost::from_draws(draws, 4 * u64::from(self.ones()) + 4)
+        Cost::from_draws(self.nodes() / self.horizon as f64, 4 * u64::from(self.ones()) + 4)
     }
 
     /// A step is in at most one of the nodes at the j-th zero from the top.
@@ -469,4 +483,26 @@ pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
         name => name == MechanismName::Smooth(None),
     };
     Limits { zcdp: is_balanced.then_some(0.25), pure: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The stated draws are those of the steps, not those of the full tree.
+    #[test]
+    fn draws_are_counted_over_the_steps() {
+        for (horizon, height, zeros) in [(1, 2, 1), (5, 4, 2), (7, 9, 3), (83, 9, 3), (200, 12, 6), (1000, 30, 4)] {
+            let smooth = Smooth::new(horizon, height, zeros).unwrap();
+            let (mut cursor, mut draws) = (smooth.cursor(), 0u64);
+            for _ in 0..horizon {
+                cursor.advance(&mut |_| {
+                    draws += 1;
+                    0
+                });
+            }
+            let stated = smooth.cost().draws_per_step * horizon as f64;
+            assert!((stated - draws as f64).abs() < 1e-6, "{horizon} {height} {zeros}: {stated} {draws}");
+        }
+    }
 }

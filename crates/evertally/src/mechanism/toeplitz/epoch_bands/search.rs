@@ -25,6 +25,8 @@ const MAX_STEPS: usize = 60;
 /// The same for few bands over horizons above this, where they lose little.
 const MANY_FEW_BANDS: usize = 1 << 11;
 const MAX_STEPS_FEW_BANDS: usize = 20;
+/// Up to this horizon, descents begin with fewer bands, too.
+const FEW: usize = 32;
 /// Horizons above this are long: the tail of the inverse, or of a momentum, is cut off once it is below [`NEGLIGIBLE`].
 const MANY: usize = 1 << 10;
 /// Horizons above this are searched in blocks of steps first, if as many blocks as these are left, and as many bands.
@@ -75,7 +77,20 @@ impl EpochBandsProblem<'_> {
     }
 
     pub(super) fn search(&self) -> EpochBandsSolution {
-        self.taken_apart(&self.best_point())
+        self.taken_apart(&self.point_with_fewer_bands())
+    }
+
+    /// Over few steps, descents also begin with the result for one band less: more bands are never worse.
+    fn point_with_fewer_bands(&self) -> Vec<f64> {
+        let own = self.best_point();
+        if self.bands == 1 || self.horizon() > FEW {
+            return own;
+        }
+        let mut other = EpochBandsProblem { bands: self.bands - 1, ..*self }.point_with_fewer_bands();
+        other.insert(self.bands - 2, 0.0);
+        let power = if self.objective == Objective::Max { POWERS.last().copied() } else { None };
+        minimise(&mut other, MAX_STEPS, MIN_GAIN, &mut |point| self.evaluate(point, power));
+        if self.evaluate(&other, power).0 < self.evaluate(&own, power).0 { other } else { own }
     }
 
     /// Coefficients, then logarithms of weights, both without the first.

@@ -25,6 +25,24 @@ fn slopes_are_those_of_differences() {
     }
 }
 
+/// One more band is never worse, where a descent from the square root alone may end elsewhere.
+#[test]
+fn more_bands_are_never_worse() {
+    let of = Recursion::sums(16);
+    for (most, separation) in [(1, 16), (2, 8), (4, 4), (3, 5)] {
+        let runs = Participation::new(most, separation).unwrap();
+        for (objective, power) in [(Objective::Mean, None), (Objective::Max, POWERS.last().copied())] {
+            let mut least = f64::INFINITY;
+            for bands in 1..=separation as usize {
+                let problem = EpochBandsProblem { bands, runs, objective, sharpness: 0.0, of: &of };
+                let (value, _) = problem.evaluate(&problem.point_with_fewer_bands(), power);
+                assert!(value <= least + 1e-12, "{runs:?} {objective} {bands}: {value} {least}");
+                least = value;
+            }
+        }
+    }
+}
+
 /// Over long horizons columns are dropped early, with the same variances and slopes.
 #[test]
 fn little_is_cut_off_over_long_horizons() {
