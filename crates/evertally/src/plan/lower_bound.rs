@@ -12,9 +12,6 @@ pub use workload::workload_lower_bound;
 use crate::mechanism::{Objective, certified_bound};
 use crate::privacy::Spread;
 
-/// Longest horizon whose waves are summed.
-const MAX_WAVE_STEPS: u64 = 1 << 17;
-
 /// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of the prefix sums over
 /// `horizon` steps and a unit with events of size 1 in one running sum or in several, each with the same factorization.
 ///
@@ -29,7 +26,7 @@ const MAX_WAVE_STEPS: u64 = 1 << 17;
 /// all events in one step ([`gaussian_lower_bound`], or that of the optimum); rows of events around every step, with
 /// equal weights, by sines and cosines ([`waves`]); and few patterns with the best weights ([`coarse`]).
 ///
-/// `O(T log T)` up to 2^17 steps, a tenth of a second; the bound of the first 2^17 steps beyond.
+/// `O(T log T)` up to 2^17 steps, a tenth of a second, and hardly more beyond.
 ///
 /// ```
 /// use evertally::plan::unit_lower_bound;
@@ -49,9 +46,14 @@ pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
     if spread.per_step >= spread.per_group {
         return single;
     }
-    let horizon = horizon.min(MAX_WAVE_STEPS);
     let waves = waves::bound(horizon, spread) * apart;
-    single.max(waves).max(coarse::bound(horizon, spread))
+    // Over long horizons the waves leave out terms that matter if events are far apart.
+    let first = if spread.separation > 1 && horizon > waves::MAX_TERMS {
+        unit_lower_bound(waves::MAX_TERMS, spread)
+    } else {
+        0.0
+    };
+    single.max(waves).max(coarse::bound(horizon, spread)).max(first)
 }
 
 /// The same for one event of size 1.

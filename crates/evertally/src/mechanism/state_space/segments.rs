@@ -60,15 +60,14 @@ pub(in crate::mechanism) fn normalized(response: &PartialFractions, horizon: u64
     segments
 }
 
-/// The segments of given weights of the steps, which grow to 1. A segment has the weight of its first step, rounded
-/// down, so no column gets more than its own weight.
-pub(in crate::mechanism) fn of_weights(weights: &[f64]) -> Vec<Segment> {
-    let horizon = weights.len() as u64;
+/// The segments of given weights of the steps, from 1, which grow to 1. A segment has the weight of its first step,
+/// rounded down, so no column gets more than its own weight.
+pub(in crate::mechanism) fn of_weights(horizon: u64, weight: impl Fn(u64) -> f64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = vec![];
     let mut shortest = 1;
     while shortest <= horizon {
         let longest = (shortest + shortest / FINENESS).min(horizon);
-        let exact = weights[(horizon - longest) as usize] * f64::from(1 << WEIGHT_BITS);
+        let exact = weight(horizon - longest + 1) * f64::from(1 << WEIGHT_BITS);
         let later = segments.last().map_or(1 << WEIGHT_BITS, |later| later.weight);
         let weight = ((exact * (1.0 - 1e-9)) as u32).min(later);
         match segments.last_mut() {

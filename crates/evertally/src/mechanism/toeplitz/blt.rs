@@ -113,12 +113,12 @@ impl Blt {
     }
 
     /// The normalized one with columns weighted so that the worst patterns of a unit that has events in these steps are
-    /// equally long, over 1 ..= 2^20 steps. `O(T d)`.
+    /// equally long, over 1 ..= 2^40 steps. `O(T d)` up to 2^20 steps, `O(d² log T)` beyond.
     ///
     /// # Errors
     /// As [`Blt::new`].
     pub fn for_runs(horizon: u64, runs: Participation, buffers: Buffers) -> Result<Self> {
-        check_horizon(horizon, if runs.most() > 1 { runs::MAX_STEPS } else { MAX_HORIZON }, "normalized-blt(run=…)")?;
+        check_horizon(horizon, MAX_HORIZON, "normalized-blt(run=…)")?;
         Self::scaled(horizon, Scaling::Equal(runs.over(horizon)), buffers)
     }
 
@@ -150,9 +150,7 @@ impl Blt {
             Scaling::Plain if frame.weight_bits == 0 => segments::plain(horizon),
             Scaling::Plain => segments::of_one_weight(&response, horizon),
             Scaling::Equal(Participation::ONCE) => segments::normalized(&response, horizon),
-            Scaling::Equal(runs) | Scaling::Cut(runs) => {
-                segments::of_weights(&runs::weights(&runs::norms_squared(&response, horizon, runs), runs))
-            }
+            Scaling::Equal(runs) | Scaling::Cut(runs) => runs::segments(&response, horizon, runs),
         };
         let segments = segments::shared(segments, share, frame.weight_bits);
         Self::with_segments(horizon, (scaling, share), buffers, frame, segments)
@@ -230,11 +228,17 @@ impl Blt {
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
+    /// Whether a unit can have events in more steps than are computed one by one.
+    fn has_many_steps(&self, spread: Spread) -> bool {
+        let (full, _) = Packing::new(spread).pattern(spread.total, self.horizon);
+        full > runs::MAX_TABLE_STEPS
+    }
+
     /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up, for several numbers of events
     /// in non-decreasing order. Plain and normalized: exactly that of the packed pattern from the first step on
     /// ([`participation`](crate::mechanism::accounting::participation), [`patterns`]); for columns with weights for
-    /// runs, by [chains](crate::mechanism::accounting::chain). Never more than the value with all events in the longest
-    /// column. `O(d² k)` for `k` steps with events.
+    /// runs, and for very many steps, by [chains](crate::mechanism::accounting::chain). Never more than the value with
+    /// all events in the longest column. `O(d² k)` for `k` steps with events.
     pub(in crate::mechanism) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
         let together = |events: u64| power(events as f64, 2) * self.columns.l2_squared;
         let spread_out = &events[events.partition_point(|events| *events <= spread.per_step)..];
@@ -246,20 +250,21 @@ impl Blt {
                 let packed = participation::packed(response, self.horizon, &Packing::new(spread), spread_out);
                 packed.into_iter().map(|squared| weight * weight * squared).collect()
             }
-            Scaling::Equal(_) | Scaling::Cut(_) if self.horizon > runs::MAX_STEPS => {
-                vec![f64::INFINITY; spread_out.len()]
-            }
-            Scaling::Equal(Participation::ONCE) => {
+            Scaling::Equal(Participation::ONCE) if !self.has_many_steps(spread) => {
                 patterns::normalized(response, self.horizon, &Packing::new(spread), spread_out)
             }
             Scaling::Equal(runs) => {
-                let weights = runs::weights(&runs::norms_squared(response, self.horizon, runs), runs);
-                self.by_chains(&runs::WeightedColumns::new(response, weights), spread, spread_out)
+                let packing = Packing::new(spread);
+                let packed = |events: &u64| (*events, packing.pattern(*events, self.horizon));
+                let packed: Vec<_> = spread_out.iter().map(packed).collect();
+                runs::largest_squares((response, self.constants.segments()), runs, spread, &packed)
             }
+            Scaling::Cut(_) if self.horizon > runs::MAX_TABLE_STEPS => vec![f64::INFINITY; spread_out.len()],
             Scaling::Cut(_) => {
                 let weights =
                     participation::rising_weights(self.constants.segments(), self.frame.weight_bits, self.horizon);
-                self.by_chains(&runs::WeightedColumns::new(response, weights), spread, spread_out)
+                let columns = runs::WeightedColumns::new(response, weights);
+                spread_out.iter().map(|events| runs::chain_squared(&columns, spread, *events)).collect()
             }
         };
         let first = events.len() - squares.len();
@@ -360,8 +365,13 @@ impl Mechanism for Blt {
                 let packed = patterns::normalized(response, self.horizon, &Packing::new(spread), &[spread.total]);
                 of_pairs.min(rounded_up(self.columns.l2_squared * packed[0], 8))
             }
-            Scaling::Cut(_) if self.horizon > runs::MAX_STEPS => {
+            Scaling::Cut(_) if self.horizon > runs::MAX_TABLE_STEPS => {
                 participation.of_any(self.horizon, rounded_up(self.columns.l2_squared, 8))
+            }
+            Scaling::Equal(_) if self.horizon > runs::MAX_TABLE_STEPS => {
+                let pattern = (participation.within(self.horizon), 0.0);
+                let columns = runs::SegmentColumns::new(response, segments, WEIGHT_BITS);
+                columns.largest(1.0, participation.separation(), &[pattern])[0]
             }
             Scaling::Equal(_) | Scaling::Cut(_) => {
                 participation::weighted(response, segments, WEIGHT_BITS, self.horizon, participation)
@@ -516,11 +526,8 @@ pub(super) fn build_with(
     criterion: &Criterion,
 ) -> Result<Arc<dyn Mechanism>> {
     let returns = criterion.unit().within(horizon) > 1;
-    // Over longer horizons the bounds for counts are those of all events in one column.
-    let is_bounded =
-        columns == ColumnScaling::Plain || horizon <= runs::MAX_STEPS || criterion.participation().is_some();
     Ok(Arc::new(match choice {
-        BufferChoice::Best | BufferChoice::Count(_) if returns && is_bounded => {
+        BufferChoice::Best | BufferChoice::Count(_) if returns => {
             Blt::best_of_unit(horizon, columns, choice, criterion)?
         }
         _ => Blt::chosen(horizon, columns, choice, criterion.objective())?,

@@ -45,6 +45,31 @@ fn waves_are_inner_products_of_singular_vectors() {
     }
 }
 
+/// Panels of terms are below the sum of all terms, and close to it.
+#[test]
+fn panels_bound_the_sum_of_all_terms() {
+    for (horizon, per_group, separation) in
+        [(1 << 15, 1, 1), (1 << 15, 10, 1), (1 << 16, 2, 30), (1 << 16, 1001, 1), (1 << 16, 100, 7), (5000, 9999, 1)]
+    {
+        let spread = spread(per_group, 1, separation);
+        let (all, panels) = (waves::by_terms(horizon, spread), waves::by_panels(horizon, spread));
+        assert!(panels <= all && panels > 0.9985 * all, "{spread:?} over {horizon}: {panels} of {all}");
+    }
+}
+
+/// The bound keeps growing: with the logarithm of the horizon, times the number of events.
+#[test]
+fn the_bound_grows_at_every_horizon() {
+    for events in [1, 10, 1000] {
+        let bounds: Vec<f64> =
+            (17..=45).step_by(4).map(|power| unit_lower_bound(1 << power, spread(events, 1, 1))).collect();
+        let grown = 4.0 * std::f64::consts::LN_2 / std::f64::consts::PI * events as f64;
+        for pair in bounds.windows(2) {
+            assert!(pair[1] - pair[0] > 0.9 * grown && pair[1] - pair[0] < 1.1 * grown, "{events}: {bounds:?}");
+        }
+    }
+}
+
 #[test]
 fn eigenvalues_are_those_of_another_library() {
     let entry = |i: usize, j: usize| 1.0 / (1.0 + i as f64 + j as f64) - if i == j { 0.3 } else { 0.0 };
@@ -97,10 +122,7 @@ fn nothing_beats_the_bound_of_a_unit() {
 #[test]
 #[ignore = "minutes; prints a table"]
 fn ratios_to_the_bound() {
-    use crate::plan::PlanRequest;
-    use crate::privacy::{Budget, Rho, Unit};
     for power in [10u32, 13, 15, 17] {
-        let horizon = 1u64 << power;
         for (total, per_step) in [
             (1, 1),
             (2, 1),
@@ -114,20 +136,37 @@ fn ratios_to_the_bound() {
             (10_000, 1),
             (10_000, 10),
         ] {
-            if total / per_step > horizon {
-                continue;
+            if total / per_step <= 1 << power {
+                print_ratio(power, total, per_step);
             }
-            let start = std::time::Instant::now();
-            let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap()));
-            let plan = request.with_unit(Unit::person(total).per_step(per_step)).plan().unwrap();
-            let took = start.elapsed();
-            let bound = unit_lower_bound(horizon, Spread::new(total, per_step));
-            let (error, name) = (plan.max_std_error(), plan.mechanism().name().brief());
-            println!(
-                "| 2^{power} | {total} | {per_step} | {error:.2} | {bound:.2} | {:.3} | {name} | {took:.1?}, {:.1?} |",
-                error / bound,
-                start.elapsed() - took
-            );
         }
     }
+}
+
+/// The same over long horizons.
+#[test]
+#[ignore = "a minute; prints a table"]
+fn long_ratios_to_the_bound() {
+    for power in [20u32, 24, 32] {
+        for (total, per_step) in [(2, 1), (10, 1), (100, 1), (300, 3), (1000, 1), (10_000, 1)] {
+            print_ratio(power, total, per_step);
+        }
+    }
+}
+
+fn print_ratio(power: u32, total: u64, per_step: u64) {
+    use crate::plan::PlanRequest;
+    use crate::privacy::{Budget, Rho, Unit};
+    let horizon = 1u64 << power;
+    let start = std::time::Instant::now();
+    let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap()));
+    let plan = request.with_unit(Unit::person(total).per_step(per_step)).plan().unwrap();
+    let took = start.elapsed();
+    let bound = unit_lower_bound(horizon, Spread::new(total, per_step));
+    let (error, name) = (plan.max_std_error(), plan.mechanism().name().brief());
+    println!(
+        "| 2^{power} | {total} | {per_step} | {error:.2} | {bound:.2} | {:.3} | {name} | {took:.1?}, {:.1?} |",
+        error / bound,
+        start.elapsed() - took
+    );
 }

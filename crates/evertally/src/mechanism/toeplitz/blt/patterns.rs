@@ -31,6 +31,8 @@ use super::participation::Packing;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
 
+/// Roundings are counted as if they grew with the horizon up to here. (They grow with the steps of a pattern.)
+const MAX_HORIZON_ROUNDINGS: u64 = 1 << 20;
 /// Decays are computed from those of the next step of a pattern, and from scratch once every this many steps.
 const CHUNK: u64 = 64;
 
@@ -50,7 +52,7 @@ pub(super) fn normalized(response: &PartialFractions, horizon: u64, unit: &Packi
         }
         // Sums of positive numbers with a few roundings each. Slightly less margin than in earlier versions, so that no
         // plan made by them has too little noise by a last digit.
-        let operations = horizon + full.min(horizon);
+        let operations = horizon.min(MAX_HORIZON_ROUNDINGS) + full.min(horizon);
         rounded_up(squared, 4 * operations - operations / 32 + 192)
     };
     events.iter().map(squared).collect()

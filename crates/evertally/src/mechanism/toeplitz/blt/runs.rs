@@ -9,19 +9,33 @@
 //! steps after the beginning of the last one: `N(x)² = Σ_{y ≤ x} S(y)²`, a sum of positive numbers, each of which is a
 //! sum of `d` exponentials.
 
-use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::ColumnProducts;
-use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
-use crate::number::power;
+mod long;
 
-/// Longest horizon of weights for a pattern: a table of 8 MB.
-pub(super) const MAX_STEPS: u64 = 1 << 20;
+use crate::mechanism::Participation;
+use crate::mechanism::accounting::chain::{self, ColumnProducts, Pattern};
+use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
+use crate::mechanism::state_space::segments::{self, Segment, WEIGHT_BITS};
+use crate::number::power;
+use crate::privacy::Spread;
+pub(super) use long::SegmentColumns;
+
+/// Longest horizon for which weights are computed step by step: a table of 8 MB. Beyond, by [segments](long).
+pub(super) const MAX_TABLE_STEPS: u64 = 1 << 20;
 
 /// `N(0)²`, of a pattern that fits the horizon. `O(kb d)`.
 pub(super) fn last_squared(response: &PartialFractions, runs: Participation) -> f64 {
     let (most, separation) = (runs.most(), runs.separation());
     let sums = ColumnSums::new(&response.direct, separation);
     (1..=most).map(|n| sums.squares(n, most, separation)).sum()
+}
+
+/// The same, or for patterns over very many steps in closed form, which is good enough to compare buffers.
+pub(super) fn shortest_squared(response: &PartialFractions, runs: Participation) -> f64 {
+    if runs.most().saturating_mul(runs.separation()) <= MAX_TABLE_STEPS {
+        return last_squared(response, runs);
+    }
+    Closed::new(&response.direct, runs).at(0.0)
 }
 
 /// `N(x)²` for every `x < T`. `O((T + kb) d)`.
@@ -50,6 +64,50 @@ pub(super) fn weights(norms_squared: &[f64], runs: Participation) -> Vec<f64> {
     let first = ((runs.most() - 1) * runs.separation()) as usize;
     let last = libm::sqrt(norms_squared[0]);
     (0..horizon).map(|t| last / libm::sqrt(norms_squared[horizon - 1 - t.max(first)])).collect()
+}
+
+/// The segments of weights for these patterns.
+pub(super) fn segments(response: &PartialFractions, horizon: u64, runs: Participation) -> Vec<Segment> {
+    if horizon > MAX_TABLE_STEPS {
+        return long::segments(response, horizon, runs);
+    }
+    let weights = weights(&norms_squared(response, horizon, runs), runs);
+    segments::of_weights(horizon, |step| weights[step as usize - 1])
+}
+
+/// The largest squared shifts by several numbers of events of a unit, in non-decreasing order, each with its numbers of
+/// full steps and of events in one more step; with these segments of weights for patterns. By [chains](chain) of steps
+/// or of blocks of them, and if there are too many single steps also by [segments](long).
+pub(super) fn largest_squares(
+    (response, segments): (&PartialFractions, &[Segment]),
+    runs: Participation,
+    spread: Spread,
+    events: &[(u64, (u64, f64))],
+) -> Vec<f64> {
+    let horizon = segments.last().map_or(0, |segment| segment.last);
+    let patterns: Vec<(u64, f64)> = events.iter().map(|(_, pattern)| *pattern).collect();
+    let by_segments = || {
+        let columns = SegmentColumns::new(response, segments, WEIGHT_BITS);
+        columns.largest(spread.per_step as f64, spread.separation, &patterns)
+    };
+    if horizon > MAX_TABLE_STEPS {
+        return by_segments();
+    }
+    let columns = WeightedColumns::new(response, weights(&norms_squared(response, horizon, runs), runs));
+    let squares = events.iter().map(|(events, _)| chain_squared(&columns, spread, *events));
+    match patterns.last() {
+        Some((most, _)) if most.saturating_mul(horizon) > chain::MAX_ADDITIONS => {
+            squares.zip(by_segments()).map(|(blocks, segments)| blocks.min(segments)).collect()
+        }
+        _ => squares.collect(),
+    }
+}
+
+/// The largest squared shift by this number of events of a unit, by [chains](chain), rounded up.
+pub(super) fn chain_squared(columns: &WeightedColumns<'_>, spread: Spread, events: u64) -> f64 {
+    let (pattern, horizon) = (Pattern::new(spread.in_one_sum(events)), columns.weights.len() as u64);
+    let operations = 4 * (horizon + pattern.full.min(horizon)) + 256;
+    rounded_up(chain::largest(columns, pattern), operations)
 }
 
 /// Sums of columns, `b` apart.
@@ -103,13 +161,18 @@ impl<'a> Closed<'a> {
     pub(super) fn new(modes: &'a Modes, runs: Participation) -> Self {
         let (most, separation) = (runs.most(), runs.separation());
         let sums = ColumnSums::new(modes, separation);
-        let count = modes.poles.len();
-        let whole = row((0..count).map(|i| sums.columns(i, most)));
         let before = if most.saturating_mul(separation) <= 64 {
             (1..=most).map(|n| sums.squares(n, most, separation)).sum()
         } else {
             closed_before(modes, most as f64, separation as f64)
         };
+        Self::after(modes, runs, before)
+    }
+
+    /// The same with a known `N(0)²`: no sum cancels.
+    fn after(modes: &'a Modes, runs: Participation, before: f64) -> Self {
+        let sums = ColumnSums::new(modes, runs.separation());
+        let whole = row((0..modes.poles.len()).map(|i| sums.columns(i, runs.most())));
         Self { modes, before, whole }
     }
 

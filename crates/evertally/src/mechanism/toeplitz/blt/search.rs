@@ -10,11 +10,17 @@ const MIN_RELATIVE_GAIN: f64 = 5e-4;
 const NEGLIGIBLE_GAIN: f64 = 1e-4;
 /// `best_for` tries at most this many stretches of steps.
 const MAX_STRETCHES: usize = 6;
-/// And optimises for participation in up to this many steps.
+/// And optimises for participation in up to this many steps; over long horizons in fewer, because weights for patterns
+/// are better there.
 const MAX_OPTIMISED_STEPS: u64 = 1 << 12;
+const MAX_OPTIMISED_LONG_STEPS: u64 = 1 << 9;
 /// The numbers of buffers that a search for a unit tries: more hardly help, because memory that lasts longer than the
 /// time until the unit returns costs more than it saves.
 const BUFFERS_OF_UNITS: std::ops::RangeInclusive<usize> = 1..=5;
+/// The same over horizons beyond [`runs::MAX_TABLE_STEPS`], where memory may last much longer than a pattern: until one
+/// more lowers the variance by less than this part.
+const BUFFERS_OF_LONG_RUNS: std::ops::RangeInclusive<usize> = 3..=7;
+const MIN_LONG_GAIN: f64 = 2e-3;
 /// `LoopSearch` descends from the best buffers for sums up to the first horizon, and up to the second also from this
 /// many buffers.
 const MAX_DESCENT_HORIZON: u64 = 1 << 15;
@@ -109,7 +115,8 @@ impl Blt {
             tried.extend(found.and_then(|blt| Self::new(horizon, columns, blt.buffers())));
             stretch = stretch.saturating_mul(2);
         }
-        if (2..=MAX_OPTIMISED_STEPS).contains(&times) {
+        let longest = if horizon > runs::MAX_TABLE_STEPS { MAX_OPTIMISED_LONG_STEPS } else { MAX_OPTIMISED_STEPS };
+        if (2..=longest).contains(&times) {
             let found =
                 counts(choice).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
             tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
@@ -125,7 +132,7 @@ impl Blt {
     /// # Errors
     /// If a number is out of range.
     pub fn optimised_for_runs(horizon: u64, runs: Participation, buffers: usize, objective: Objective) -> Result<Self> {
-        check_horizon(horizon, runs::MAX_STEPS, "normalized-blt(run=…)")?;
+        check_horizon(horizon, MAX_HORIZON, "normalized-blt(run=…)")?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
@@ -141,11 +148,14 @@ impl Blt {
         })
     }
 
-    /// The same with the best number of buffers, up to five.
+    /// The same with the best number of buffers, up to five, or over more than 2^20 steps up to seven.
     ///
     /// # Errors
     /// If the horizon is out of range.
     pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+        if horizon > runs::MAX_TABLE_STEPS {
+            return Self::best_of_long_runs(horizon, runs, objective);
+        }
         let built: Vec<Self> = BUFFERS_OF_UNITS
             .map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok())
             .collect();
@@ -153,6 +163,25 @@ impl Blt {
             Some(best) => Ok(best),
             None => Self::optimised_for_runs(horizon, runs, 1, objective), // the reason
         }
+    }
+
+    fn best_of_long_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+        let mut best: Option<Self> = None;
+        for count in BUFFERS_OF_LONG_RUNS {
+            let next = Self::optimised_for_runs(horizon, runs, count, objective)?;
+            let Some(before) = &best else {
+                best = Some(next);
+                continue;
+            };
+            let gain = 1.0 - next.pattern_figure(objective) / before.pattern_figure(objective);
+            if gain > 0.0 {
+                best = Some(next);
+            }
+            if gain < MIN_LONG_GAIN {
+                break;
+            }
+        }
+        Ok(best.expect("the first was tried"))
     }
 
     /// The best for the unit of a criterion, which has events or vectors in several steps, with as many buffers as a
@@ -164,10 +193,15 @@ impl Blt {
         criterion: &Criterion,
     ) -> Result<Self> {
         let (unit, objective) = (criterion.unit(), criterion.objective());
-        let equal = Self::chosen_for(horizon, columns, choice, objective, unit)?;
-        if !columns.are_normalized() || horizon > runs::MAX_STEPS {
-            return Ok(equal);
+        if !columns.are_normalized() {
+            return Self::chosen_for(horizon, columns, choice, objective, unit);
         }
+        // Over long horizons only the buffers for single events: the others take seconds, and weights are better.
+        let equal = if horizon > runs::MAX_TABLE_STEPS {
+            Self::chosen(horizon, columns, choice, objective)?
+        } else {
+            Self::chosen_for(horizon, columns, choice, objective, unit)?
+        };
         let mut tried = vec![equal];
         // The same buffers, and those that are optimised for these weights.
         tried.extend(Self::for_runs(horizon, unit, tried[0].buffers()));
@@ -187,7 +221,7 @@ impl Blt {
     fn pattern_squared(&self) -> f64 {
         match self.scaling {
             Scaling::Plain | Scaling::Cut(_) => self.columns.l2_squared,
-            Scaling::Equal(runs) => runs::last_squared(self.figures.response(), runs),
+            Scaling::Equal(runs) => runs::shortest_squared(self.figures.response(), runs),
         }
     }
 

@@ -10,7 +10,7 @@ fn response() -> PartialFractions {
 }
 
 /// `c_0 … c_(n-1)`.
-fn coefficients(response: &PartialFractions, n: usize) -> Vec<f64> {
+pub(super) fn coefficients(response: &PartialFractions, n: usize) -> Vec<f64> {
     let Modes { weights, poles, .. } = &response.direct;
     let echo = |j: usize| -> f64 {
         poles.iter().zip(weights).map(|(pole, echo)| echo * libm::exp(-((j - 1) as f64) * pole.a)).sum()
@@ -44,7 +44,7 @@ fn norms_are_those_of_the_sums_of_columns() {
 }
 
 /// The largest `‖R u‖²` over all patterns, by the Gram matrix.
-fn by_enumeration(c: &[f64], weights: &[f64], pattern: Pattern) -> f64 {
+pub(super) fn by_enumeration(c: &[f64], weights: &[f64], pattern: Pattern) -> f64 {
     let steps = weights.len();
     let gram = |s: usize, t: usize| {
         let (s, t) = (s.min(t), s.max(t));
