@@ -218,7 +218,8 @@ fn print(out: &mut impl Write, comparison: &HorizonComparison) -> Result<()> {
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
         "mechanism",
-        "limit",
+        "2ρ limit",
+        "ε² limit",
         "2ρ max",
         "2ρ mean",
         "exact",
@@ -232,12 +233,14 @@ fn print(out: &mut impl Write, comparison: &HorizonComparison) -> Result<()> {
     ]);
     let figure = |x: f64| if x < 1e5 { format!("{x:.2}") } else { format!("{x:.2e}") };
     let optional = |x: Option<f64>| x.map_or(String::new(), figure);
+    let limit = |constant: Option<f64>| constant.map_or(String::new(), |c| format!("{c:.4}"));
     let yes = |flag: bool| if flag { "yes" } else { "" }.to_string();
     for row in &comparison.mechanisms {
         let least = if row.time_is_at_least == Some(true) { "≥ " } else { "" };
         table.add_row([
             row.mechanism.brief().to_string(),
-            row.zcdp_leading_constant.map_or(String::new(), |c| format!("{c:.4}")),
+            limit(row.zcdp_leading_constant),
+            limit(row.pure_leading_constant),
             figure(row.zcdp_max),
             figure(row.zcdp_mean),
             optional(row.zcdp_max_exact),
@@ -250,7 +253,7 @@ fn print(out: &mut impl Write, comparison: &HorizonComparison) -> Result<()> {
             yes(row.lazy),
         ]);
     }
-    table.column_iter_mut().skip(1).take(9).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table.column_iter_mut().skip(1).take(10).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     writeln!(out, "T = {}", comparison.horizon)?;
     writeln!(out, "{table}")?;
     let rows = &comparison.mechanisms;
