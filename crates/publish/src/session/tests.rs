@@ -15,6 +15,7 @@ use evertally_declare::settings::{Closing, Labels, Settings};
 use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
 use evertally_ledger::ledger::MemoryStore;
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 pub(super) const STEPS: u64 = 12;
 const GROUPS: [&str; 2] = ["a", "b"];
@@ -138,7 +139,11 @@ pub(super) fn place(placer: &mut Placer<GroupAssigner>, number: u64, row: &Row) 
     with_event(number, row, |event| placer.place(event))
 }
 
-const PERSONS: [&str; 3] = ["p", "q", "r"];
+/// The names of persons.
+static PERSONS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let numbered = (3..200).map(|number| number.to_string());
+    ["p", "q", "r"].map(str::to_owned).into_iter().chain(numbered).collect()
+});
 
 fn micros(row: &Row) -> i64 {
     (row.step as i64 - 1) * 3_600_000_000 + row.quarter * 900_000_000
@@ -150,7 +155,7 @@ fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> 
     let cells = RowCells([
         Field::Instant(micros),
         Field::Text(GROUPS[row.group]),
-        Field::Text(PERSONS[row.person]),
+        Field::Text(&PERSONS[row.person]),
         Field::Integer(row.value),
     ]);
     let layout = ColumnLayout::new(&columns());
@@ -173,7 +178,7 @@ fn in_order(unit: Unit, rows: &[Row]) -> Vec<Row> {
     let (pseudonyms, mut order) = (Pseudonyms::new(&key, name, &digest), EventOrder::new(&key, name, &digest));
     let mut rows = rows.to_vec();
     rows.sort_by_cached_key(|row| {
-        let (person, value) = (pseudonyms.of(PERSONS[row.person]), row.value.clamp(-5, 5));
+        let (person, value) = (pseudonyms.of(&PERSONS[row.person]), row.value.clamp(-5, 5));
         (micros(row), order.rank(person, micros(row), value, &(row.group as u32).to_be_bytes()))
     });
     rows
