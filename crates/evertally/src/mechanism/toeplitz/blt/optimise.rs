@@ -15,6 +15,8 @@ use crate::number::descent::{minimise, minimum};
 const POWERS: [f64; 2] = [30.0, 300.0];
 /// A pull to the starting point, so that directions without influence stay at their starting values.
 const RIDGE: f64 = 1e-7;
+/// The decay of a buffer over the whole horizon that is a floor of the coefficients.
+const FLOOR_RATE: f64 = 0.03;
 /// Half the distance of the points between which a slope is measured: values are accurate to 10⁻¹², the slopes to 10⁻⁸.
 const DIFFERENCE: f64 = 1e-4;
 /// The same if weights are rounded.
@@ -38,7 +40,7 @@ pub(super) fn buffers(horizon: u64, columns: ColumnScaling, count: usize, object
 }
 
 /// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps,
-/// from two starting points. `O(d³ min(k, 2^16))` for each of about a hundred steps of the search.
+/// from several starting points. `O(d³ min(k, 2^16))` for each of about a hundred steps of the search.
 pub(super) fn buffers_for(
     horizon: u64,
     count: usize,
@@ -52,17 +54,19 @@ pub(super) fn buffers_for(
         let rows = RowFigures::new(response, &segments::plain(horizon), 0);
         libm::log(squared * objective.of(rows.max(), rows.mean()))
     };
-    // Memory that lasts longer than the time until the unit returns costs more: rates begin around there.
+    // Memory that lasts longer than the time until the unit returns costs more: rates begin around there, or one of
+    // them is far below all others.
     let stretches = [1, 4].map(|times| horizon.min(participation.separation().saturating_mul(times)));
-    let descend = |stretch| {
-        let start = start(stretch, count.clamp(1, MAX_BUFFERS));
-        frozen(&near(&start, start.clone(), |y| (figure(y), slopes(y, figure)))).ok()
-    };
-    stretches.into_iter().filter_map(descend).collect()
+    let count = count.clamp(1, MAX_BUFFERS);
+    let starts = stretches.into_iter().flat_map(|stretch| {
+        [Some(start(stretch, count)), start_with_floor(horizon, stretch, count)].into_iter().flatten()
+    });
+    let descend = |start: Vec<f64>| frozen(&near(&start, start.clone(), |y| (figure(y), slopes(y, figure)))).ok();
+    starts.filter_map(descend).collect()
 }
 
 /// Good buffers for patterns of equal length ([`runs`](super::runs)), for the maximum or the mean over the steps, from
-/// up to four starting points. Milliseconds to a tenth of a second.
+/// up to seven starting points. Milliseconds to a tenth of a second.
 pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, runs: Participation) -> Vec<Buffers> {
     let aims = match objective {
         Objective::Mean => vec![GridObjective::mean(horizon, ColumnScaling::Normalized)],
@@ -83,13 +87,17 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     let close = [(horizon, 3.0), (horizon, 3.0 / (most as f64 * separation as f64))];
     let apart = [1, 4].map(|times| (horizon.min(separation.saturating_mul(times)), 3.0));
     let apart = apart.into_iter().filter(|(stretch, _)| separation > 1 && *stretch < horizon);
-    let descend = |(stretch, fastest): (u64, f64)| {
-        let start = start_with(stretch, count.clamp(1, MAX_BUFFERS), fastest);
+    let count = count.clamp(1, MAX_BUFFERS);
+    let spaced = close.into_iter().chain(apart).map(|(stretch, fastest)| start_with(stretch, count, fastest));
+    let with_floor = [1, 4, horizon]
+        .into_iter()
+        .filter_map(|times| start_with_floor(horizon, horizon.min(separation.saturating_mul(times)), count));
+    let descend = |start: Vec<f64>| {
         let descend =
             |point, aim: &GridObjective| near(&start, point, |y| (figure(y, aim), slopes(y, |y| figure(y, aim))));
         frozen(&aims.iter().fold(start.clone(), descend)).ok()
     };
-    close.into_iter().chain(apart).filter_map(descend).collect()
+    spaced.chain(with_floor).filter_map(descend).collect()
 }
 
 /// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole
@@ -143,6 +151,18 @@ fn start_with(horizon: u64, count: usize, fastest: f64) -> Vec<f64> {
     let points = 2 * count;
     let rate = |m: usize| libm::exp(low + (high - low) * m as f64 / (points - 1) as f64);
     coordinates(&(0..points).map(rate).collect::<Vec<_>>())
+}
+
+/// Rates in equal ratios for a shorter stretch, after one that hardly decays before the horizon: its echo is a floor of
+/// the coefficients. A descent from [`start`] does not get there: on the way the slow buffer costs more than it saves.
+/// `None` for a single buffer.
+fn start_with_floor(horizon: u64, stretch: u64, count: usize) -> Option<Vec<f64>> {
+    let others = (count > 1).then(|| (10.0 / stretch as f64).min(0.3))?;
+    let (low, high) = (libm::log(others), libm::log(3.0));
+    let points = 2 * count - 1;
+    let rate = |m: usize| libm::exp(low + (high - low) * m as f64 / (points - 1) as f64);
+    let floor = (FLOOR_RATE / horizon as f64).min(0.1 * others);
+    Some(coordinates(&[floor].into_iter().chain((0..points).map(rate)).collect::<Vec<_>>()))
 }
 
 /// The integers nearest to a point.

@@ -375,3 +375,15 @@ fn a_number_of_buffers_is_chosen_for_the_unit() {
         assert!(of_vectors < most && of_counts < most, "{name}: {of_vectors}, {of_counts}");
     }
 }
+
+/// Not above the optima that jax-privacy 2.0.0 finds, up to the last buffer of an echo of 0.04: a slow buffer, hardly
+/// decaying before the horizon, besides those of the time until the unit returns.
+#[test]
+fn units_that_return_late_get_a_floor() {
+    for (most, separation, theirs) in [(7, 54, 127.3406), (5, 99, 71.5231), (10, 7, 365.8)] {
+        let unit = Participation::new(most, separation).unwrap();
+        let found = Blt::best_for(500, ColumnScaling::Plain, Objective::Max, unit).unwrap();
+        let figure = found.participation_squared(unit) * found.max_row_norm_squared();
+        assert!(figure < 1.0003 * theirs, "{most} steps {separation} apart: {figure}, theirs {theirs}");
+    }
+}
