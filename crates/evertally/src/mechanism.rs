@@ -65,7 +65,7 @@ pub use name::rolling_levels::RollingLevels;
 pub use name::sharpness::Sharpness;
 pub use objective::{NoiseKind, Objective};
 pub(crate) use optimum::certified_bound;
-pub use optimum::{Certificate, Dense, Optimal};
+pub use optimum::{Certificate, Dense, DenseRuns, Optimal};
 pub use reach::{Reach, Steps};
 pub use registry::{Abilities, Competes, Family, LoopBuilder, Publishes, SampledUse, Vectors, streaming_names};
 pub use state_space::LazyBlt;

@@ -1,12 +1,15 @@
 //! The optimal factorization under Gaussian noise: as a dense matrix, and as a filter with few states.
 
 pub(super) mod dense;
+pub(super) mod dense_family;
+mod dense_runs;
 pub(super) mod optimal;
 mod poles;
 mod weights;
 
 use super::Objective;
 pub use dense::{Certificate, Dense};
+pub use dense_runs::DenseRuns;
 pub use optimal::Optimal;
 
 /// Longest horizon of a [`certified_bound`]: it is computed in less than a tenth of a second.

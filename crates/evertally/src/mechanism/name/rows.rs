@@ -264,17 +264,17 @@ macro_rules! mechanism_rows {
                 ..Family::DEFAULT
             };
 
-            /// The optimum for Gaussian noise.
-            Dense(optimum: Optimum) in optimum::dense = Family {
+            /// The optimum for Gaussian noise; the participation of units with events in several steps.
+            Dense(optimum: Optimum, runs: Participation) in optimum::dense_family = Family {
                 stem: "dense",
                 about: "the optimal factorization, as a dense matrix",
-                examples: &["dense"],
-                open: Some(MechanismName::Dense(Optimum::OPEN)),
+                examples: &["dense", "dense(run=4,gap=16)"],
+                open: Some(MechanismName::Dense(Optimum::OPEN, Participation::ONCE)),
                 reach: |_| Reach::gaussian(1 << 11),
                 competes: Competes::ForSums,
                 steps: |_| Linear,
-                brief: optimum::dense::brief,
-                answers: optimum::dense::answers,
+                brief: optimum::dense_family::brief,
+                answers: optimum::dense_family::answers,
                 ..Family::DEFAULT
             };
 

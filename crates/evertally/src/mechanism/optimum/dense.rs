@@ -32,17 +32,16 @@
 //! rounding moves them by less than 10⁻⁶.
 
 mod factor;
-mod integer;
+pub(super) mod integer;
 mod products;
 
 use super::weights::Weights;
 use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{FilterRows, TriangularCursor, packed};
 use crate::mechanism::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    ColumnNorms, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, Participation,
     check_horizon,
 };
 use crate::noise::Node;
@@ -50,7 +49,6 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 use factor::StateFactor;
 use integer::{Integer, MATRIX_BITS};
-use std::fmt;
 use std::sync::Arc;
 
 /// Longest horizon of the dense optimum: its matrix has `T²/2` entries.
@@ -234,7 +232,7 @@ impl Dense {
 
 impl Mechanism for Dense {
     fn name(&self) -> MechanismName {
-        MechanismName::Dense(Optimum::found(self.objective, self.digest))
+        MechanismName::Dense(Optimum::found(self.objective, self.digest), Participation::ONCE)
     }
 
     fn horizon(&self) -> u64 {
@@ -329,36 +327,6 @@ impl Mechanism for Dense {
             self.factor.row(t).into_iter().enumerate().for_each(|(j, entry)| pair.r.set(t, j, entry));
         }
         pair
-    }
-}
-
-pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
-    Ok(MechanismName::Dense(Optimum::parse(parameters)?))
-}
-
-pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, optimum: Optimum) -> fmt::Result {
-    write!(f, "{optimum}")
-}
-
-pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, optimum: Optimum) -> Result<Arc<dyn Mechanism>> {
-    let objective = optimum.objective.unwrap_or(criterion.objective());
-    Ok(Arc::new(match optimum.digest {
-        Some(digest) => Dense::with_digest(horizon, objective, digest)?,
-        None => Dense::solve(horizon, objective)?,
-    }))
-}
-
-pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
-    match name {
-        MechanismName::Dense(optimum) => MechanismName::Dense(optimum.brief()),
-        other => other,
-    }
-}
-
-pub(in crate::mechanism) fn answers(asked: MechanismName, built: MechanismName, objective: Objective) -> bool {
-    match (asked, built) {
-        (MechanismName::Dense(asked), MechanismName::Dense(built)) => asked.matches_request(built, objective),
-        _ => false,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::mechanism::toeplitz::filter::packed;
 use crate::{Error, Result};
 
 /// Bits of the integer matrix below the grid.
-pub(super) const MATRIX_BITS: u32 = 30;
+pub(in crate::mechanism::optimum) const MATRIX_BITS: u32 = 30;
 
 /// Values of a factor, computed in one pass over its rows.
 pub(super) struct Integer {
@@ -24,7 +24,7 @@ pub(super) struct Integer {
 
 /// L1 norms that bound the filter's errors, in units of `R` and `L`.
 #[derive(Default)]
-struct NormBounds {
+pub(in crate::mechanism::optimum) struct NormBounds {
     /// Longest row of `E`.
     residual: f64,
     /// Longest row of `2^-30 R̃`.
@@ -71,8 +71,29 @@ impl Integer {
 }
 
 impl NormBounds {
+    /// Of `2^-30 R̃`, its float inverse `Z` and `A Z`, all packed by rows. `O(T³)`.
+    pub(in crate::mechanism::optimum) fn of(r: &[f64], inverse: &[f64], left: &[f64], steps: usize) -> Self {
+        let mut bounds = Self::default();
+        for t in 0..steps {
+            let (row, left) = (&r[packed(t)..packed(t + 1)], &left[packed(t)..packed(t + 1)]);
+            bounds.row = bounds.row.max(row.iter().sum());
+            bounds.diagonal = bounds.diagonal.max(row[t]);
+            let mut residual = vec![0.0; t + 1];
+            for (j, entry) in row.iter().enumerate() {
+                let inverse = &inverse[packed(j)..packed(j + 1)];
+                residual.iter_mut().zip(inverse).for_each(|(sum, z)| *sum += entry * z);
+            }
+            residual[t] -= 1.0;
+            bounds.residual = bounds.residual.max(residual.iter().map(|e| e.abs()).sum());
+            let length = left.iter().map(|l| l.abs()).sum();
+            bounds.inverse = bounds.inverse.max(length);
+            bounds.inverse_per_step = bounds.inverse_per_step.max(length / (t + 1) as f64);
+        }
+        bounds
+    }
+
     /// The conditions of the [filter](crate::mechanism::toeplitz::filter) on a packed matrix, with a factor 2 to spare.
-    fn check(&self) -> Result<()> {
+    pub(in crate::mechanism::optimum) fn check(&self) -> Result<()> {
         let stretch = 1.0 / (1.0 - self.residual);
         let fits = self.residual < 0.25
             && 2.0 * self.inverse_per_step * self.diagonal * stretch < 8.0

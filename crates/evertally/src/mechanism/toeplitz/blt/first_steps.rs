@@ -1,21 +1,9 @@
-//! The first steps of a BLT, and bounds for columns that no longer have one length.
+//! The first steps of a BLT.
 
-use super::{Blt, Scaling, runs, segments};
+use super::{Blt, Scaling, segments};
 use crate::Result;
-use crate::mechanism::accounting::chain::{self, Pattern};
-use crate::mechanism::accounting::participation::rounded_up;
-use crate::privacy::Spread;
 
 impl Blt {
-    pub(super) fn by_chains(&self, columns: &runs::WeightedColumns<'_>, spread: Spread, events: &[u64]) -> Vec<f64> {
-        let largest = |events: &u64| {
-            let pattern = Pattern::new(spread.in_one_sum(*events));
-            let operations = 4 * (self.horizon + pattern.full.min(self.horizon)) + 256;
-            rounded_up(chain::largest(columns, pattern), operations)
-        };
-        events.iter().map(largest).collect()
-    }
-
     /// The first steps: every column ends earlier, and keeps its weight.
     pub(super) fn cut(&self, steps: u64) -> Result<Self> {
         let segments = self.constants.segments();
