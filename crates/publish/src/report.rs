@@ -375,7 +375,6 @@ impl Report {
                 min_gap: bounds.and_then(|bounds| bounds.min_gap),
                 period: stream.period().map(|period| period.in_words()),
                 window: WindowFacts::new(stream),
-                late_counts: fall_behind(request, natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
                 asserted: stream.assertion.is_some(),
                 asserted_by: stream.assertion.as_ref().and_then(|assertion| assertion.by.clone()),
                 late_counts: late_counts(stream).map(|says| says.worded(Wording::Flags)),
