@@ -39,7 +39,9 @@ fn segments_bound_chains_of_steps_closely() {
             let place = format!("{horizon} {runs:?}, {full} {each} {rest}: {exact} of {bound}");
             // A pattern with a rest is bounded in another way here.
             assert!(bound >= exact * if rest == 0.0 { 1.0 - 1e-12 } else { 0.95 }, "{place}");
-            assert!(bound <= exact * if rest == 0.0 { 1.02 } else { 1.1 }, "{place}");
+            // Steps with events may count as the same step, which costs more if patterns fill the horizon.
+            let near = if 2 * full * separation > horizon { 2.0 } else { 1.1 };
+            assert!(bound <= exact * if rest == 0.0 && near < 2.0 { 1.02 } else { near }, "{place}");
         }
     }
 }
