@@ -187,8 +187,9 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
 ///
 /// Every event may be of the largest size, or, if events are replaced, change by the whole span: noise that hides less
 /// is too small. Counts of replaced events change in two steps at once, for which nothing is proven here, nor is it for
-/// a cap on all values if events are replaced. If an event is in several sums, Gaussian noise has the same factorization
-/// in each and is independent, and squared shifts add up; under pure ε only one sum counts.
+/// a cap on all values if events are replaced. If an event is in several sums, Gaussian noise has the same
+/// factorization in each and is independent, and squared shifts add up. Only one sum counts if others may be
+/// correlated.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
     let (lower, upper) = request.values().bounds();
     let size = match request.neighbours() {

@@ -1,9 +1,9 @@
 //! Dependencies between parameters, and their error messages.
 
 use super::super::Parameter::{
-    self, AssertMaxEventsPerGroup, AssertMaxGroups, AssertMaxTotal, Bounds, CorrelateGroups, Date, DiscoverGroups, Floor,
-    Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per,
-    Person, ProtectWindow, Rest, RestScale, SelectEvery, SelectionDelta, TimeOfDay, UnitName, Value,
+    self, AssertMaxEventsPerGroup, AssertMaxGroups, AssertMaxTotal, Bounds, CorrelateGroups, Date, DiscoverGroups,
+    Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal,
+    MinGap, Per, Person, ProtectWindow, Rest, RestScale, SelectEvery, SelectionDelta, TimeOfDay, UnitName, Value,
 };
 use crate::problem::{Sentence, SentencePart, sentence};
 

@@ -174,3 +174,47 @@ fn no_window_moves_more_than_the_bounds() {
     }
     assert!(largest > 0.999, "{largest}");
 }
+
+/// Mechanisms of every family.
+fn of_all_families(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
+    let more = [
+        "consistent",
+        "hats",
+        "dense-pure",
+        "sqrt",
+        "normalized-sqrt",
+        "blt",
+        "blt(buffers=2)",
+        "normalized-blt",
+        "normalized-blt(run=3,gap=2)",
+        "banded-sqrt(bands=3)",
+        "banded-inverse(bands=3)",
+        "epoch-bands(bands=2)",
+        "dense",
+        "dense(run=2,gap=2)",
+        "optimal",
+    ];
+    let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+    let named = more.into_iter().map(|name| match name {
+        "consistent" | "hats" | "dense-pure" => (name, Criterion::new(NoiseKind::Laplace, Objective::Max)),
+        _ => (name, criterion.clone()),
+    });
+    let built = named.map(|(name, criterion)| {
+        name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap_or_else(|why| panic!("{name}: {why}"))
+    });
+    all_cursors(horizon).into_iter().chain(built).collect()
+}
+
+/// Bounds for changes of both signs, and for the rounding of node by node, rely on these.
+#[test]
+fn signs_and_numbers_of_nodes_are_as_declared() {
+    for horizon in [1, 2, 3, 6, 13, 40] {
+        for mechanism in of_all_families(horizon).into_iter().chain(mechanisms().into_iter().filter(|_| horizon == 6)) {
+            let (r, name) = (mechanism.dense().r, mechanism.name());
+            let nodes = r.shape().0;
+            assert!(nodes <= 4 * r.shape().1, "{name} at {horizon}: {nodes} nodes");
+            let least = (0..nodes).flat_map(|n| r.row(n)).fold(0.0f64, |least, entry| least.min(*entry));
+            assert!(least > -1e-12 || mechanism.has_negative_entries(), "{name} at {horizon}: {least}");
+        }
+    }
+}

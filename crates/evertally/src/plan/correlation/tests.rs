@@ -311,3 +311,28 @@ fn several_periods_add_up() {
     let of = |periods| plan.over_periods(periods).unwrap().rho.get();
     assert!((of(1) / 0.5 - 1.0).abs() < 1e-6 && of(3) > 1.5 && of(3) <= 4.5 * (1.0 + 1e-6), "{} {}", of(1), of(3));
 }
+
+/// A window of steps touches several periods, so a plan for one period does not protect it: the noise stays independent.
+#[test]
+fn windows_have_independent_noise() {
+    use crate::privacy::RollingWindow;
+    for (period, width) in [(1, 3), (2, 3), (4, 4)] {
+        let person = Unit::person(3).per_group(1).in_groups(3).per_period(period);
+        let request = PlanRequest::count(20, half()).with_unit(person.in_any(RollingWindow::new(width, period)));
+        let independent = plan(request.clone(), "binary").node_variance();
+        let found = plan(request.with_groups(3, GroupAim::Groups), "binary");
+        assert!(found.correlation().is_none(), "{period}, {width}");
+        assert_eq!(found.node_variance(), independent, "{period}, {width}");
+    }
+}
+
+/// The first steps of a correlated plan reveal no more than the plan.
+#[test]
+fn first_steps_reveal_no_more() {
+    for groups in [3, 10] {
+        let found = plan(in_one_step(50, groups, half()).with_groups(groups, GroupAim::Groups), "binary");
+        assert!(found.correlation().is_some());
+        let (first, all) = (found.spent(3).unwrap(), found.spent(50).unwrap());
+        assert!(first.rho.get() > 0.05 && first.rho <= all.rho, "{groups}: {first:?}");
+    }
+}
