@@ -312,7 +312,7 @@ fn several_periods_add_up() {
     assert!((of(1) / 0.5 - 1.0).abs() < 1e-6 && of(3) > 1.5 && of(3) <= 4.5 * (1.0 + 1e-6), "{} {}", of(1), of(3));
 }
 
-/// A window of steps touches several periods, so a plan for one period does not protect it: the noise stays independent.
+/// A window of steps touches several periods, so a plan for one period does not protect it: noise stays independent.
 #[test]
 fn windows_have_independent_noise() {
     use crate::privacy::RollingWindow;
