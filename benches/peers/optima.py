@@ -90,11 +90,12 @@ def jax_privacy() -> dict[str, Callable[[Setting], float]]:
 def evertally() -> dict[str, Callable[[Setting], float]]:
     """The mechanism of the same name, and the plans for counts and for vectors of the same unit."""
     import evertally as et
+    import evertally.training as training
 
     names = {"blt": "blt(buffers={})", "bands": "epoch-bands(bands={})", "dense": "epoch-bands(bands={})"}
 
     def vectors(one: Setting, mechanism: str | None) -> float:
-        plan = et.training.plan_vector(
+        plan = training.plan_vector(
             one.steps,
             rho=0.5,
             objective=one.objective,
@@ -112,7 +113,7 @@ def evertally() -> dict[str, Callable[[Setting], float]]:
             objective=one.objective,
             max_events=one.participations,
             max_events_per_step=1,
-            min_separation=one.separation,
+            min_gap=one.separation,
         )
         return (plan.mean_std_error if one.objective == "mean" else plan.max_std_error) ** 2
 

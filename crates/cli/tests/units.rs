@@ -229,9 +229,10 @@ fn windows_are_protected_across_periods() {
     assert!(factor > 1.2 && factor <= 5f64.sqrt() * (1.0 + 1e-9), "{facts}");
     let plan = ["plan", "--horizon", "60", "--epsilon", "1", "--max-events", "2", "--per", "10", "--json"];
     let most = |more: &[&str]| -> f64 {
-        let plan = bench.run(&[&plan[..], &["--mechanism", "input"], more].concat());
+        let plan = bench.run(&[&plan[..], more].concat());
         let answer: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{}", plan.stderr));
-        answer["chosen"]["max_std"].as_f64().unwrap()
+        let input = answer["ranking"].as_array().unwrap().iter().find(|row| row["mechanism"] == "input");
+        input.unwrap()["max_std"].as_f64().unwrap()
     };
     // Two events in each of two periods, and two that are kept instead.
     let ratio = most(&["--protect-window", "10"]) / most(&[]);
@@ -313,7 +314,8 @@ fn groups_may_share_noise() {
     let error = |out: &str| {
         let run = bench.run(&["interval", out, "--from", "1", "--to", "40", "--json"]);
         let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
-        answer["std_error"].as_f64().unwrap()
+        assert!(answer["rows"][2]["group"].is_null(), "{answer}");
+        answer["rows"][2]["std_error"].as_f64().unwrap()
     };
     let (shared, apart) = (error("shared.csv"), error("apart.csv"));
     assert!((shared / apart - 1.0).abs() < 1e-3, "{shared} for {apart}");
