@@ -58,6 +58,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan(max_events_per_group)": lambda n: et.plan(100, rho=0.5, max_events=9, max_events_per_group=n),
     "plan(min_gap)": lambda n: et.plan(100, rho=0.5, max_events=5, min_gap=n),
     "plan(per)": lambda n: et.plan(100, rho=0.5, max_events=5, per=n),
+    "plan(protect_window)": lambda n: et.plan(100, rho=0.5, max_events=5, per=10, protect_window=n),
     "plan(sums_per_event)": lambda n: et.plan(100, rho=0.5, sums_per_event=n),
     "plan(bounds)": lambda n: et.plan(100, rho=0.5, bounds=(0, n)),
     "plan.std_error": lambda n: PLAN.std_error(n),

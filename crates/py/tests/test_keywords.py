@@ -84,6 +84,8 @@ def test_the_reference_shows_python_as_it_is() -> None:
     assert [len(one) for one in keyword] == [1] * len(known) and {name for one in keyword for name in one} == known
     needed = {"Steps": 'start="2024-01-01", every="1d"', "Person": 'column="who"', "Groups": 'columns="gate"'}
     needed["Values"] = 'column="price"'
+    # Each of its fields is enough to declare it, but for the text.
+    needed["AssertedPerson"] = "assert_max_events=3"
     shown = re.findall(r"^\| `et.Stream` \| `(.*)` \|$", page, re.MULTILINE)
     assert len(shown) == len(known)
     for text in shown:

@@ -431,7 +431,11 @@ def test_asserted_bounds_are_planned_and_not_enforced(flights: pa.Table) -> None
     common: dict[str, Any] = {
         name: value for name, value in DAILY.items() if name not in ("person", "max_events", "max_events_per_step")
     }
-    bounds = {"assert_max_events": 30, "assert_max_events_per_step": 3, "asserted_by": "the airline"}
+    bounds: dict[str, Any] = {
+        "assert_max_events": 30,
+        "assert_max_events_per_step": 3,
+        "asserted_by": "the airline",
+    }
     asserted, enforced = et.plan_release(**common, **bounds), et.plan_release(**DAILY)
     assert asserted.std_error(31) == enforced.std_error(31) and asserted.guarantee.rho == enforced.guarantee.rho
     assert asserted.unit == "person (assert_max_events=30, assert_max_events_per_step=3)"

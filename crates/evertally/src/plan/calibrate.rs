@@ -247,8 +247,8 @@ fn correlated_routes(
     };
     let mut routes = Vec::new();
     let (squared, independent) = (shift.squared(correlation), shift.independent());
-    if squared.is_finite() {
-        let integral = mechanism.fraction_bits() == 0;
+    let integral = mechanism.fraction_bits() == 0;
+    if squared.is_finite() && (integral || mechanism.name().usual_law() == NoiseKind::Gaussian) {
         let protected = if integral {
             let refinement = finer(squared, independent).unwrap_or(1);
             let refinement = refinement * refinement_of(&request.budget, &weighted(squared, independent, refinement));
@@ -260,9 +260,12 @@ fn correlated_routes(
                 correlation: Some(correlation),
             }
         } else {
-            // The sum of |S_n| over all nodes, which are fewer than four times the steps.
-            let together =
-                sensitivity.event_squared as f64 * units::squared(mechanism, in_one_group(sensitivity)) as f64;
+            // The sum of |S_n| over all nodes, of which Gaussian families have at most four a step.
+            let counts = match units::squared(mechanism, in_one_group(sensitivity)) {
+                u128::MAX => f64::INFINITY,
+                counts => counts as f64,
+            };
+            let together = sensitivity.event_squared as f64 * counts;
             let sum = (4.0 * request.horizon as f64 * together).sqrt();
             let weighted = (squared + sum / 2.0) / correlation.own_over_common() * (1.0 + 1e-9);
             Protected {

@@ -7,6 +7,7 @@ use super::{
     Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
 };
 use crate::mechanism::{MAX_HORIZON, MechanismName, Workload, certified_bound};
+use crate::number::power;
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
@@ -205,11 +206,34 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
     };
     let sums = if counts_one_sum(request) { 1 } else { request.sums_per_event() };
     let of_step = request.grid().to_f64(size.into()) * (sums as f64).sqrt();
+    let in_grid_steps = size as f64 * (sums as f64).sqrt();
     match request.budget() {
         Budget::Pure(epsilon) => Some(of_step / (2.0 * libm::sinh(epsilon.get() / 2.0))),
-        Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),
-        Budget::Approximate(epsilon, delta) => Some(of_step / mu_for(epsilon, delta)),
+        Budget::Zcdp(rho) => {
+            let noise = libm::sqrt(2.0 * rho.get());
+            Some(of_step / noise * discrete_over_continuous(in_grid_steps / noise))
+        }
+        // Of small noise the exact δ is less than that of continuous noise.
+        Budget::Approximate(epsilon, delta) => {
+            let mu = mu_for(epsilon, delta);
+            Some(of_step / mu).filter(|_| in_grid_steps / mu >= 1.0)
+        }
     }
+}
+
+/// The standard deviation of a discrete Gaussian over its parameter σ, rounded down. It grows with σ, so nodes with
+/// more noise, and those on finer grids, have at least this ratio.
+fn discrete_over_continuous(sigma: f64) -> f64 {
+    if sigma > 3.0 {
+        return 1.0 - 1e-12; // the variance is smaller by 8π²σ² e^(-2π²σ²) of it
+    }
+    let weight = |k: u32| libm::exp(-power(f64::from(k) / sigma, 2) / 2.0);
+    let (mut mass, mut squares) = (0.5, 0.0);
+    for k in 1..64 {
+        mass += weight(k);
+        squares += weight(k) * power(f64::from(k), 2);
+    }
+    libm::sqrt(squares / mass) / sigma * (1.0 - 1e-12)
 }
 
 fn crossover(request: &PlanRequest, candidates: &[Candidate]) -> Option<Delta> {

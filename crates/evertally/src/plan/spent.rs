@@ -63,7 +63,12 @@ impl Plan {
             }
             NoiseKind::Gaussian => {
                 let squared = self.moved_squared(sensitivity, &*mechanism).unwrap_or(f64::INFINITY);
-                Ok(self.guarantee.of_first_steps(&self.law, f64::INFINITY, squared))
+                // Groups with correlated noise: as if there were no common noise, but in units of it, as in the whole.
+                let (law, own) = match (self.correlation, self.common_law()) {
+                    (Some(correlation), Some(common)) => (common, correlation.own_over_common()),
+                    _ => (&self.law, 1.0),
+                };
+                Ok(self.guarantee.of_first_steps(law, f64::INFINITY, squared / own * (1.0 + 1e-15)))
             }
         }
     }

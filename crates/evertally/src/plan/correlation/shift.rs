@@ -18,7 +18,8 @@
 //! and the sum is at most that of the largest weights, `U_t ≤ c` and `Σ U_t ≤ M`. Every `y` proves a bound; good ones
 //! are found by the method of Frank and Wolfe, whose gap this is. Exact for one event a group, up to the relaxation of
 //! `U` to real numbers. `G` is that of the dense twin, so the horizon is short. If the unit is a person's activity in a
-//! period, all of it lies in one window of consecutive steps, and the largest bound of all windows holds.
+//! period, all of it lies in one window of consecutive steps, and the largest bound of all windows holds. Only for 0/1
+//! matrices and others of whole numbers: the twin of others is not the rounded matrix that is protected.
 //!
 //! **Rounded sums.** A mechanism that rounds the sums it protects adds an error `e_g` to the shift of each of the
 //! unit's `k` groups. The root of a semidefinite form is a seminorm, so that `√F` grows by at most `√(Σ ‖e_g‖²) ≤ √k
@@ -96,7 +97,10 @@ impl Shift {
         let column = if column == u128::MAX { f64::INFINITY } else { column as f64 };
         let independent = match &windows {
             None => in_one_step(spread, groups, 0.0) * column,
-            Some(_) => units::squared(mechanism, spread) as f64,
+            Some(_) => match units::squared(mechanism, spread) {
+                u128::MAX => f64::INFINITY,
+                squared => squared as f64,
+            },
         };
         Some(Self {
             spread,
@@ -173,8 +177,9 @@ pub(super) fn in_one_step(spread: Spread, groups: u64, gamma: f64) -> f64 {
 fn windows(unit: Unit, mechanism: &dyn Mechanism, scale: f64) -> Option<Vec<StepWindow>> {
     let horizon = mechanism.horizon();
     let width = unit.bounds()?.period.unwrap_or(horizon).min(horizon);
+    let whole = mechanism.noise_bits() == 0 && mechanism.fraction_bits() == 0;
     // The nodes are at least as many as steps; trees have twice as many.
-    if horizon > 512 || horizon * horizon * width > MAX_WORK {
+    if !whole || horizon > 512 || horizon * horizon * width > MAX_WORK {
         return None;
     }
     let columns = mechanism.dense().r.transpose();

@@ -69,8 +69,8 @@ pub(super) fn by_panels(horizon: u64, spread: Spread) -> f64 {
         sum += number as f64 * (wave.term(first + side) - lost).max(0.0);
         first += number;
     }
-    // Headroom for the rounding of the terms.
-    spread.per_step as f64 * sum / horizon as f64 * (1.0 - 1e-9)
+    // Headroom for the rounding of the terms, in which powers of `z` up to the number of steps are found by doubling.
+    spread.per_step as f64 * sum / horizon as f64 * (1.0 - 1e-9 - 4e-16 * degree)
 }
 
 struct Waves {

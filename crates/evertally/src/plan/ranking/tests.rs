@@ -37,6 +37,31 @@ fn nothing_is_below_the_bound() {
     }
 }
 
+/// Where noise is so small that discrete laws differ from continuous ones, no candidate is below its bound, either.
+#[test]
+fn small_noise_has_its_bound() {
+    let delta = |delta: f64| Delta::new(delta).unwrap();
+    let mut budgets: Vec<Budget> = [0.5, 1.0, 2.0, 5.0, 8.0].map(|rho| Budget::Zcdp(Rho::new(rho).unwrap())).into();
+    budgets.push(Budget::Approximate(Epsilon::new(20.0).unwrap(), delta(0.1)));
+    budgets.push(Budget::Approximate(Epsilon::new(3.0).unwrap(), delta(1e-6)));
+    for budget in budgets {
+        for horizon in [1, 2, 7, 60] {
+            for unit in [Unit::Event, Unit::person(3).per_step(1)] {
+                let request = PlanRequest::count(horizon, budget).with_unit(unit);
+                let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
+                let ratios = ranking.ranking.iter().filter_map(|row| Some((row.mechanism, row.above_lower_bound?)));
+                let optimum = ranking.optimum_max_std.unwrap_or(0.0);
+                for (mechanism, ratio) in ratios {
+                    assert!(ratio >= 1.0 - 1e-5, "{budget:?}, {horizon}, {unit:?}: {mechanism} {ratio}");
+                }
+                for row in ranking.ranking.iter().filter(|row| row.noise.law == NoiseKind::Gaussian) {
+                    assert!(row.max_std >= optimum * (1.0 - 1e-5), "{budget:?}, {horizon}: {}", row.mechanism);
+                }
+            }
+        }
+    }
+}
+
 /// No plan is below its bound, also for units with several groups.
 #[test]
 fn groups_have_a_bound_of_their_own() {
@@ -83,7 +108,7 @@ fn pure_plans_have_a_bound() {
                         assert!((best / 2f64.sqrt() - 1.0).abs() < 1e-4, "ε = {epsilon}: {best}");
                     }
                     let is_simple = unit == Unit::Event && sums_per_event == 1;
-                    assert!(epsilon > 1.0 || horizon > 60 || !is_simple || best < 3.0, "{epsilon}: {best}");
+                    assert!(epsilon > 1.0 || horizon > 60 || !is_simple || best < 3.3, "{epsilon}: {best}");
                 }
             }
         }

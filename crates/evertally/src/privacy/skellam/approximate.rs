@@ -103,15 +103,16 @@ fn excess(w: f64) -> f64 {
     if w < 1e-3 { sixth / (1.0 - sixth) * (1.0 + 1e-14) } else { w / libm::asinh(w) - 1.0 + 1e-15 * (1.0 + w) }
 }
 
-/// The least `w` with `μh ≤ -t`, up to a thousandth of its distance from `ℓ`.
+/// The least `w > sinh ℓ` with `μh ≤ -t`, up to a thousandth of its distance from `sinh ℓ`.
 fn cut(variance: f64, slope: f64, t: f64) -> f64 {
     let is_enough = |w: f64| variance * exponent(w, slope) <= -t;
-    let (mut low, mut far) = (slope, (2.0 * t / variance).sqrt());
-    while !is_enough(slope + far) {
-        (low, far) = (slope + far, 2.0 * far);
+    let start = libm::sinh(slope) * (1.0 + 1e-14);
+    let (mut low, mut far) = (start, (2.0 * t / variance).sqrt().max(1e-12 * start));
+    while !is_enough(start + far) {
+        (low, far) = (start + far, 2.0 * far);
     }
-    let mut high = slope + far;
-    while high - low > 1e-3 * (high - slope) {
+    let mut high = start + far;
+    while high - low > 1e-3 * (high - start) + 1e-14 * high {
         let middle = 0.5 * (low + high);
         if is_enough(middle) { high = middle } else { low = middle }
     }
