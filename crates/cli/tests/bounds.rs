@@ -118,6 +118,45 @@ fn only_what_helps_is_tried() {
     assert_eq!(answer["histograms"]["std_error"].as_f64().map(|error| (error * 100.0).round()), Some(280.0));
 }
 
+/// A protected window may cover a part of the time of the estimate: the events of a person then change instead of
+/// disappearing, which moves the person from one cell to another.
+#[test]
+fn windows_need_the_noise_of_replaced_events() {
+    let bench = ready();
+    let planned = [
+        "bounds",
+        "events.csv",
+        "--key",
+        "my.key",
+        "--start",
+        "2024-01-01",
+        "--every",
+        "1d",
+        "--steps",
+        "28",
+        "--person",
+        "who",
+        "--per",
+        "7",
+        "--epsilon",
+        "1",
+        "--look-epsilon",
+        "0.5",
+        "--most-events",
+        "8",
+        "--json",
+    ];
+    let std_error = |name: &str, more: &[&str]| {
+        let run = bench.run(&[&planned[..], &["--look-name", name], more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+        answer["histograms"]["std_error"].as_f64().unwrap()
+    };
+    let (removed, replaced) = (std_error("a", &[]), std_error("b", &["--neighbours", "replace-one"]));
+    assert!(removed < replaced, "{removed} for {replaced}");
+    assert_eq!(std_error("c", &["--protect-window", "7"]), replaced);
+}
+
 /// The effect of bounds over a whole history on late counts is reported before anything is published, and only if there
 /// is one.
 #[test]
@@ -201,4 +240,6 @@ fn senseless_looks_are_refused() {
     refuses(&until("soon"), "is not a time");
     bench.write("visits.toml", CONFIG.replace("person = \"who\"\nmax-events = 7\n", ""));
     refuses(&[&LOOK[..], &["--look-rho", "0.1"]].concat(), "--person is needed");
+    let asserted = [&LOOK[..], &["--look-rho", "0.1", "--assert-max-events", "3"]].concat();
+    refuses(&asserted, "asserted bounds need no estimate");
 }

@@ -1,14 +1,16 @@
 //! Follows a source: takes its batches and sends them until they are accepted.
 
-use super::aside;
-use super::target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
+mod held;
+mod sending;
+
+use super::target::{FeedTarget, SendError};
 use super::{BatchLimits, Source, SourceBatch, SourceError, SourcePosition};
-use evertally_declare::error::{Context, PipelineError, Result, failure, usage};
+use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_ledger::protected::check_output;
-use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use held::HeldBatch;
+use sending::{Delivered, Sending, SetAside, WrittenRows};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -22,8 +24,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The most bytes of a batch.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// The most rows that an error names.
-const MAX_NAMED_ROWS: usize = 20;
 
 /// How a source is followed.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ pub async fn follow(
     let wait = idle_time.map_or(WAIT, |idle| WAIT.min(idle));
     let limits = BatchLimits { rows: options.rows.max(1), bytes: MAX_BATCH_BYTES, wait };
     let sent = Sent::default();
-    let patience = Patience { cancelled, pause: FIRST_PAUSE, is_away: false };
+    let patience = Patience { cancelled, pause: FIRST_PAUSE, is_away: false, not_open: None };
     SourceFollower {
         source,
         target,
@@ -96,7 +96,10 @@ pub async fn follow(
         observer,
         sent,
         has_warned: false,
-        cut: None,
+        cuts: BTreeMap::new(),
+        held: BTreeMap::new(),
+        ready: VecDeque::new(),
+        written: BTreeMap::new(),
         patience,
         sought: BTreeSet::new(),
     }
@@ -117,8 +120,14 @@ struct SourceFollower<'f> {
     sent: Sent,
     /// Whether another feeder was reported.
     has_warned: bool,
-    /// The batch that was cut last, since the stream accepts only its first rows now.
-    cut: Option<CutBatch>,
+    /// By partition, the batch that was cut, since the stream accepts only its first rows now.
+    cuts: BTreeMap<String, CutBatch>,
+    /// By partition, the batch that waits for the next part of the stream.
+    held: BTreeMap<String, HeldBatch>,
+    /// Batches that were taken from the source and are sent next.
+    ready: VecDeque<SourceBatch>,
+    /// By partition, the rows that were set aside from batches that are to be read or sent again.
+    written: BTreeMap<String, WrittenRows>,
     patience: Patience<'f>,
     /// Partitions that the source reads.
     sought: BTreeSet<String>,
@@ -126,7 +135,6 @@ struct SourceFollower<'f> {
 
 /// A batch of which the first rows are to be read again as a batch.
 struct CutBatch {
-    partition: String,
     /// The position after the whole batch.
     position: SourcePosition,
     /// The number of its first rows.
@@ -138,6 +146,8 @@ struct Patience<'f> {
     cancelled: &'f CancellationToken,
     pause: Duration,
     is_away: bool,
+    /// Why batches are held, if any are.
+    not_open: Option<String>,
 }
 
 /// Why a loop ends.
@@ -183,7 +193,7 @@ impl Patience<'_> {
 
     /// Everything can be reached.
     fn reached(&mut self, observer: &mut dyn Observer) {
-        observer.away(None);
+        observer.away(self.not_open.as_deref());
         if self.is_away {
             observer.message("it succeeds again");
         }
@@ -199,7 +209,7 @@ impl SourceFollower<'_> {
                 Err(Stop::Error(error)) => return Err(error),
                 Err(Stop::Reconnect(why)) => match self.patience.wait(&why, self.observer).await {
                     Err(_) => return Ok(self.sent),
-                    Ok(()) => self.sought.clear(),
+                    Ok(()) => self.forget_taken(),
                 },
             }
         }
@@ -208,7 +218,7 @@ impl SourceFollower<'_> {
     /// Follows the source until it must be connected again.
     async fn connected(&mut self) -> Result<(), Stop> {
         self.seek_new().await?;
-        let (mut listed, mut ready, mut idle_since) = (Instant::now(), None, Instant::now());
+        let (mut listed, mut idle_since) = (Instant::now(), Instant::now());
         loop {
             if self.patience.cancelled.is_cancelled() {
                 return Err(Stop::Cancelled);
@@ -217,12 +227,20 @@ impl SourceFollower<'_> {
                 self.seek_new().await?;
                 listed = Instant::now();
             }
-            let batch = match ready.take() {
+            let batch = match self.due_batch() {
                 Some(batch) => batch,
+                None if self.must_wait() => {
+                    self.wait_for_held().await?;
+                    continue;
+                }
                 None => match self.next_batch().await? {
-                    Some(batch) => batch,
-                    None if self.source.has_ended()
-                        || self.idle_time.is_some_and(|idle| idle_since.elapsed() >= idle) =>
+                    Some(batch) => match self.unless_held(batch) {
+                        Some(batch) => batch,
+                        None => continue,
+                    },
+                    None if self.held.is_empty()
+                        && (self.source.has_ended()
+                            || self.idle_time.is_some_and(|idle| idle_since.elapsed() >= idle)) =>
                     {
                         // Partitions may have appeared meanwhile.
                         if self.seek_new().await? {
@@ -238,7 +256,7 @@ impl SourceFollower<'_> {
                     }
                 },
             };
-            ready = self.deliver(batch).await?;
+            self.deliver(batch).await?;
             idle_since = Instant::now();
             self.warn();
         }
@@ -292,43 +310,62 @@ impl SourceFollower<'_> {
 
     /// The most that the next batch may contain.
     fn limits(&self) -> BatchLimits {
-        let rows = self.cut.as_ref().map_or(self.limits.rows, |cut| cut.rows);
+        let rows = self.cuts.values().map(|cut| cut.rows).min().unwrap_or(self.limits.rows);
         BatchLimits { rows, ..self.limits }
     }
 
-    /// Sends a batch until it is accepted, and meanwhile takes the next one.
-    async fn deliver(&mut self, batch: SourceBatch) -> Result<Option<SourceBatch>, Stop> {
+    /// Sends a batch until it is accepted or held, and meanwhile takes the next one.
+    async fn deliver(&mut self, batch: SourceBatch) -> Result<(), Stop> {
         let (limits, cancelled) = (self.limits(), self.patience.cancelled);
         let place = self.source.place(&batch.partition);
         // A batch that a source cannot cut, since it is a single message or an object, waits as a whole.
-        let was_cut = |cut: &CutBatch| cut.partition == batch.partition && cut.position == batch.position;
-        let may_cut = batch.rows.has_lines() && !self.cut.as_ref().is_some_and(was_cut);
+        let was_cut = self.cuts.get(&batch.partition).is_some_and(|cut| cut.position == batch.position);
+        let may_cut = batch.rows.has_lines() && !was_cut;
+        let known = self.written.remove(&batch.partition).unwrap_or_default();
+        let mut aside = SetAside { known, found: WrittenRows::new() };
+        // The batches that were taken are sent first.
+        let may_take = self.ready.is_empty() && !self.must_wait();
         let (target, name, options) = (self.target, &self.name, self.options);
         let sending = Sending { target, name, batch: &batch, place, options, may_cut };
         let (delivered, taken) = {
-            let mut sending = pin!(sending.run(self.observer, &mut self.patience));
+            let mut sending = pin!(sending.run(self.observer, &mut self.patience, &mut aside));
             // A source that has nothing yet is not waited for: it may need to know that the batch was accepted.
             tokio::select! {
                 delivered = &mut sending => (delivered, Ok(None)),
-                taken = next(self.source, limits, cancelled) => (sending.await, taken),
+                taken = next(self.source, limits, cancelled), if may_take => (sending.await, taken),
             }
         };
+        let partition = &batch.partition;
+        let is_accepted = matches!(delivered, Ok(Delivered::Accepted { .. }));
+        let written = if is_accepted { aside.known } else { aside.all() };
+        if !written.is_empty() {
+            self.written.insert(partition.clone(), written);
+        }
         match delivered? {
             Delivered::Accepted { rows, aside } => {
                 self.sent.rows += rows;
                 self.sent.batches += 1;
                 self.sent.aside += aside;
-                self.cut = self.cut.take().filter(|cut| cut.partition != batch.partition);
+                self.cuts.remove(partition);
                 self.observer.progress(self.sent);
-                self.source.accepted(&batch.partition, &batch.position).await?;
-                taken
+                self.source.accepted(partition, &batch.position).await?;
+                self.take_in(taken?);
+                if let Some(held) = self.release(partition) {
+                    if held.is_ahead {
+                        let last = held.next.as_ref().map_or(&batch.position, |next| &next.position);
+                        self.source.seek(partition, Some(last.as_str())).await?;
+                    }
+                    self.ready.extend(held.next);
+                }
+            }
+            Delivered::NotOpen(why) => {
+                self.hold(batch, why);
+                self.take_in(taken?);
             }
             Delivered::Cut(rows) => {
-                let taken = taken?;
-                self.source.seek(&batch.partition, batch.after.as_deref()).await?;
-                let taken = taken.filter(|taken| taken.partition != batch.partition);
-                self.cut = Some(CutBatch { partition: batch.partition, position: batch.position, rows });
-                Ok(taken)
+                self.take_in(taken?);
+                self.read_again(partition, batch.after.as_deref()).await?;
+                self.cuts.insert(partition.clone(), CutBatch { position: batch.position.clone(), rows });
             }
             Delivered::Elsewhere(position) => {
                 if !std::mem::replace(&mut self.has_warned, true) {
@@ -338,12 +375,12 @@ impl SourceFollower<'_> {
                         self.name
                     ));
                 }
-                let taken = taken?;
-                self.source.seek(&batch.partition, position.as_deref()).await?;
                 // A batch of another partition was taken in vain only if it is not sent.
-                Ok(taken.filter(|taken| taken.partition != batch.partition))
+                self.take_in(taken?);
+                self.read_again(partition, position.as_deref()).await?;
             }
         }
+        Ok(())
     }
 }
 
@@ -356,115 +393,6 @@ async fn next(
     tokio::select! {
         () = cancelled.cancelled() => Err(Stop::Cancelled),
         batch = source.next(limits) => Ok(batch?),
-    }
-}
-
-/// What became of a batch.
-enum Delivered {
-    Accepted {
-        rows: u64,
-        aside: u64,
-    },
-    Elsewhere(Option<SourcePosition>),
-    /// Only this number of its first rows can be accepted now.
-    Cut(usize),
-}
-
-/// A batch on its way.
-struct Sending<'f> {
-    target: &'f dyn FeedTarget,
-    /// The name of the source at the service.
-    name: &'f str,
-    batch: &'f SourceBatch,
-    /// Its partition, for messages.
-    place: String,
-    options: &'f FollowOptions,
-    /// Whether its first rows may be read again as a batch.
-    may_cut: bool,
-}
-
-impl Sending<'_> {
-    /// Sends the batch, without the rows that are set aside, until there is an answer. It is not interrupted within an
-    /// attempt: an answer on its way is worth waiting for.
-    async fn run(self, observer: &mut dyn Observer, patience: &mut Patience<'_>) -> Result<Delivered, Stop> {
-        let Self { target, name, batch, options, may_cut, .. } = self;
-        let mut left_out = BTreeSet::new();
-        loop {
-            let body = batch.rows.body(&left_out).into_owned();
-            match target.send(name, batch, body).await {
-                Ok(BatchAnswer::Accepted(rows)) => {
-                    patience.reached(observer);
-                    return Ok(Delivered::Accepted { rows, aside: left_out.len() as u64 });
-                }
-                Ok(BatchAnswer::Elsewhere(position)) => return Ok(Delivered::Elsewhere(position)),
-                Ok(BatchAnswer::NotOpen { why, before_row }) => {
-                    let first = before_row.filter(|_| may_cut).and_then(|row| batch.rows.row_of(row, &left_out));
-                    if let Some(rows) = first.map(|row| row - 1).filter(|rows| *rows > 0) {
-                        return Ok(Delivered::Cut(rows));
-                    }
-                    patience.wait(&why, observer).await?;
-                }
-                Ok(BatchAnswer::BadRows(rows)) => {
-                    let found = rows.iter().filter_map(|row| batch.rows.row_of(row.row?, &left_out));
-                    let found: BTreeSet<usize> = found.filter(|row| !left_out.contains(row)).collect();
-                    let Some(aside) = options.aside.as_ref().filter(|_| batch.rows.has_lines() && !found.is_empty())
-                    else {
-                        return Err(self.described(&rows, &left_out).into());
-                    };
-                    self.put_aside(aside, &rows, &left_out)?;
-                    left_out.extend(found);
-                }
-                Err(SendError::Refused(error)) => return Err(Stop::Error(error.context(self.place))),
-                Err(SendError::Away(why)) => patience.wait(&why, observer).await?,
-            }
-        }
-    }
-
-    /// The problems of rows, with their places in the source.
-    fn described(&self, rows: &[RefusedRow], left_out: &BTreeSet<usize>) -> PipelineError {
-        let mut all: Vec<String> = Vec::new();
-        for RefusedRow { row, field, problem, remedy } in rows.iter().take(MAX_NAMED_ROWS) {
-            let row = row.and_then(|row| self.batch.rows.row_of(row, left_out));
-            let place = row.and_then(|row| self.batch.rows.origin_of(row));
-            let place = place.map_or(String::new(), |text| format!(", {text}"));
-            let field = field.as_ref().map_or(String::new(), |field| format!(", field {field}"));
-            if self.options.hides_values {
-                all.push(format!("{}{place}{field} cannot be accepted", self.place));
-                continue;
-            }
-            let remedy = remedy.as_ref().map_or(String::new(), |remedy| format!("; {remedy}"));
-            all.push(format!("{}{place}{field}: {problem}{remedy}", self.place));
-        }
-        let remedy = match self.options.aside {
-            None if self.batch.rows.has_lines() => {
-                "correct the source, or set such rows aside with --aside FILE (in a configuration: aside)"
-            }
-            _ => "correct the source",
-        };
-        all.push(format!("nothing of the batch was accepted; {remedy}"));
-        usage(all.join("\n"))
-    }
-
-    /// Appends refused rows, with their problems, to a file that nobody else may read: one JSON object per row.
-    fn put_aside(&self, path: &Path, rows: &[RefusedRow], left_out: &BTreeSet<usize>) -> Result<()> {
-        let path = match self.options.aside_by_day {
-            true => aside::of_day(path, Timestamp::now()),
-            false => path.to_owned(),
-        };
-        let cannot = || format!("cannot write {}", path.display());
-        let mut file = aside::open(&path).context(cannot())?;
-        let (mut text, content) = (String::new(), &self.batch.rows);
-        for row in rows {
-            let index = row.row.and_then(|row| content.row_of(row, left_out));
-            let entry = serde_json::json!({
-                "source": self.place, "place": index.and_then(|row| content.origin_of(row)), "field": row.field,
-                "problem": row.problem, "row": index.and_then(|row| content.text_of(row)),
-            });
-            text.push_str(&entry.to_string());
-            text.push('\n');
-        }
-        file.write_all(text.as_bytes()).context(cannot())?;
-        file.sync_data().context(cannot())
     }
 }
 

@@ -190,6 +190,17 @@ impl Rows {
         None
     }
 
+    /// The number of rows before the message that has a row, counted from 1: a source gives whole messages only.
+    pub(crate) fn rows_before(&self, row: usize) -> usize {
+        let index = row.saturating_sub(1);
+        let is_same = |place: &usize| match &self.origins {
+            Origins::Numbers(_, numbers) => numbers.get(*place) == numbers.get(index),
+            Origins::Texts(texts) => texts.get(*place) == texts.get(index),
+            Origins::FromLine(_) | Origins::Whole => false,
+        };
+        index - (0..index).rev().take_while(is_same).count()
+    }
+
     /// The text of a row, counted from 1.
     pub fn text_of(&self, row: usize) -> Option<String> {
         let text = self.each().nth(row.checked_sub(1)?).filter(|_| self.has_lines())?;
@@ -247,6 +258,9 @@ mod tests {
         assert_eq!((rows.row_of(3, &left_out), rows.row_of(2, &BTreeSet::new())), (None, Some(2)));
         assert_eq!(rows.text_of(7).as_deref(), Some("3"));
         assert_eq!(rows.origin_of(7).as_deref(), Some("offset 11"));
+        // The second and third row are of one message.
+        let before: Vec<usize> = (1..=4).map(|row| rows.rows_before(row)).collect();
+        assert_eq!(before, [0, 1, 1, 3]);
     }
 
     #[test]

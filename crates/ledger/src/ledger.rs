@@ -555,7 +555,8 @@ fn differences(before: &str, now: &str) -> String {
         a.lines().filter(entry).map(str::to_owned).collect()
     };
     let (old, new) = (only(before, now), only(now, before));
-    format!("it had {}; this run has {}", old.join(", "), new.join(", "))
+    let listed = |entries: Vec<String>| if entries.is_empty() { "none".to_owned() } else { entries.join(", ") };
+    format!("it had {}; this run has {}", listed(old), listed(new))
 }
 
 impl Records for Ledger {

@@ -112,10 +112,10 @@ def chosen(random: random.Random) -> dict[str, Any]:
             wanted = keyword in budget
         elif keyword in ("start", "every", UNITS[unit]) or (keyword == NEEDED.get(part) and parts[part]):
             wanted = True
-        elif part == "unit" and keyword not in ("per", "neighbours"):
+        elif part == "unit" and keyword not in ("per", "protect_window", "neighbours"):
             wanted = unit == ("asserted" if keyword.startswith("assert") else "person") and random.random() < 0.5
             wanted = wanted and keyword not in UNITS.values()
-        elif keyword == "per":
+        elif keyword in ("per", "protect_window"):
             wanted = unit != "event" and random.random() < 0.5
         else:
             wanted = (parts.get(part, True) or keyword == "neighbours") and random.random() < 0.5
@@ -256,6 +256,14 @@ def test_all_front_ends_release_the_same_rows(tmp_path: Path, program: str, runn
     own = rows(changed(name="counted").release(EVENTS, key))
     found = rows(opened.releases(table="pyarrow"))
     assert all(found[name] == own[name] for name in ("step", "gate", "value"))
+
+
+def test_windows_are_fields_of_both_persons() -> None:
+    more: dict[str, Any] = {"start": "2024-01-01", "every": "1d", "steps": 5, "rho": 0.5, "protect_window": "2d"}
+    for unit in ({"person": "who", "max_events": 3}, {"assert_max_events": 3}):
+        assert et.Stream.from_keywords(per=1, **unit, **more).unit.protect_window == "2d"
+    with pytest.raises(et.InvalidError, match="unit.column is needed"):
+        et.Stream.from_keywords(per=1, **more)
 
 
 def test_streams_are_values() -> None:

@@ -84,6 +84,16 @@ fn part_for(service: &Service, info: Arc<StreamInfo>, sent: &mut SentBatch) -> R
     Ok(known.or(open).or_else(|| parts.pop()).unwrap_or(info))
 }
 
+/// Whether a part that is recovering after a restore was continued before: batches of the parts that were lost may be
+/// sent again.
+fn was_continued(service: &Service, part: &StreamInfo) -> Result<bool, Refusal> {
+    if !matches!(part.progress().state, StreamState::Recovering(_)) {
+        return Ok(false);
+    }
+    let name = part.name().to_owned();
+    service.ask(move |core| Ok(core.was_continued(&name)))
+}
+
 /// The part that has accepted a batch with this id.
 fn known_id(service: &Service, parts: &[Arc<StreamInfo>], id: &str) -> Result<Option<Arc<StreamInfo>>> {
     for part in parts {
@@ -157,8 +167,10 @@ impl Extensions {
         let before = |part: &StreamInfo| part.stream.steps_before() - info.stream.steps_before();
         let has = |part: &&Arc<StreamInfo>| *range.steps.start() <= before(part) + part.stream.calendar.steps();
         let part = parts.iter().find(has).or(parts.last()).map_or_else(|| Arc::clone(&info), Arc::clone);
-        let is_later = !parts.is_empty() && !has(&&part) && part.progress().state == StreamState::Ended;
-        if is_later && self.will_extend(service, &part) {
+        let is_later = !parts.is_empty()
+            && !has(&&part)
+            && matches!(part.progress().state, StreamState::Ended | StreamState::Recovering(_));
+        if is_later && (was_continued(service, &part)? || self.will_extend(service, &part)) {
             let next = next_part(&part, service.now().micros(), 0)?;
             return Err(Refusal::NotOpen { why: next.why, wait: next.wait, row: None });
         }
@@ -174,13 +186,7 @@ impl Extensions {
         if !is_alive || part.closing() == ClosedBy::Sums || service.parts_of(part.name()).len() > 1 {
             return Ok(None);
         }
-        let name = part.name().to_owned();
-        let was_continued = match state {
-            // Batches of the parts that were lost may be sent again.
-            StreamState::Recovering(_) => service.ask(move |core| Ok(core.was_continued(&name)))?,
-            _ => false,
-        };
-        if !was_continued && !self.will_extend(service, part) {
+        if !was_continued(service, part)? && !self.will_extend(service, part) {
             return Ok(None);
         }
         let now = service.now().micros();

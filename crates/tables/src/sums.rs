@@ -16,6 +16,7 @@ use evertally::plan::{Intervals, Plan};
 use evertally::stream::{Release, StatelessSum, StatelessSums, StepPass};
 use evertally_declare::error::{PipelineError, Result, failure, usage};
 use evertally_declare::event::{ColumnRole, Columns, Event};
+use evertally_declare::groups::GroupTable;
 use evertally_declare::identity::Identities;
 use evertally_declare::problem::Sentence;
 use evertally_declare::tuples::encode;
@@ -65,6 +66,8 @@ pub struct SumsStream<'s> {
 /// The values equal those of a [release](crate::released) in which all groups have the same weight and every step is
 /// published. If `declared` groups are named, a row of another group is refused; otherwise all groups are released.
 ///
+/// If the plan correlates the noise of groups, all of them are declared, in the plan's order, the same in every call.
+///
 /// # Errors
 /// If the plan's mechanism has no random access, or a row has no valid step and sum, or belongs to a group that is not
 /// declared.
@@ -75,7 +78,7 @@ pub fn release_sums(
     declared: Option<&[Vec<String>]>,
     cancelled: &AtomicBool,
 ) -> Result<ReleasedSums> {
-    check_correlation(stream.plan, declared.map(<[_]>::len))?;
+    check_correlation(stream.plan, columns, declared)?;
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = ReleasedColumns::new(stream, columns)?;
     let names = Names::new(stream, declared)?;
@@ -119,7 +122,7 @@ pub fn release_steps(
     }
     let of_all = [Vec::new()];
     let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };
-    check_correlation(stream.plan, Some(groups.len()))?;
+    check_correlation(stream.plan, columns, Some(groups))?;
     let mut added: HashMap<&[String], BTreeMap<u64, i64>> = HashMap::new();
     for group in groups {
         if added.insert(group, BTreeMap::new()).is_some() {
@@ -151,15 +154,24 @@ pub fn release_steps(
     rows.finish()
 }
 
-/// Refuses a plan whose noise is correlated between another number of groups than these.
-fn check_correlation(plan: &Plan, groups: Option<usize>) -> Result<()> {
-    match plan.correlation() {
-        Some(correlation) if groups.is_none_or(|count| count as u64 != correlation.groups()) => Err(usage(format!(
-            "the plan correlates the noise of {} groups: name exactly these, or use a plan without correlated groups",
-            correlation.groups()
-        ))),
-        _ => Ok(()),
+/// Refuses a plan whose noise is correlated between other groups than these. A plan that records no groups shows only
+/// their number.
+fn check_correlation(plan: &Plan, columns: &SumColumns, groups: Option<&[Vec<String>]>) -> Result<()> {
+    let Some(correlation) = plan.correlation() else { return Ok(()) };
+    let meaning = plan.request().meaning();
+    if let Some(groups) = groups.filter(|groups| groups.len() as u64 == correlation.groups()) {
+        let ids = Identities::from_meaning(meaning.get("normalise-ids").map(String::as_str));
+        let table = GroupTable::from_tuples(columns.groups.clone(), groups.to_vec(), None, ids);
+        let is_of_plan = |recorded: &String| table.as_ref().is_ok_and(|table| table.meaning() == *recorded);
+        if meaning.get("groups").is_none_or(is_of_plan) {
+            return Ok(());
+        }
     }
+    Err(usage(format!(
+        "the plan correlates the noise of {} groups: name exactly these in every call, in the order of the plan (the \
+         rest last), or use a plan without correlated groups",
+        correlation.groups()
+    )))
 }
 
 fn not_declared(row: &Event<'_>, group: &[String]) -> PipelineError {

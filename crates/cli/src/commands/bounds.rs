@@ -118,6 +118,10 @@ impl BoundsArgs {
         let mut declaration =
             Declaration { value, bounds, grid, out_of_bounds, scales, rest_scale, max_total, ..declaration };
         (declaration.max_events, declaration.max_events_per_step) = (Some(1), None);
+        if declaration.asserts() {
+            let why = "asserted bounds need no estimate: nothing is dropped, and no column names people";
+            return Err(usage(format!("{why}; omit them and give --person to estimate bounds that are enforced")));
+        }
         if declaration.person.is_none() {
             return Err(usage("--person is needed: the column that names the person of each event"));
         }

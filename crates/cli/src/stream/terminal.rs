@@ -63,7 +63,11 @@ fn notes(stream: &Stream) -> Vec<String> {
             notes.extend(behind.map(|says| says.worded(Wording::Flags)));
         }
     }
-    if let Some(period) = stream.period() {
+    if let Some(window) = stream.window_in_words() {
+        notes.push(format!(
+            "the promise holds for {window}; a person active in several such windows is promised less, see the report"
+        ));
+    } else if let Some(period) = stream.period() {
         let several = period.several_in_words(2).replacen('2', "several", 1);
         notes.push(format!(
             "the promise holds for {} alone; a person active in {several} is promised less, see the report",
@@ -73,7 +77,8 @@ fn notes(stream: &Stream) -> Vec<String> {
     if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
         && in_step > in_all
     {
-        let more = format!("--max-events-per-step {in_step} is more than --max-events {in_all}");
+        let by = if stream.assertion.is_some() { "--assert-max-events" } else { "--max-events" };
+        let more = format!("{by}-per-step {in_step} is more than {by} {in_all}");
         notes.push(format!("{more}, which already bounds each step; omit it, or did you swap the two?"));
     }
     notes

@@ -86,7 +86,7 @@ impl Declaration {
         if self.discovers() && !periods.are_regular() {
             let why = format!(
                 ": with the clock changes of {}, one period has fewer than nine tenths of the steps of another, and no \
-                 bound is known on how often a group of one person is published over several periods; ",
+                 bound is known on how often a group of one person is published over several periods",
                 calendar.zone().name()
             );
             let remedy = sentence!["start after that period, or give a period in steps, as with ", (Per, "30")];
@@ -196,6 +196,7 @@ impl Declaration {
             return refuse(format!("the horizon of {horizon} steps is not a whole number of publications"));
         }
         let (slots, read) = self.read(|reading| Slots::reading(reading, Some(row), (None, None)))?;
+        self.check_window(slots != Slots::Steps)?;
         let period = unit.bounds().and_then(|bounds| bounds.period);
         let unit = slots.unit(unit, row, period.map(|period| slots.touched(period, row)));
         let per_row = slots.slots_per_row(row);

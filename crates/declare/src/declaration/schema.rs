@@ -5,8 +5,8 @@
 //! Python.
 
 use super::Parameter::{
-    AssertMaxEvents, AssertMaxEventsPerGroup, AssertMaxEventsPerStep, AssertMaxGroups, AssertMaxTotal, DiscoverGroups,
-    GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person, UnitName,
+    AssertMaxEvents, AssertMaxEventsPerGroup, AssertMaxEventsPerStep, AssertMaxGroups, DiscoverGroups, GroupBy, Groups,
+    MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person, UnitName,
 };
 use super::resolve::DEPENDENCIES;
 use super::{Parameter, Use, ValueKind};
@@ -45,13 +45,8 @@ pub fn schema() -> Value {
 }
 
 /// What makes persons the privacy unit: a column, or asserted bounds that imply a number of events.
-const OF_PERSONS: &[&[Parameter]] = &[
-    &[Person],
-    &[AssertMaxEvents],
-    &[AssertMaxEventsPerGroup, AssertMaxGroups],
-    &[AssertMaxEventsPerStep, Per],
-    &[AssertMaxTotal],
-];
+const OF_PERSONS: &[&[Parameter]] =
+    &[&[Person], &[AssertMaxEvents], &[AssertMaxEventsPerGroup, AssertMaxGroups], &[AssertMaxEventsPerStep, Per]];
 
 /// At least one of these sets must be complete.
 fn any_of(ways: &[&[Parameter]]) -> Value {

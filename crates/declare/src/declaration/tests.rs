@@ -284,6 +284,51 @@ fn asserted_bounds_are_planned_and_not_enforced() {
     assert_eq!(words, "what one person does in one calendar month (assumed: at most 9 events, 2 a step)");
 }
 
+/// Events of value 0 are not dropped, so a total that is only asserted implies no number of events.
+#[test]
+fn an_asserted_total_needs_a_number_of_events() {
+    let bound = |text: &str| text.parse().unwrap();
+    let total = || Declaration {
+        value: Some("price".into()),
+        bounds: Some(vec![bound("0"), bound("10")]),
+        assert_max_total: "20".parse().ok(),
+        ..year()
+    };
+    let says = refused(&total()).worded(Wording::Flags);
+    assert!(says.starts_with("--assert-max-total needs --assert-max-events") && says.contains("value 0"), "{says}");
+    let bounds = |declared: Declaration| declared.resolve().unwrap().request.unit().bounds().unwrap();
+    let asserted = bounds(Declaration { assert_max_events: Some(30), ..total() });
+    assert_eq!((asserted.max_events, asserted.max_total), (30, Some(20)));
+    let enforced = Declaration { assert_max_total: None, max_total: "20".parse().ok(), ..total() };
+    assert_eq!(bounds(Declaration { person: Some("who".into()), ..enforced }).max_events, 20);
+    let scaled = Declaration {
+        assert_max_events: Some(30),
+        group_by: Some(vec!["airport".into()]),
+        groups: Some(DeclaredGroups::Names(vec!["JFK".into(), "LGA".into()])),
+        scales: Some(vec!["1".parse().unwrap(), "2".parse().unwrap()]),
+        ..total()
+    };
+    let says = refused(&scaled).worded(Wording::Flags);
+    assert!(says.starts_with("--assert-max-total and --scales do not go together"), "{says}");
+}
+
+/// A plan of publications refuses what their release refuses.
+#[test]
+fn windows_and_publications_do_not_go_together() {
+    let declared = Declaration {
+        epsilon: Some(1.0),
+        max_events: Some(2),
+        per: "7".parse().ok(),
+        protect_window: "7".parse().ok(),
+        publish: "7".parse().ok(),
+        ..Declaration::default()
+    };
+    let says = declared.plan_request(28).unwrap_err().worded(Wording::Flags);
+    assert!(says.starts_with("--protect-window and --publish do not go together"), "{says}");
+    assert!(says.ends_with("published values; omit one of them"), "{says}");
+    assert!(Declaration { publish: None, ..declared }.plan_request(28).is_ok());
+}
+
 #[test]
 fn a_plan_alone_names_no_column() {
     let declared = Declaration { epsilon: Some(1.0), max_events: Some(3), ..Declaration::default() };

@@ -48,6 +48,13 @@ fn the_same_data_may_be_repeated_and_extended_and_nothing_else() {
     run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
 }
 
+#[test]
+fn an_entry_that_only_one_plan_has_is_named() {
+    let (with, without) = ("steps = 3\n[meaning]\nasserted-by = \"me\"\n", "steps = 3\n[meaning]\n");
+    assert_eq!(differences(with, without), "it had asserted-by = \"me\"; this run has none");
+    assert_eq!(differences(without, with), "it had none; this run has asserted-by = \"me\"");
+}
+
 /// Steps without items leave no trace, whatever call closes them; everything else does.
 #[test]
 fn items_are_told_apart_by_step_name_and_sum() {

@@ -339,17 +339,18 @@ impl Report {
         };
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
+        let data = if self.unit.asserted { "the data" } else { "the kept data" };
         let (interval, but) = match &self.sketch {
             None if self.measures.as_ref().is_some_and(|measures| measures.is_of_workloads) => (
                 format!(
-                    "Each single interval contains the true value of the kept data with {confidence} % confidence; \
+                    "Each single interval contains the true value of {data} with {confidence} % confidence; \
                      over many steps and workloads some will miss. Intervals of one step share some noise."
                 ),
                 "",
             ),
             None if self.measures.is_some() => (
                 format!(
-                    "Each single interval contains the true value of the kept data with {confidence} % confidence; \
+                    "Each single interval contains the true value of {data} with {confidence} % confidence; \
                      over many steps and measures some will miss. Measures of one step share some noise.\n\
                       - If there may be no events at all, a mean, variance or quantile has no value: its cell is \
                       empty, and its interval is the whole range that the declared bounds allow."
@@ -358,21 +359,21 @@ impl Report {
             ),
             None if self.error.band.is_some() => (
                 format!(
-                    "The intervals of all steps of one group together contain the true {value}s of the kept data \
+                    "The intervals of all steps of one group together contain the true {value}s of {data} \
                      with {confidence} % confidence: a band. Over many groups some will miss."
                 ),
                 "",
             ),
             None => (
                 format!(
-                    "Each single interval contains the true {value} of the kept data with {confidence} % confidence; \
+                    "Each single interval contains the true {value} of {data} with {confidence} % confidence; \
                      over many steps some will miss. Errors of nearby steps are correlated."
                 ),
                 "",
             ),
             Some(sketch) => (
                 format!(
-                    "Each single interval contains the true count of the kept data with {confidence} % confidence{}; \
+                    "Each single interval contains the true count of {data} with {confidence} % confidence{}; \
                      over many answers some will miss.{}\n\
                      - Items that do not occur are answered like all others; no answer proves that an item occurs.",
                     if sketch.hashing.is_some() { ", covering noise and other items in the same cells" } else { "" },

@@ -284,7 +284,7 @@ def _unit_of(given: Mapping[str, Any]) -> type:
     if set(given) <= {"neighbours"}:
         return Event
     asserted = {name for name in given if name.startswith("assert")}
-    if enforced := set(given) - asserted - {"per", "neighbours"}:
+    if enforced := set(given) - asserted - {"per", "protect_window", "neighbours"}:
         if asserted:
             together = f"{min(asserted)} and {min(enforced)}"
             raise InvalidError(f"{together} do not go together: bounds are either enforced, with a person, or asserted")
@@ -298,5 +298,9 @@ def _part(name: str, kind: type, given: Mapping[str, Any]) -> Any:
         return kind(**given)
     except TypeError:
         known = {field.name for field in fields(kind)}
-        needed = next(p for p in ("start", "every", "column", "columns") if p in known and p not in given)
+        if unknown := sorted(set(given) - known):
+            raise InvalidError(f"{name}.{unknown[0]} is not a field of evertally.{kind.__name__}; omit it") from None
+        needed = next((p for p in ("start", "every", "column", "columns") if p in known and p not in given), None)
+        if needed is None:
+            raise
         raise InvalidError(f"{name}.{needed} is needed") from None

@@ -438,12 +438,12 @@ def plan_release(
     normalise_ids: str | Sequence[str] | None = None,
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip", "skip-any"] = "refuse",
-    correlate_groups: Literal["groups", "both", "total"] | None = None,
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
     scales: Sequence[Number] | None = None,
     rest_scale: Number | None = None,
+    correlate_groups: Literal["groups", "both", "total"] | None = None,
     discover_groups: bool = False,
     selection_delta: float | None = None,
     select_every: int | None = None,
@@ -461,8 +461,8 @@ def plan_release(
     max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
-    assert_max_events: int | None = None,
     protect_window: str | int | None = None,
+    assert_max_events: int | None = None,
     assert_max_events_per_step: int | None = None,
     assert_max_events_per_group: int | None = None,
     assert_max_groups: int | None = None,
@@ -513,12 +513,6 @@ def plan_release(
             far away.
 
     Groups:
-        ``correlate_groups``: Correlate the noise of declared groups if that lowers the standard error of each group
-            (groups), or of groups and their total (both); for the total alone (total), independent noise is best. Helps
-            if a person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups":
-            Less error of each group; totals over groups get worse. "both": Less error of each group, weighed against
-            that of the total over all groups. "total": Least error of the total over all groups: independent noise.
-            Without it, independent noise for each group.
         ``group``: Columns that name the group of an event, one or several.
         ``groups``: Groups to release. They are declared in advance: a group that appears only if the data contain it
             reveals that someone is in it. With several columns, tuples with a name for each.
@@ -527,6 +521,12 @@ def plan_release(
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
             of an event of the group. Without it, 1 for all.
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``correlate_groups``: Correlate the noise of declared groups if that lowers the standard error of each group
+            (groups), or of groups and their total (both); for the total alone (total), independent noise is best. Helps
+            if a person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups":
+            Less error of each group; totals over groups get worse. "both": Less error of each group, weighed against
+            that of the total over all groups. "total": Least error of the total over all groups: independent noise.
+            Without it, independent noise for each group.
         ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
@@ -565,12 +565,12 @@ def plan_release(
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
-        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
-            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
-            the bound. Without it, as implied by other bounds.
         ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
             width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
             `per`.
+        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
+            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
+            the bound. Without it, as implied by other bounds.
         ``assert_max_events_per_step``: Assume likewise that no person has more than C events in one step, across all
             groups (or keys). Without it, no separate limit.
         ``assert_max_events_per_group``: Assume likewise that no person has more than G events in one group, across all
@@ -632,12 +632,12 @@ def release(
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip", "skip-any"] = "refuse",
     sort_buffer: str | int = 0,
-    correlate_groups: Literal["groups", "both", "total"] | None = None,
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
     scales: Sequence[Number] | None = None,
     rest_scale: Number | None = None,
+    correlate_groups: Literal["groups", "both", "total"] | None = None,
     discover_groups: bool = False,
     selection_delta: float | None = None,
     select_every: int | None = None,
@@ -655,8 +655,8 @@ def release(
     max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
-    assert_max_events: int | None = None,
     protect_window: str | int | None = None,
+    assert_max_events: int | None = None,
     assert_max_events_per_step: int | None = None,
     assert_max_events_per_group: int | None = None,
     assert_max_groups: int | None = None,
@@ -743,12 +743,6 @@ def release(
             events.
 
     Groups:
-        ``correlate_groups``: Correlate the noise of declared groups if that lowers the standard error of each group
-            (groups), or of groups and their total (both); for the total alone (total), independent noise is best. Helps
-            if a person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups":
-            Less error of each group; totals over groups get worse. "both": Less error of each group, weighed against
-            that of the total over all groups. "total": Least error of the total over all groups: independent noise.
-            Without it, independent noise for each group.
         ``group``: Columns that name the group of an event, one or several.
         ``groups``: Groups to release. They are declared in advance: a group that appears only if the data contain it
             reveals that someone is in it. With several columns, tuples with a name for each.
@@ -757,6 +751,12 @@ def release(
             one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
             of an event of the group. Without it, 1 for all.
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``correlate_groups``: Correlate the noise of declared groups if that lowers the standard error of each group
+            (groups), or of groups and their total (both); for the total alone (total), independent noise is best. Helps
+            if a person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups":
+            Less error of each group; totals over groups get worse. "both": Less error of each group, weighed against
+            that of the total over all groups. "total": Least error of the total over all groups: independent noise.
+            Without it, independent noise for each group.
         ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
             almost never reach. Requires selection_delta and a budget with δ or ρ.
@@ -795,12 +795,12 @@ def release(
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
-        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
-            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
-            the bound. Without it, as implied by other bounds.
         ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
             width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
             `per`.
+        ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
+            keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
+            the bound. Without it, as implied by other bounds.
         ``assert_max_events_per_step``: Assume likewise that no person has more than C events in one step, across all
             groups (or keys). Without it, no separate limit.
         ``assert_max_events_per_group``: Assume likewise that no person has more than G events in one group, across all

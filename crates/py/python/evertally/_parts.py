@@ -105,6 +105,9 @@ class Person(Frozen):
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
+            width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
+            `per`.
         ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     >>> import evertally as et
@@ -121,6 +124,7 @@ class Person(Frozen):
     max_total: Number | None = None
     min_gap: int | None = None
     per: str | int | None = None
+    protect_window: str | int | None = None
     neighbours: Literal["add-remove", "replace-one"] = "add-remove"
 
 
@@ -135,6 +139,9 @@ class AssertedPerson(Frozen):
         ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
             Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
             Without it, the whole history.
+        ``protect_window``: Protect what a person does in any window of this length instead of in one period of per: a
+            width such as 30d, or a number of steps. The bounds restart with the periods. Without it, the period of
+            `per`.
         ``assert_max_events``: Assume that no person has more than M events in the data, across all steps and groups (or
             keys), instead of naming a person column. Nothing enforces this: the guarantee holds only for people within
             the bound. Without it, as implied by other bounds.
@@ -158,6 +165,7 @@ class AssertedPerson(Frozen):
 
     _: KW_ONLY
     per: str | int | None = None
+    protect_window: str | int | None = None
     assert_max_events: int | None = None
     assert_max_events_per_step: int | None = None
     assert_max_events_per_group: int | None = None
@@ -178,17 +186,17 @@ class Groups(Frozen):
         ``columns``: Columns that name the group of an event, one or several.
         ``names``: Groups to release. They are declared in advance: a group that appears only if the data contain it
             reveals that someone is in it. With several columns, tuples with a name for each.
+        ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
+            one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
+            of an event of the group. Without it, 1 for all.
+        ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
         ``correlate``: Correlate the noise of declared groups if that lowers the standard error of each group (groups),
             or of groups and their total (both); for the total alone (total), independent noise is best. Helps if a
             person is in several groups of one step. Needs Gaussian noise; groups cannot be added later. "groups": Less
             error of each group; totals over groups get worse. "both": Less error of each group, weighed against that of
             the total over all groups. "total": Least error of the total over all groups: independent noise. Without it,
             independent noise for each group.
-        ``rest``: Release events of undeclared groups under this name instead of refusing them.
-        ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
-            one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
-            of an event of the group. Without it, 1 for all.
-        ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
         ``discover``: Discover groups from the data instead of declaring them. A group is published from the first
             selection time at which its noisy value exceeds a threshold that a group with only one person would almost
             never reach. Requires selection_delta and a budget with δ or ρ.
@@ -212,10 +220,10 @@ class Groups(Frozen):
     columns: str | Sequence[str]
     names: Iterable[str] | Iterable[Sequence[object]] | None = None
     _: KW_ONLY
-    correlate: Literal["groups", "both", "total"] | None = None
     rest: str | None = None
     scales: Sequence[Number] | None = None
     rest_scale: Number | None = None
+    correlate: Literal["groups", "both", "total"] | None = None
     discover: bool = False
     selection_delta: float | None = None
     select_every: int | None = None
@@ -348,12 +356,12 @@ PARAMETERS: dict[str, Parameter] = {
     "missing": Parameter("missing", "columns.missing", "plain", "refuse"),
     "outside": Parameter("outside", "steps.outside", "plain", "refuse"),
     "sort_buffer": Parameter("sort-buffer", "columns.sort_buffer", "plain", 0),
-    "correlate_groups": Parameter("correlate-groups", "groups.correlate", "plain", None),
     "group": Parameter("group-by", "groups.columns", "texts", None),
     "groups": Parameter("groups", "groups.names", "groups", None),
     "rest": Parameter("rest", "groups.rest", "plain", None),
     "scales": Parameter("scales", "groups.scales", "decimals", None),
     "rest_scale": Parameter("rest-scale", "groups.rest_scale", "decimal", None),
+    "correlate_groups": Parameter("correlate-groups", "groups.correlate", "plain", None),
     "discover_groups": Parameter("discover-groups", "groups.discover", "plain", False),
     "selection_delta": Parameter("selection-delta", "groups.selection_delta", "plain", None),
     "select_every": Parameter("select-every", "groups.select_every", "plain", None),
@@ -370,8 +378,8 @@ PARAMETERS: dict[str, Parameter] = {
     "max_total": Parameter("max-total", "unit.max_total", "decimal", None),
     "min_gap": Parameter("min-gap", "unit.min_gap", "plain", None),
     "per": Parameter("per", "unit.per", "plain", None),
-    "assert_max_events": Parameter("assert-max-events", "unit.assert_max_events", "plain", None),
     "protect_window": Parameter("protect-window", "unit.protect_window", "plain", None),
+    "assert_max_events": Parameter("assert-max-events", "unit.assert_max_events", "plain", None),
     "assert_max_events_per_step": Parameter(
         "assert-max-events-per-step", "unit.assert_max_events_per_step", "plain", None
     ),

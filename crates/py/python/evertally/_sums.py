@@ -46,7 +46,8 @@ def release_sums(
         Columns that name the group. Omit it for a stream without groups.
     groups
         The declared groups; a row of any other group is refused. Without them, every group in the table is released:
-        then make sure that the set of groups does not depend on the data.
+        then make sure that the set of groups does not depend on the data. A plan with correlated noise of groups needs
+        all of its groups in every call, in its order.
     step, sum
         Columns with the step (from 1) and the exact running sum at its end (for a window, the sum of the window).
     confidence

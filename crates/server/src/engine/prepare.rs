@@ -12,7 +12,7 @@ use evertally_declare::error::{InputError, PipelineError, Place, Result, Unreada
 use evertally_declare::event::{ColumnRole, Columns, Event, Field};
 use evertally_declare::format::Format;
 use evertally_declare::problem::sentence;
-use evertally_declare::steps::{Instant, TimeParser};
+use evertally_declare::steps::{Instant, StepCalendar, TimeParser};
 use evertally_declare::stream::{Late, Stream};
 use evertally_publish::session::LateEvent;
 use evertally_tables::input::{Events, ReadOptions, spool};
@@ -109,12 +109,14 @@ pub(super) fn prepare(
                 return Err(usage(reading.too_many()));
             }
             digest.add(event);
-            let mut placed = placer.place(event);
+            let (mut placed, mut earlier) = (placer.place(event), None);
             if !matches!(placed, Ok(Some(_))) {
                 match reading.other_part_of(event) {
                     Some(OtherPart::Next) => return Ok(()),
                     Some(OtherPart::Future(begins)) => return reading.add_future(event, begins),
-                    Some(OtherPart::Earlier(time)) => placed = placer.place_earlier(event, time),
+                    Some(OtherPart::Earlier(time)) => {
+                        (placed, earlier) = (placer.place_earlier(event, time), Some(time));
+                    }
                     None => {}
                 }
             }
@@ -122,10 +124,15 @@ pub(super) fn prepare(
                 Ok(None) => {}
                 Ok(Some(placed)) => {
                     let steps = reading.chunks.len();
-                    let id = match ids.as_mut().map(|ids| ids.read(event, placed.step())).transpose() {
-                        Ok(id) => id,
-                        Err(error) => return reading.add(error),
-                    };
+                    let mut id = None;
+                    if let Some(ids) = &mut ids {
+                        // Events of earlier parts count in one step, but their ids differ by their own.
+                        let own_step = earlier.map_or(placed.step(), |time| reading.step_before(time));
+                        match ids.read(event, own_step) {
+                            Ok(read) => id = Some(read),
+                            Err(error) => return reading.add(error),
+                        }
+                    }
                     if let Some(chunk) = reading.chunk(placed.step(), event) {
                         let before = chunk.bytes.len();
                         placed.write(with_person, &mut chunk.bytes);
@@ -239,6 +246,8 @@ struct OtherEvents {
     future: Option<Instant>,
     /// The first that waits.
     first: Option<LaterRow>,
+    /// The calendars of earlier parts, from the last one on, as far as they were needed.
+    earlier: Vec<StepCalendar>,
 }
 
 /// Where an event without a place in a part belongs.
@@ -260,6 +269,7 @@ impl<'r> BatchReading<'r> {
             until,
             future,
             first: None,
+            earlier: Vec::new(),
         });
         Self { stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0, others }
     }
@@ -283,6 +293,27 @@ impl<'r> BatchReading<'r> {
         let has_own_before = self.rows > 1;
         others.first.get_or_insert(LaterRow { row: place_of(event), has_own_before });
         Some(OtherPart::Next)
+    }
+
+    /// The step of an event of an earlier part: 0 for the last one before this part, and one less for each before it,
+    /// as a number modulo 2^64.
+    fn step_before(&mut self, time: Instant) -> u64 {
+        let Some(others) = &mut self.others else { return 0 };
+        let (mut steps_between, mut place) = (0, 0);
+        loop {
+            if others.earlier.len() == place {
+                let Some(calendar) = others.earlier.last().unwrap_or(&self.stream.calendar).preceding() else {
+                    return 0;
+                };
+                others.earlier.push(calendar);
+            }
+            let calendar = &others.earlier[place];
+            if let Some(step) = calendar.step_of(time) {
+                return 0_u64.wrapping_sub(steps_between + (calendar.steps() - step));
+            }
+            steps_between += calendar.steps();
+            place += 1;
+        }
     }
 
     /// Why the rest of a batch is not read.

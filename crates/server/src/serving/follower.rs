@@ -70,6 +70,8 @@ pub struct Follower {
     counter: u64,
     /// Whether the log has the takeover that is being tried.
     is_announced: bool,
+    /// Whether the copy is the database of the service's folder already.
+    is_moved: bool,
     _lock: NameLock,
 }
 
@@ -82,10 +84,7 @@ impl Follower {
         let own = folder.join("standby");
         make_folder(&own)?;
         let (memory, lock) = FollowerMemory::open(&own)?;
-        let mut copies = Vec::new();
-        for applied in &memory.copies {
-            copies.push(Replica::new(file(&own.join(file_name(&applied.epoch)))?, applied.clone()));
-        }
+        let copies = open_copies(&own, &memory.copies)?;
         Ok(Self {
             folder: folder.to_owned(),
             target: target_from(&standby.folder)?,
@@ -98,6 +97,7 @@ impl Follower {
             signed: None,
             counter: 0,
             is_announced: false,
+            is_moved: false,
             _lock: lock,
         })
     }
@@ -235,6 +235,14 @@ impl Follower {
     /// # Errors
     /// If the witness is locked, which means that the primary runs, or cannot be reached; or the copy cannot be opened.
     pub fn take_over(&mut self, witness: &mut dyn Witness) -> Result<ClaimOutcome> {
+        if self.is_moved {
+            self.finish()?; // which failed before
+            return Ok(ClaimOutcome::Won);
+        }
+        if self.copies.is_empty() {
+            // An attempt that failed has closed them.
+            self.copies = open_copies(&self.own(), &self.memory.copies)?;
+        }
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
         if self.memory.claim.is_none() {
             self.memory.claim = Some(random_name()?);
@@ -262,6 +270,7 @@ impl Follower {
     fn has_lost(&mut self) -> Result<()> {
         self.memory.claim = None;
         self.last = None;
+        self.is_moved = false;
         if std::mem::take(&mut self.memory.is_complete) {
             self.copies.clear(); // they have changes that the new primary does not
         }
@@ -276,20 +285,26 @@ impl Follower {
         let whole = self.whole().cloned().ok_or_else(|| failure("there is no whole copy"))?;
         // Until this machine has shipped a chain, a follower needs the one that it continues.
         put_whole(&*self.target, name, &WholeChain::Chain(whole.epoch.clone()))?;
-        self.copies.clear();
-        let (copy, path) = (self.own().join(file_name(&whole.epoch)), store_path(&self.folder));
-        let store = Store::open(&copy)?;
-        store.set_primary(name)?;
-        drop(store);
-        std::fs::rename(&copy, &path)?;
-        RealDisk.sync_folder(&self.folder)?;
-        std::fs::remove_dir_all(self.own())?;
+        self.copies.clear(); // closes their files, which are locked while they are open
+        move_copy(&self.own().join(file_name(&whole.epoch)), &store_path(&self.folder), name)?;
+        self.is_moved = true;
+        self.finish()?;
         let at = jiff::Timestamp::from_microsecond(whole.at).map_or_else(|_| String::new(), |at| at.to_string());
         tracing::warn!(
             shipped = %at, segment = whole.number,
             "this machine is the primary now: batches that were accepted after the last shipped change are lost unless \
              their senders repeat them"
         );
+        Ok(())
+    }
+
+    /// Makes the move of the copy durable, and removes the rest of the folder of copies.
+    fn finish(&self) -> Result<()> {
+        RealDisk.sync_folder(&self.folder)?;
+        // The next start removes it otherwise.
+        if let Err(error) = std::fs::remove_dir_all(self.own()) {
+            tracing::warn!(%error, folder = %self.own().display(), "cannot remove the folder of the follower");
+        }
         Ok(())
     }
 
@@ -330,10 +345,29 @@ impl Follower {
             tracing::warn!(%problem, "cannot follow the primary");
         }
         self.memory.problem = problem;
-        if let Err(error) = self.remember() {
+        // The copies stay as they were remembered: an attempt to take over may have closed them.
+        if let Err(error) = self.memory.write(&self.own()) {
             tracing::warn!(%error, "a check of the health does not learn of this");
         }
     }
+}
+
+/// Opens the copies in a folder.
+fn open_copies(own: &Path, copies: &[Applied]) -> Result<Vec<Replica<FileBackend>>> {
+    let mut opened = Vec::new();
+    for applied in copies {
+        opened.push(Replica::new(file(&own.join(file_name(&applied.epoch)))?, applied.clone()));
+    }
+    Ok(opened)
+}
+
+/// Makes a copy the database at `path`, of a primary with a name. If this fails, the copy stays.
+fn move_copy(copy: &Path, path: &Path, name: &str) -> Result<()> {
+    let store = Store::open(copy)?;
+    store.set_primary(name)?;
+    drop(store);
+    std::fs::rename(copy, path)?;
+    Ok(())
 }
 
 fn file_name(epoch: &str) -> String {
@@ -474,4 +508,37 @@ fn set_aside(folder: &Path) -> Result<()> {
         RealDisk.sync_folder(folder)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_takeover_that_failed_can_be_repeated() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, shared) = (place.path().join("data"), place.path().join("shared"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::create_dir(&shared).unwrap();
+        let standby: StandbyConfig = serde_json::from_value(serde_json::json!({ "folder": shared })).unwrap();
+        let mut follower = Follower::new(&folder, &standby).unwrap();
+        let own = follower.own();
+        drop(Store::open(&own.join(file_name("chain"))).unwrap());
+        let copies = [Applied { is_whole: true, ..Applied::new("chain") }];
+        follower.copies = open_copies(&own, &copies).unwrap();
+        follower.memory.is_complete = true;
+        follower.remember().unwrap();
+        // The copy cannot replace a folder.
+        let path = store_path(&folder);
+        std::fs::create_dir(&path).unwrap();
+        follower.become_primary("new", "old").unwrap_err();
+        follower.note(Some("cannot take over".to_owned()));
+        assert_eq!(follower.memory.copies, copies);
+        drop(follower);
+        std::fs::remove_dir(&path).unwrap();
+        let mut again = Follower::new(&folder, &standby).unwrap();
+        again.become_primary("new", "old").unwrap();
+        assert_eq!(Store::open(&path).unwrap().primary().unwrap(), "new");
+        assert!(!own.exists());
+    }
 }

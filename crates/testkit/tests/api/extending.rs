@@ -350,3 +350,56 @@ fn feeds_and_syslog_continue_in_the_next_part() {
     wait_until(&server, "one more row", || server.events("year #2") == 1);
     assert_eq!(server.events("year"), 0, "nothing is sent again");
 }
+
+/// Only the partition that has reached the next part waits, and rows are set aside once, however often they are sent.
+#[test]
+fn a_partition_of_a_feed_that_waits_delays_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("in")).unwrap();
+    let rest = format!(
+        "[[feed]]\nstream = \"year\"\nfolder = \"in\"\naside = \"aside.jsonl\"\n{}",
+        by_clock("late = \"refuse\"")
+    );
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let mut server = Server::on(folder, clock, "", &rest).unwrap();
+    server.operate = server.token("operate");
+    server.at(1, 3590);
+    let write = |name: &str, rows: &str| {
+        let path = server.path("in").join(name);
+        OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(rows.as_bytes()).unwrap();
+    };
+    let waits = || server.get("/v1/operator").json()["problems"].to_string().contains("continued by `year #2`");
+    write("a.jsonl", &row("02:00:10"));
+    wait_until(&server, "the file waits", waits);
+    write("b.jsonl", &(row("01:59:40") + &row("01:59:41")));
+    wait_until(&server, "the rows of another file", || server.events("year") == 2);
+    let bad = |text: &str| format!("{{\"time\":\"{text}\"}}\n");
+    write("c.jsonl", &[row("01:59:42"), bad("nonsense"), row("02:00:11"), bad("nothing")].concat());
+    wait_until(&server, "the rows before those of the next part", || server.events("year") == 3);
+    assert!(waits());
+    write("a.jsonl", &row("02:00:12"));
+    open_next(&server);
+    wait_until(&server, "the rows of the next part", || server.events("year #2") == 3);
+    wait_until(&server, "no file waits", || !waits());
+    let aside = std::fs::read_to_string(server.path("aside.jsonl")).unwrap();
+    assert_eq!(aside.lines().count(), 2, "{aside}");
+}
+
+/// Late rows of different steps of earlier parts are different rows, also with the same id.
+#[test]
+fn ids_of_late_rows_belong_to_their_own_steps() {
+    let server = Server::with("", &by_clock("late = \"next-step\"\nid = \"event\""));
+    let token = server.token("write:year");
+    let send = |after: &str, position: u64, times: &[&str]| {
+        let path = format!("/v1/streams/year/events?source=s&position={position}{after}");
+        let rows: String = times.iter().map(|time| row(time).replace('}', ",\"event\":\"z\"}")).collect();
+        let headers = [("content-type", "application/x-ndjson")];
+        let answer = server.private.post(&path, &token, &headers, rows.as_bytes()).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()["duplicates"].as_u64().unwrap()
+    };
+    server.at(1, 3590);
+    assert_eq!(send("", 1, &["01:59:40"]), 0);
+    open_next(&server);
+    assert_eq!(send("&after=1", 2, &["00:30:00", "01:30:00", "00:40:00", "02:01:00"]), 1);
+}

@@ -90,8 +90,11 @@ pub(super) fn look_request(
 ) -> PlanRequest {
     // If the look covers more than one period, a unit of one period may change only part of a person's events.
     let is_within = look.start() == settings.calendar.start() && look.steps() <= first_period(settings);
-    let may_move =
-        settings.request.neighbours() == Neighbours::ReplaceOne || (settings.periods.longest().is_some() && !is_within);
+    // A protected window may cover only a part of the look, wherever that begins.
+    let has_window = settings.kept.bounds().is_some_and(|bounds| bounds.window.is_some());
+    let may_move = settings.request.neighbours() == Neighbours::ReplaceOne
+        || has_window
+        || (settings.periods.longest().is_some() && !is_within);
     let meaning = settings.request.meaning();
     let who = ["person", "normalise-ids", "group-by", "groups", "rest", "where"];
     let same = ["every", "time-zone", "missing", "unknown-group"].into_iter().chain(who);

@@ -167,10 +167,11 @@ impl<'r> Sentences<'r> {
             format!("{}: {epsilon} at δ = {:e}, ρ = {rho}{apart}", active.in_words, active.delta)
         });
         let active = active.collect::<Vec<_>>().join("; ");
+        let period = &periods.period;
         Some(if active.is_empty() {
-            "The guarantee holds for one period. For a person who is active in several, nothing is promised.".to_owned()
+            format!("The guarantee holds for {period}. For a person who is active in several, nothing is promised.")
         } else {
-            format!("The guarantee holds for one period. It is weaker for a person who is active in several: {active}.")
+            format!("The guarantee holds for {period}. It is weaker for a person who is active in several: {active}.")
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::Parameter::{
     self, AssertMaxEvents, AssertMaxEventsPerGroup, AssertMaxEventsPerStep, AssertMaxGroups, AssertMaxTotal,
-    AssertMinGap, AssertedBy, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person,
+    AssertMinGap, AssertedBy, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Person,
 };
 use super::super::table::Declaration;
 use super::{Result, value};
@@ -116,13 +116,20 @@ impl Declaration {
             ];
             return Err(Problem::for_parameter(*enforced, not).remedy(sentence!["give ", *instead]));
         }
-        let by_step = [AssertMaxEventsPerStep, AssertMinGap, Per].into_iter().find(|bound| self.has(*bound));
-        if let (Some(Late::NextStep), Some(bound)) = (self.late, by_step) {
-            let why = " do not go together: a late event would count in another step or period than its own, where the \
-                       person may have as many already";
-            let problem = sentence![(Parameter::Late, "next-step"), ", asserted bounds and ", bound, why];
-            let remedy = sentence!["give another ", Parameter::Late, ", or assert only ", AssertMaxEvents];
-            return Err(Problem::for_parameter(Parameter::Late, problem).remedy(remedy));
+        if matches!(self.late, Some(Late::NextStep)) {
+            let why = " and asserted bounds do not go together: a late event would count in another step than its \
+                       own, where the person may have as many already";
+            let problem = sentence![(Parameter::Late, "next-step"), why];
+            return Err(
+                Problem::for_parameter(Parameter::Late, problem).remedy(sentence!["give another ", Parameter::Late])
+            );
+        }
+        let scales = [Parameter::Scales, Parameter::RestScale].into_iter().find(|scales| self.has(*scales));
+        if let Some(scales) = scales.filter(|_| self.has(AssertMaxTotal)) {
+            let why = " do not go together: the total would count each value in units of its group's scale";
+            let problem = sentence![AssertMaxTotal, " and ", scales, why];
+            return Err(Problem::for_parameter(AssertMaxTotal, problem)
+                .remedy(sentence!["assert the number of events with ", AssertMaxEvents]));
         }
         let is_plain = |text: &String| {
             let characters = text.chars().count();

@@ -82,14 +82,7 @@ impl Declaration {
         in_slots: bool,
     ) -> Result<Option<RollingWindow>> {
         let Some((window, period)) = self.protect_window.zip(self.per) else { return Ok(None) };
-        let slots = if self.publish.is_some() { Publish } else { Workload };
-        let unsupported = [(self.discovers(), DiscoverGroups), (self.measure.is_some(), Measure), (in_slots, slots)];
-        if let Some((_, other)) = unsupported.into_iter().find(|(given, _)| *given) {
-            let why = " do not go together: no bound is known on how far the events of a window move the \
-                       published values; ";
-            let problem = sentence![ProtectWindow, " and ", other, why];
-            return Err(Problem::for_parameter(ProtectWindow, problem).remedy(sentence!["omit one of them"]));
-        }
+        self.check_window(in_slots)?;
         let steps = match window {
             Period::Steps(steps) => steps,
             Period::Time(every) => {
@@ -104,6 +97,21 @@ impl Declaration {
             }
         };
         Ok(Some(RollingWindow { steps, periods: periods.touched(steps, calendar, period) }))
+    }
+
+    /// Refuses a protected window together with something that does not support it.
+    pub(super) fn check_window(&self, in_slots: bool) -> Result<()> {
+        let slots = if self.publish.is_some() { Publish } else { Workload };
+        let unsupported = [(self.discovers(), DiscoverGroups), (self.measure.is_some(), Measure), (in_slots, slots)];
+        match unsupported.into_iter().find(|(given, _)| *given && self.protect_window.is_some()) {
+            Some((_, other)) => {
+                let why = " do not go together: no bound is known on how far the events of a window move the \
+                           published values";
+                let problem = sentence![ProtectWindow, " and ", other, why];
+                Err(Problem::for_parameter(ProtectWindow, problem).remedy(sentence!["omit one of them"]))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The protected window of a plan without a calendar, in steps.
@@ -127,8 +135,10 @@ impl Declaration {
         self.check_asserted()?;
         let given = self.person_bounds();
         let max_total = self.total(&given)?;
+        // Enforced, a total ends the events of a person. Asserted, it allows any number of events of value 0.
+        let enforced_total = max_total.filter(|_| !self.asserts());
         let rest = [given.max_events_per_step, given.max_events_per_group, given.max_groups, given.min_gap, max_total];
-        let max_events = match given.max_events.or_else(|| given.implied_max_events(period, max_total)) {
+        let max_events = match given.max_events.or_else(|| given.implied_max_events(period, enforced_total)) {
             Some(max_events) => max_events,
             None if self.person.is_none() && rest == [None; 5] && period.is_none() => return Ok(Unit::Event),
             None => return Err(self.no_max_events()),
@@ -163,7 +173,11 @@ impl Declaration {
     fn no_max_events(&self) -> Problem {
         if self.asserts() {
             let given = self.first_asserted().expect("a bound is asserted");
-            let why = sentence![given, " needs ", AssertMaxEvents, ": how many events a person has at most"];
+            let needs = sentence![given, " needs ", AssertMaxEvents, ": how many events a person has at most"];
+            let why = match self.has(AssertMaxTotal) {
+                true => needs.then("; a total does not limit that, because events of value 0 count as well"),
+                false => needs,
+            };
             return Problem::for_parameter(given, why);
         }
         let given = [MaxEventsPerStep, MaxEventsPerGroup, MaxGroups, MinGap, Per, Person];

@@ -198,7 +198,7 @@ fn of_all_families(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let named = more.into_iter().filter(|name| horizon >= 3 || !name.contains('='));
     let named = named.map(|name| match name {
         "consistent" | "hats" | "dense-pure" => (name, Criterion::new(NoiseKind::Laplace, Objective::Max)),
-        _ => (name, criterion.clone()),
+        _ => (name, criterion),
     });
     let built = named.map(|(name, criterion)| {
         name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap_or_else(|why| panic!("{name}: {why}"))
