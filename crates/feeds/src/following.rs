@@ -1,69 +1,26 @@
 //! Follows a source: takes its batches and sends them until they are accepted.
 
 mod held;
+mod patience;
 mod sending;
 
 use super::target::{FeedTarget, SendError};
-use super::{BatchLimits, Source, SourceBatch, SourceError, SourcePosition};
+use super::{BatchLimits, Source, SourceBatch, SourcePosition};
 use evertally_declare::error::{PipelineError, Result, failure};
 use evertally_ledger::protected::check_output;
 use held::HeldBatch;
-use sending::{Delivered, Sending, SetAside, WrittenRows};
+use patience::{FIRST_PAUSE, LISTING_INTERVAL, Patience, Stop, WAIT};
+pub use patience::{FollowOptions, Observer, Sent};
+use sending::{AsideRows, Delivered, Sending, WrittenRows};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How long a source waits for a first row.
-const WAIT: Duration = Duration::from_millis(500);
-/// How often a source is asked for new partitions.
-const LISTING_INTERVAL: Duration = Duration::from_secs(5);
-/// The first and the longest pause before something unreachable is tried again.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The most bytes of a batch.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-
-/// How a source is followed.
-#[derive(Clone, Debug, Default)]
-pub struct FollowOptions {
-    /// The name of the source at the service; by default its own.
-    pub name: Option<String>,
-    /// The most rows of a batch.
-    pub rows: usize,
-    /// Whether to end when there is nothing new.
-    pub is_once: bool,
-    /// A file for rows that the service refuses; without it, the first refused row is an error.
-    pub aside: Option<PathBuf>,
-    /// Whether that file has the day in its name, in UTC, so that old ones can be removed.
-    pub aside_by_day: bool,
-    /// Whether errors name only the place of a refused row, since its problem may quote it.
-    pub hides_values: bool,
-}
-
-/// Receives the progress of a feed.
-pub trait Observer: Send {
-    /// A message for people.
-    fn message(&mut self, text: &str);
-
-    /// Something cannot be reached for this reason, or can be again.
-    fn away(&mut self, _why: Option<&str>) {}
-
-    /// Rows were accepted or set aside.
-    fn progress(&mut self, _sent: Sent) {}
-}
-
-/// Totals of one run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Rows that were accepted, including those that had been before.
-    pub rows: u64,
-    /// Batches.
-    pub batches: u64,
-    /// Rows that were set aside.
-    pub aside: u64,
-}
+/// From this many bytes of held batches on, no more rows are read.
+const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// Follows a source until `cancelled`, or until there is nothing new if `is_once`.
 ///
@@ -139,66 +96,6 @@ struct CutBatch {
     position: SourcePosition,
     /// The number of its first rows.
     rows: usize,
-}
-
-/// How long to wait for what cannot be reached.
-struct Patience<'f> {
-    cancelled: &'f CancellationToken,
-    pause: Duration,
-    is_away: bool,
-    /// Why batches are held, if any are.
-    not_open: Option<String>,
-}
-
-/// Why a loop ends.
-enum Stop {
-    /// It was asked to.
-    Cancelled,
-    /// There is an error.
-    Error(PipelineError),
-    /// The source must be connected again.
-    Reconnect(String),
-}
-
-impl From<PipelineError> for Stop {
-    fn from(error: PipelineError) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl From<SourceError> for Stop {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Away(why) => Self::Reconnect(why),
-            SourceError::Fault(error) => Self::Error(error),
-        }
-    }
-}
-
-impl Patience<'_> {
-    /// Waits before another attempt, and says once that something cannot be reached.
-    async fn wait(&mut self, why: &str, observer: &mut dyn Observer) -> Result<(), Stop> {
-        observer.away(Some(why));
-        if !self.is_away {
-            observer.message(&format!("{why}; trying again until it succeeds"));
-        }
-        self.is_away = true;
-        let pause = self.pause;
-        self.pause = MAX_PAUSE.min(2 * pause);
-        tokio::select! {
-            () = self.cancelled.cancelled() => Err(Stop::Cancelled),
-            () = tokio::time::sleep(pause) => Ok(()),
-        }
-    }
-
-    /// Everything can be reached.
-    fn reached(&mut self, observer: &mut dyn Observer) {
-        observer.away(self.not_open.as_deref());
-        if self.is_away {
-            observer.message("it succeeds again");
-        }
-        (self.is_away, self.pause) = (false, FIRST_PAUSE);
-    }
 }
 
 impl SourceFollower<'_> {
@@ -322,7 +219,7 @@ impl SourceFollower<'_> {
         let was_cut = self.cuts.get(&batch.partition).is_some_and(|cut| cut.position == batch.position);
         let may_cut = batch.rows.has_lines() && !was_cut;
         let known = self.written.remove(&batch.partition).unwrap_or_default();
-        let mut aside = SetAside { known, found: WrittenRows::new() };
+        let mut aside = AsideRows { known, found: WrittenRows::new() };
         // The batches that were taken are sent first.
         let may_take = self.ready.is_empty() && !self.must_wait();
         let (target, name, options) = (self.target, &self.name, self.options);
@@ -381,6 +278,103 @@ impl SourceFollower<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Batches that wait for the next part of a stream, while other partitions continue.
+impl SourceFollower<'_> {
+    /// Forgets the batches that were taken, before the source is connected again.
+    fn forget_taken(&mut self) {
+        self.sought.clear();
+        self.ready.clear();
+        self.held.clear();
+        self.patience.not_open = None;
+    }
+
+    /// The next batch to send: a held one whose time has come, or one that was taken already.
+    fn due_batch(&mut self) -> Option<SourceBatch> {
+        let now = Instant::now();
+        if let Some(held) = self.held.values().find(|held| held.until <= now) {
+            return Some(held.batch.clone());
+        }
+        while let Some(batch) = self.ready.pop_front() {
+            if let Some(batch) = self.unless_held(batch) {
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    /// A batch, unless an earlier one of its partition is held: then it is sent after that one.
+    fn unless_held(&mut self, batch: SourceBatch) -> Option<SourceBatch> {
+        let Some(held) = self.held.get_mut(&batch.partition) else { return Some(batch) };
+        if held.next.is_none() && !held.is_ahead {
+            held.next = Some(batch);
+        } else {
+            held.is_ahead = true;
+        }
+        None
+    }
+
+    /// Whether no other rows are read before held batches are accepted.
+    fn must_wait(&self) -> bool {
+        if self.held.is_empty() {
+            return false;
+        }
+        let bytes: usize = self.held.values().map(HeldBatch::bytes).sum();
+        bytes >= MAX_HELD_BYTES
+            || self.source.has_ended()
+            || self.sought.iter().all(|partition| self.held.contains_key(partition))
+    }
+
+    /// Waits until the first held batch is to be sent again, or new partitions are to be listed.
+    async fn wait_for_held(&mut self) -> Result<(), Stop> {
+        let until = self.held.values().map(|held| held.until).min();
+        let pause = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now())).min(LISTING_INTERVAL);
+        tokio::select! {
+            () = self.patience.cancelled.cancelled() => Err(Stop::Cancelled),
+            () = tokio::time::sleep(pause) => Ok(()),
+        }
+    }
+
+    /// Holds a batch until the next part of the stream is open.
+    fn hold(&mut self, batch: SourceBatch, why: String) {
+        self.observer.away(Some(why.as_str()));
+        if self.patience.not_open.is_none() && !self.patience.is_away {
+            self.observer.message(&format!("{why}; trying again until it succeeds"));
+        }
+        self.patience.not_open = Some(why);
+        match self.held.get_mut(&batch.partition) {
+            Some(held) => held.postpone(),
+            None => drop(self.held.insert(batch.partition.clone(), HeldBatch::new(batch))),
+        }
+    }
+
+    /// Removes the held batch of a partition. The others are sent again at once.
+    fn release(&mut self, partition: &str) -> Option<HeldBatch> {
+        let released = self.held.remove(partition)?;
+        let now = Instant::now();
+        self.held.values_mut().for_each(|held| held.until = now);
+        if self.held.is_empty() {
+            self.patience.not_open = None;
+            self.observer.away(None);
+            self.observer.message("it succeeds again");
+        }
+        Some(released)
+    }
+
+    /// Reads a partition again after a position.
+    async fn read_again(&mut self, partition: &str, position: Option<&str>) -> Result<(), Stop> {
+        self.release(partition);
+        self.ready.retain(|ready| ready.partition != partition);
+        self.source.seek(partition, position).await?;
+        Ok(())
+    }
+
+    /// Keeps a batch that was taken while another was sent.
+    fn take_in(&mut self, taken: Option<SourceBatch>) {
+        let taken = taken.and_then(|taken| self.unless_held(taken));
+        self.ready.extend(taken);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::aside;
 use super::super::target::{BatchAnswer, FeedTarget, RefusedRow, SendError};
 use super::super::{SourceBatch, SourcePosition};
-use super::{FollowOptions, Observer, Patience, Stop};
+use super::patience::{FollowOptions, Observer, Patience, Stop};
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,14 @@ const MAX_NAMED_ROWS: usize = 20;
 pub(super) type WrittenRows = BTreeMap<String, usize>;
 
 /// The rows of a partition that were set aside.
-pub(super) struct SetAside {
+pub(super) struct AsideRows {
     /// Those of earlier attempts that were not refused again yet.
     pub(super) known: WrittenRows,
     /// Those of this attempt.
     pub(super) found: WrittenRows,
 }
 
-impl SetAside {
+impl AsideRows {
     /// Notes that a row was refused, and returns whether it has not been written yet.
     fn is_new(&mut self, entry: &str) -> bool {
         *self.found.entry(entry.to_owned()).or_default() += 1;
@@ -78,7 +78,7 @@ impl Sending<'_> {
         self,
         observer: &mut dyn Observer,
         patience: &mut Patience<'_>,
-        set_aside: &mut SetAside,
+        set_aside: &mut AsideRows,
     ) -> Result<Delivered, Stop> {
         let Self { target, name, batch, options, may_cut, .. } = self;
         let mut left_out = BTreeSet::new();
@@ -143,7 +143,7 @@ impl Sending<'_> {
         path: &Path,
         rows: &[RefusedRow],
         left_out: &BTreeSet<usize>,
-        set_aside: &mut SetAside,
+        set_aside: &mut AsideRows,
     ) -> Result<()> {
         let path = match self.options.aside_by_day {
             true => aside::of_day(path, Timestamp::now()),
