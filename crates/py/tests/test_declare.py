@@ -261,7 +261,8 @@ def test_all_front_ends_release_the_same_rows(tmp_path: Path, program: str, runn
 def test_windows_are_fields_of_both_persons() -> None:
     more: dict[str, Any] = {"start": "2024-01-01", "every": "1d", "steps": 5, "rho": 0.5, "protect_window": "2d"}
     for unit in ({"person": "who", "max_events": 3}, {"assert_max_events": 3}):
-        assert et.Stream.from_keywords(per=1, **unit, **more).unit.protect_window == "2d"
+        found = et.Stream.from_keywords(per=1, **unit, **more).unit
+        assert isinstance(found, et.Person | et.AssertedPerson) and found.protect_window == "2d"
     with pytest.raises(et.InvalidError, match="unit.column is needed"):
         et.Stream.from_keywords(per=1, **more)
 
