@@ -30,7 +30,7 @@ use crate::number::exact::Exact;
 use crate::number::{Ratio, power};
 use crate::privacy::Sensitivity;
 use crate::privacy::loss::{self, ShiftProfile};
-use crate::privacy::{Budget, Epsilon, Spread, Values};
+use crate::privacy::{Budget, Epsilon, Values};
 use crate::{Error, Result};
 
 /// Rounding the common part of a shift costs at most this part of the variance.
@@ -261,7 +261,7 @@ fn correlated_routes(
             }
         } else {
             // The sum of |S_n| over all nodes, of which Gaussian families have at most four a step.
-            let counts = match units::squared(mechanism, in_one_group(sensitivity)) {
+            let counts = match units::squared(mechanism, sensitivity.spread.in_one_sum(sensitivity.spread.total)) {
                 u128::MAX => f64::INFINITY,
                 counts => counts as f64,
             };
@@ -295,11 +295,6 @@ fn correlated_routes(
     routes
 }
 
-/// All events of a unit in one group.
-fn in_one_group(sensitivity: Sensitivity) -> Spread {
-    Spread { per_group: sensitivity.spread.total, ..sensitivity.spread }
-}
-
 /// The power of two by which the grid of an integral mechanism must be refined so that the discreteness of the noise
 /// costs less than a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other
 /// budgets, where discreteness costs nothing.
@@ -320,8 +315,13 @@ pub(super) fn moved_squared(
 ) -> Result<f64> {
     let squared = match mechanism.gaussian_shift().filter(|_| exact_accounting) {
         Some(shift) => {
+            // The bound needs a grid that is at least so fine, and holds on finer ones, as correlated noise may have. A
+            // smaller unit may need a finer one than the plan has.
             let (divisor, of_one) = shift.on_fine_grid(sensitivity.event_size());
-            releases(sensitivity, of_one, divisor)
+            if divisor > noise_divisor {
+                return Err(Error::overflow("the noise grid of the plan is too coarse for this unit alone"));
+            }
+            releases(sensitivity, of_one, noise_divisor)
         }
         None => {
             let finer = u128::from(noise_divisor >> mechanism.noise_bits());

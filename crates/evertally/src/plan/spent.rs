@@ -7,9 +7,8 @@
 //! nodes of the whole mechanism. The first releases are a function of all of them, so the guarantee of the whole plan
 //! holds, too, and the best is stated.
 
-use super::calibrate::releases;
+use super::calibrate::moved_squared;
 use super::{Guarantee, NoiseKind, Plan};
-use crate::mechanism::{Mechanism, units};
 use crate::number::exact::Exact;
 use crate::privacy::Sensitivity;
 use crate::{Error, Result};
@@ -51,18 +50,19 @@ impl Plan {
         // Several workloads read the nodes of one mechanism, each by other rows.
         let first = self.mechanism.through(through).filter(|_| request.mix.is_none());
         let mechanism = first.unwrap_or_else(|| Arc::clone(&self.mechanism));
+        let moved = || moved_squared(sensitivity, &*mechanism, self.noise_divisor, self.exact_accounting);
         match self.kind {
             NoiseKind::Laplace => {
                 let column_sum = mechanism.laplace().map_or(u128::MAX, |shift| shift.column_sum);
                 let l1 = Exact::from(sensitivity.l1).times(&Exact::from(column_sum)).to_f64_up();
                 let squared = match mechanism.is_causal() {
-                    true => self.moved_squared(sensitivity, &*mechanism).unwrap_or(f64::INFINITY),
+                    true => moved().unwrap_or(f64::INFINITY),
                     false => f64::INFINITY,
                 };
                 Ok(self.guarantee.of_first_steps(&self.law, l1, squared))
             }
             NoiseKind::Gaussian => {
-                let squared = self.moved_squared(sensitivity, &*mechanism).unwrap_or(f64::INFINITY);
+                let squared = moved().unwrap_or(f64::INFINITY);
                 // Groups with correlated noise: as if there were no common noise, but in units of it, as in the whole.
                 let (law, own) = match (self.correlation, self.common_law()) {
                     (Some(correlation), Some(common)) => (common, correlation.own_over_common()),
@@ -71,25 +71,6 @@ impl Plan {
                 Ok(self.guarantee.of_first_steps(law, f64::INFINITY, squared / own * (1.0 + 1e-15)))
             }
         }
-    }
-
-    /// How far a change moves the values that Gaussian noise protects, in squared steps of the plan's noise grid.
-    fn moved_squared(&self, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<f64> {
-        let Some(shift) = mechanism.gaussian_shift().filter(|_| self.exact_accounting) else {
-            let finer = u128::from(self.noise_divisor >> mechanism.noise_bits());
-            let counts = units::squared(mechanism, sensitivity.spread);
-            if counts == u128::MAX {
-                return Err(Error::overflow("the sensitivity of the first steps does not fit exact arithmetic"));
-            }
-            let squared = Exact::from(sensitivity.event_squared).times(&Exact::from(counts));
-            return Ok(squared.times(&Exact::from(finer * finer)).to_f64_up());
-        };
-        // The bound needs a grid that is at least so fine. Fewer events may be small enough to need a finer one.
-        let (divisor, of_one) = shift.on_fine_grid(sensitivity.event_size());
-        if divisor > self.noise_divisor {
-            return Err(Error::overflow("the noise grid of the plan is too coarse for the first steps alone"));
-        }
-        Ok(releases(sensitivity, of_one, self.noise_divisor).to_f64_up())
     }
 }
 

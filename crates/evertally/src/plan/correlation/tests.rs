@@ -313,6 +313,18 @@ fn several_periods_add_up() {
     assert!((of(1) / 0.5 - 1.0).abs() < 1e-6 && of(3) > 1.5 && of(3) <= 4.5 * (1.0 + 1e-6), "{} {}", of(1), of(3));
 }
 
+/// Also by exact accounting, on a noise grid that is finer than the bound needs: ρ grows by more than the number of
+/// periods.
+#[test]
+fn several_periods_add_up_by_exact_accounting() {
+    for mechanism in ["path-sum", "smooth"] {
+        let plan = plan(in_one_step(12, 4, half()).with_groups(4, GroupAim::Groups), mechanism);
+        assert!(plan.correlation().is_some(), "{mechanism}");
+        let of = |periods| plan.over_periods(periods).unwrap().rho.get();
+        assert!(of(1) >= 0.5 * (1.0 - 1e-6) && of(3) > 1.2, "{mechanism}: {} {}", of(1), of(3));
+    }
+}
+
 /// A window of steps touches several periods, so a plan for one period does not protect it: noise stays independent.
 #[test]
 fn windows_have_independent_noise() {
