@@ -7,15 +7,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import evertally
 import torch
 
-from evertally.torch._gradients import Weighing, clipped_sums, refuse_mixing, weighed_sums
+from evertally.torch._alone import of_each, refuse_mixing, single_operations
+from evertally.torch._examples import alone, called, count, own_loss, part, plain, tensors
+from evertally.torch._gradients import Weighing, clipped_sums, weighed_sums
 from evertally.torch._layers import Formed, Gradients, kind_of, of_bias, of_weight
 
 
 def clipped_gradients(
     module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
+    loss: Callable[..., torch.Tensor] | None,
     inputs: Any,
     targets: Any,
     norm: float,
@@ -26,7 +29,7 @@ def clipped_gradients(
     """The sum of the examples' gradients, each clipped to `norm`: the result of `clip_and_sum` on `grad_samples`,
     without the memory for a gradient of each example (ghost clipping).
 
-    `loss` takes the module's output for a batch of one example and its target, as for `grad_samples`. The sums are
+    Inputs, targets and `loss` are those of `grad_samples`. The sums are
     float32, one for each of `parameters`, by default the trainable parameters of the module in its order. They are for
     `DPFTRL.step(sums, examples=…)`, which uses the order of its optimizer: give `parameters=` if that differs. The
     parameters in `sparse`, weights of `Embedding` layers, get sparse sums of the rows that were looked up.
@@ -56,7 +59,7 @@ def clipped_gradients(
 
 def weighed_gradients(
     module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
+    loss: Callable[..., torch.Tensor] | None,
     inputs: Any,
     targets: Any,
     weigh: Weighing,
@@ -68,21 +71,22 @@ def weighed_gradients(
 
 def _sums(
     module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
+    loss: Callable[..., torch.Tensor] | None,
     batch: tuple[Any, Any],
     wanted: list[torch.Tensor],
     sums_of: Callable[[list[Gradients]], list[torch.Tensor]],
     few: set[int],
 ) -> list[torch.Tensor]:
     refuse_mixing(module)
-    inputs, targets = batch
+    inputs, targets = map(plain, batch)
     names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
     trained = {names[id(p)]: p for p in wanted if id(p) in names}
     sums: dict[int, torch.Tensor] = {}
-    if len(inputs) and trained:
-        path = _Path.of(module, loss, inputs[:1], targets[:1], trained)
+    if count(inputs) and trained:
+        first = slice(0, 1)
+        path = _Path.of(module, loss or own_loss, part(inputs, first), part(targets, first), trained)
         gradients = path.run(inputs, targets)
-        with _precise(inputs.device):
+        with _precise(tensors(inputs)[0].device):
             found = path.forms(gradients, {name for name, p in trained.items() if id(p) in few})
             totals = sums_of(list(found.values())) if found else []
         sums = {id(trained[name]): total for name, total in zip(found, totals)}
@@ -152,7 +156,7 @@ class _Path:
                 self.calls.append(_Call(layer, output.detach()))
                 seen.append((args[0], args[0]._version))
 
-        with torch.enable_grad(), ExitStack() as hooks:
+        with torch.enable_grad(), single_operations(self.module), ExitStack() as hooks:
             for layer in self.layers:
                 hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
                 hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
@@ -171,7 +175,7 @@ class _Path:
         constants = {name: p.detach() for name, p in self.module.named_parameters() if name not in values}
         for name, buffer in self.module.named_buffers():
             constants[name] = buffer.detach().clone() if copied else buffer.detach()
-        return torch.func.functional_call(self.module, {**constants, **values}, (one,))
+        return called(self.module, {**constants, **values}, one)
 
     def run(self, inputs: Any, targets: Any) -> _Taken:
         """Runs all examples, each by itself. Zeros are added to the output of each call, and their gradients are
@@ -189,7 +193,7 @@ class _Path:
                 if len(args) != 1:
                     return None
                 if len(seen) == len(zeros) or not self._is_call(len(seen), layer, output):
-                    raise ValueError(_ANOTHER_WAY)
+                    raise evertally.InvalidError(_ANOTHER_WAY)
                 seen.append(args[0])
                 return output + zeros[len(seen) - 1]
 
@@ -197,14 +201,13 @@ class _Path:
                 for layer in self.layers:
                     hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
                 fixed = {name: self.trained[name].detach() for name in accounted}
-                result = self.loss(self._output({**fixed, **values}, one.unsqueeze(0)), target.unsqueeze(0))
+                result = self.loss(self._output({**fixed, **values}, alone(one)), alone(target))
             if len(seen) != len(zeros):
-                raise ValueError(_ANOTHER_WAY)
+                raise evertally.InvalidError(_ANOTHER_WAY)
             return result, tuple(seen)
 
         gradients = torch.func.grad(of_one, argnums=(0, 1), has_aux=True)
-        of_all = torch.func.vmap(gradients, in_dims=(None, None, 0, 0), randomness="different")
-        (others, outputs), seen = of_all(values, zeros, inputs, targets)
+        (others, outputs), seen = of_each(gradients, self.module, (values, zeros), (inputs, targets))
         return _Taken(seen, outputs, others)
 
     def _is_call(self, place: int, layer: torch.nn.Module, output: torch.Tensor) -> bool:

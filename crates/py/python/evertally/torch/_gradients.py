@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from evertally.torch._alone import of_each, refuse_mixing
+from evertally.torch._examples import alone, called, count, own_loss, plain
 from evertally.torch._layers import Formed, Gradients
 
 # A clipped vector must not exceed the norm after it is rounded to float32 (relative error 2⁻²⁴ per coordinate, and as
@@ -97,7 +99,7 @@ def _plus(total: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
 
 def grad_samples(
     module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
+    loss: Callable[..., torch.Tensor] | None,
     inputs: Any,
     targets: Any,
     *,
@@ -106,36 +108,28 @@ def grad_samples(
     """Stores the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, with
     `torch.func`; returns the losses, one for each example.
 
-    `loss` takes the module's output for a batch of one example and its target, such as
-    `torch.nn.functional.cross_entropy`. With `accumulate`, existing samples stay, as the first part of the same batch.
+    Inputs and targets are tensors with the examples along the first dimension, or tuples or mappings of such tensors.
+    The module gets a mapping as keyword arguments, and a tuple as positional ones. `loss` takes the module's output for
+    a batch of one example and its target, such as `torch.nn.functional.cross_entropy`; with None, it is the `loss` of
+    the module's output. With `accumulate`, existing samples stay, as the first part of the same batch.
     Batch normalization mixes examples, and is refused.
     """
     refuse_mixing(module)
+    loss = loss or own_loss
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     others = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
     others |= {name: buffer.detach() for name, buffer in module.named_buffers()}
 
     def of_one(values: dict[str, torch.Tensor], one: Any, target: Any) -> torch.Tensor:
-        output = torch.func.functional_call(module, {**others, **values}, (one.unsqueeze(0),))
-        return loss(output, target.unsqueeze(0))
+        return loss(called(module, {**others, **values}, alone(one)), alone(target))
 
-    if len(inputs) == 0:
+    if not count(inputs):
         for parameter in trained.values() if not accumulate else ():
             parameter.grad_sample = None
         return torch.zeros(0, device=next(iter(trained.values())).device if trained else "cpu")
-    gradients = torch.func.vmap(torch.func.grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different")
-    samples, losses = gradients({name: p.detach() for name, p in trained.items()}, inputs, targets)
+    values = {name: p.detach() for name, p in trained.items()}
+    samples, losses = of_each(torch.func.grad_and_value(of_one), module, (values,), (plain(inputs), plain(targets)))
     for name, parameter in trained.items():
         before = getattr(parameter, "grad_sample", None) if accumulate else None
         parameter.grad_sample = samples[name] if before is None else torch.cat([before, samples[name]])
     return losses.detach()
-
-
-def refuse_mixing(module: torch.nn.Module) -> None:
-    """Refuses batch normalization."""
-    for name, part in module.named_modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
-            raise ValueError(
-                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: the gradient of a "
-                "single example has no bound. Use GroupNorm or LayerNorm"
-            )

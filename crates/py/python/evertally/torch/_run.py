@@ -13,7 +13,9 @@ from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale
 from evertally.torch._collate import Apart
 from evertally.torch._ghost import clipped_gradients, weighed_gradients
-from evertally.torch._gradients import added_up, clip_and_sum, grad_samples, refuse_mixing
+from evertally.torch._alone import refuse_mixing
+from evertally.torch._examples import count, moved, own_loss, part, plain
+from evertally.torch._gradients import added_up, clip_and_sum, grad_samples
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
 from evertally.torch._tables import Rates, Tables
@@ -29,7 +31,7 @@ class PrivateRun:
     def __init__(
         self,
         module: torch.nn.Module,
-        loss: Callable[..., torch.Tensor],
+        loss: Callable[..., torch.Tensor] | None,
         optimizer: DPFTRL,
         loader: torch.utils.data.DataLoader[Any],
         clipping: str = "samples",
@@ -38,7 +40,7 @@ class PrivateRun:
         tables: Tables | None = None,
     ) -> None:
         self.tables = tables
-        self.module, self.loss, self.optimizer, self.loader = module, loss, optimizer, loader
+        self.module, self.loss, self.optimizer, self.loader = module, loss or own_loss, optimizer, loader
         self.clipping, self.microbatch, self.scale = clipping, microbatch, scale
 
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
@@ -47,9 +49,10 @@ class PrivateRun:
 
         def sums(numbers: list[int] | None) -> list[torch.Tensor]:
             assert numbers is not None
-            if not len(inputs) == len(targets) == len(numbers):
+            found, targets_of = count(inputs), count(targets)
+            if not found == targets_of == len(numbers):
                 raise ValueError(
-                    f"there are gradients of {len(inputs)} examples with {len(targets)} targets, and numbers of "
+                    f"there are gradients of {found} examples with {targets_of} targets, and numbers of "
                     f"{len(numbers)}: pass the values of the loader"
                 )
             return self._sums_of_all(inputs, targets)
@@ -78,12 +81,12 @@ class PrivateRun:
         tables.descend(of_tables)
 
     def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
-        if self.microbatch is None or not len(inputs):
+        if self.microbatch is None or not count(inputs):
             made = self._sums(inputs, targets)
         else:
-            norm = self.optimizer.plan.norm
-            some = (slice(first, first + self.microbatch) for first in range(0, len(inputs), self.microbatch))
-            made = added_up((self._sums(inputs[part], targets[part]) for part in some), norm)
+            norm, size = self.optimizer.plan.norm, self.microbatch
+            some = (slice(first, first + size) for first in range(0, count(inputs), size))
+            made = added_up((self._sums(part(inputs, each), part(targets, each)) for each in some), norm)
         if self.optimizer.adapts:
             self.optimizer.further.copy_(made.pop())
         return made
@@ -176,7 +179,7 @@ class PrivateRun:
 
 def make_private(
     module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
+    loss: Callable[..., torch.Tensor] | None,
     optimizer: torch.optim.Optimizer,
     dataset: Any,
     plan: evertally.training.VectorPlan,
@@ -197,9 +200,12 @@ def make_private(
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
 
-    `dataset` has a length, and pairs of an input and a target. If the plan has `sampling`, batches are sampled with the
-    key. Otherwise they follow the order of the data set, `batch_size` at a time, the same in every epoch; examples left
-    over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments`, `ahead` and
+    `dataset` has a length, and pairs of an input and a target. Examples may also be mappings, as in data sets of
+    Hugging Face: the module gets them as keyword arguments, and the loss gets the module's output and the batch. With
+    `loss=None` the loss is that of the module's output, which models of Transformers compute from `labels`.
+
+    If the plan has `sampling`, batches are sampled with the key. Otherwise they follow the order of the data set,
+    `batch_size` at a time, the same in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments`, `ahead` and
     `threads` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch as it returns the
     example alone, and is refused otherwise: pad to a fixed length.
 
@@ -255,6 +261,11 @@ def make_private(
 
 
 def _check_data(dataset: Any) -> None:
+    if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__"):
+        raise TypeError(
+            "the data set can only be read in its own order, but the plan chooses the examples of every batch: give "
+            "one with a length and numbered examples, such as list(dataset)"
+        )
     if isinstance(dataset, torch.utils.data.DataLoader):
         raise TypeError("the plan determines the batches: give the loader's dataset instead of the loader")
     if isinstance(dataset, (tuple, list)) and len(dataset) > 0 and isinstance(dataset[0], torch.Tensor):
@@ -305,11 +316,24 @@ class _Numbered(torch.utils.data.Dataset):
 
 
 def _collated(dataset: Any, collate_pairs: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """Inputs, targets and numbers; empty batches have the shapes of an example."""
+    """Inputs, targets and numbers; empty batches have the shapes of an example. Examples that are mappings are both
+    input and target: the module gets them as keyword arguments."""
 
     def collate(items: list[tuple[int, Any]]) -> Any:
         numbers = torch.tensor([number for number, _ in items], dtype=torch.long, device="cpu")
-        inputs, targets = collate_pairs([pair for _, pair in items] or [dataset[0]])
-        return (inputs, targets, numbers) if items else (inputs[:0], targets[:0], numbers)
+        made = collate_pairs([_with_tensors(example) for _, example in items] or [_with_tensors(dataset[0])])
+        inputs, targets = (plain(made), plain(made)) if isinstance(made, Mapping) else made
+        return (inputs, targets, numbers) if items else (part(inputs, NONE), part(targets, NONE), numbers)
 
     return collate
+
+
+#: No example of a batch.
+NONE = slice(0, 0)
+
+
+def _with_tensors(example: Any) -> Any:
+    """An example whose lists of numbers, as a tokenizer returns them, are tensors."""
+    if not isinstance(example, Mapping):
+        return example
+    return {name: torch.tensor(value) if isinstance(value, list) else value for name, value in example.items()}

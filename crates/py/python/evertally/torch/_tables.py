@@ -12,6 +12,7 @@ import evertally
 import numpy as np
 import torch
 
+from evertally.torch._examples import called, count
 from evertally.torch._gradients import on_grid
 from evertally.torch._optimizer import DPFTRL
 
@@ -91,7 +92,7 @@ class Tables:
         self._fresh = [set() for _ in self.layers]
         try:
             with self._ranks.together():
-                if len(inputs):
+                if count(inputs):
                     self._read(module, inputs)
             if self._ranks.group is not None:
                 self._catch_up_with_all()
@@ -136,7 +137,7 @@ class Tables:
         discarded."""
         buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            torch.func.functional_call(module, buffers, (inputs,))
+            called(module, buffers, inputs)
 
     def check(self, sums: Sequence[torch.Tensor]) -> None:
         """Raises the errors of `descend`, and refuses gradients of rows that were read without their noise."""

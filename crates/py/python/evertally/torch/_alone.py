@@ -1,0 +1,127 @@
+"""Runs a module for each example by itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import evertally
+import torch
+
+from evertally.torch._examples import mapped
+from evertally.torch._recurrent import replacement
+
+#: Layers that look up rows, and can return sparse gradients.
+LOOKUPS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+
+
+def refuse_mixing(module: torch.nn.Module) -> None:
+    """Refuses layers by which one example changes the gradients of others, or weights without noise."""
+    for name, part in module.named_modules():
+        place = f"`{name or type(part).__name__}`"
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and (part.training or part.running_mean is None):
+            remedy = "Use GroupNorm or LayerNorm"
+            if part.running_mean is not None:
+                remedy += ", or call eval() of this layer before each step: then it uses fixed statistics"
+            raise ValueError(
+                f"{place} is batch normalization, which mixes examples: the gradient of a single example has no bound. "
+                + remedy
+            )
+        if isinstance(part, LOOKUPS) and part.max_norm is not None:
+            raise ValueError(
+                f"{place} has max_norm={part.max_norm}: it shortens the rows that a batch looks up, which reveals the "
+                "batch without noise. Omit max_norm"
+            )
+
+
+def of_each(
+    function: Callable[..., Any], module: torch.nn.Module, shared: tuple[Any, ...], batch: tuple[Any, ...]
+) -> Any:
+    """The function's results for each example of a batch, after the arguments that all share. Each example runs by
+    itself, through `torch.func.vmap`, so no operation of the module can mix them.
+
+    There is no loop over examples for modules that vmap cannot run: a module that keeps a state between calls would mix
+    them."""
+    in_dims = (*(None for _ in shared), *(0 for _ in batch))
+    of_all = torch.func.vmap(function, in_dims=in_dims, randomness="different")
+    with single_operations(module):
+        try:
+            return of_all(*shared, *batch)
+        except evertally.InvalidError:
+            raise
+        except ERRORS as error:
+            kind = type(error).__name__
+        # The message may contain the number of examples, which is secret if batches are sampled. So the error is that
+        # of two copies of an example.
+        try:
+            of_all(*shared, *mapped(lambda tensor: torch.cat([tensor[:1]] * 2), batch))
+        except evertally.InvalidError:
+            raise
+        except ERRORS as error:
+            raise evertally.InvalidError(_explained(error)) from error
+    raise evertally.InvalidError(
+        f"the module cannot run for all examples of the batch ({kind}), although it can for the first: every example "
+        "must have values in the module's range and need no more memory than there is; see microbatch="
+    )
+
+
+#: Errors of a module's operations.
+ERRORS = (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError)
+
+
+def _explained(problem: Exception) -> str:
+    """An error of a module that runs under vmap, with a remedy."""
+    text = str(problem).strip().split("\n")[0].split(". For (1)")[0]
+    start = "the module cannot run for each example by itself, in a batch of one under torch.func.vmap: "
+    if ".item()" in text:
+        return (
+            start + "it decides by the values of an example, as in `if mask.all():`, or calls .item(). Use operations "
+            "on tensors instead, such as torch.where or a mask"
+        )
+    if "in-place" in text or "inplace" in text:
+        return (
+            start + f"it writes values of an example into a tensor that all examples share ({text}). A buffer must not "
+            "keep values of examples, and a tensor made in forward must depend on the input, as x.new_zeros does"
+        )
+    return f"{start}{type(problem).__name__}: {text}"
+
+
+@contextmanager
+def single_operations(module: torch.nn.Module) -> Iterator[None]:
+    """Lets layers compute with operations for which vmap has rules, with the same result. Afterwards tensors that
+    forward functions have assigned to attributes are gone: a state that the next call reads would mix examples."""
+    before = [(vars(part), dict(vars(part))) for part in module.modules()]
+    for part in module.modules():
+        forward = replacement(part)
+        if forward is not None:
+            vars(part).setdefault("forward", forward)
+        elif isinstance(part, LOOKUPS):
+            part.sparse = False
+    # Models of Transformers omit a mask if it is all ones, except while their operations are recorded.
+    masks = sys.modules.get("transformers.masking_utils")
+    is_tracing = getattr(masks, "is_tracing", None)
+    try:
+        if is_tracing is not None:
+            vars(masks)["is_tracing"] = lambda *_: True
+        yield
+    finally:
+        if is_tracing is not None:
+            vars(masks)["is_tracing"] = is_tracing
+        for own, kept in before:
+            for name in [name for name, value in own.items() if name in CHANGED or _has_tensors(value)]:
+                if name not in kept:
+                    del own[name]
+                elif own[name] is not kept[name]:
+                    own[name] = kept[name]
+
+
+#: The attributes that `single_operations` changes.
+CHANGED = ("forward", "sparse")
+
+
+def _has_tensors(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return isinstance(value, torch.Tensor) or isinstance(value, (list, tuple)) and any(map(_has_tensors, value))
