@@ -18,6 +18,7 @@ VARIANT = re.compile(r"\bMechanismName::([A-Z]\w*[a-z]\w*)")
 MAY_NAME = {
     # The sampling of examples decides which matrices compete.
     # Figures draw members that the literature names.
+    "crates/cli/src/lab/figures/by_delta.rs",
     "crates/cli/src/lab/figures/curves.rs",
     "crates/cli/src/lab/figures/unbounded.rs",
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Bench;
-use evertally::mechanism::{Criterion, Mechanism, MechanismName};
+use evertally::mechanism::{Criterion, Mechanism, MechanismName, ShapeChoice};
 use evertally::plan::{NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use evertally::privacy::{Budget, Delta, Epsilon, Rho};
 use resvg::tiny_skia::Pixmap;
@@ -12,12 +12,13 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "variance-over-time",
     "max-variance-by-horizon",
     "time-and-space",
     "pure-error-by-horizon",
     "crossover",
+    "error-by-delta",
     "ratio-to-lower-bound",
     "sketches",
     "pure-windows",
@@ -66,6 +67,7 @@ fn all_figures_are_pictures_and_repeat_themselves() {
         ["time of a release (ns)", "memory (words)", "sqrt"],
         ["subtract(k=19)", "ε² · mean variance", "consistent"],
         ["Laplace has the smaller error", "δ of (ε, δ)", "½ and 2"],
+        ["subtract, pure ε", "sqrt, published bound", "mean variance"],
         ["normalized-sqrt", "over γ²", "kary"],
         ["buffered", "cells in each of 5 rows", "lazy, float"],
         ["rolling-hats", "differences of running counts", "window w (steps)"],
@@ -154,6 +156,18 @@ fn figures_by_horizon_are_the_librarys() {
         let ratio = number(ratios.iter().find(same).unwrap(), "ratio");
         assert!(close(ratio, value / bound) && ratio >= 1.0, "{row:?}: {ratio}");
     }
+    let of = |mechanism: &str, column: &str| {
+        let row = maxima.iter().find(|row| row["mechanism"] == mechanism && row["horizon"] == "16").unwrap();
+        number(row, column)
+    };
+    // The shape that a plan takes has a larger column norm than the published one, and spends less.
+    assert_eq!(of("smooth(shape=balanced)", "two_rho_max_variance_planned"), 9.0);
+    assert_eq!(
+        (of("smooth", "two_rho_max_variance"), of("honaker-online", "two_rho_max_variance")),
+        (18.0, of("honaker-online", "two_rho_max_variance_planned"))
+    );
+    assert!(of("smooth", "two_rho_max_variance_planned") < 9.0);
+    assert_eq!(of("smooth", "two_rho_max_variance_planned"), of("smooth", "two_rho_max_variance_exact"));
     let pure = rows(&bench, "figures/pure-error-by-horizon.csv");
     assert!(pure.iter().all(|row| row["mechanism"] != "sqrt"), "the square roots have no Laplace noise");
     for row in &pure {
@@ -310,7 +324,7 @@ fn compare_writes_a_table_or_a_file() {
         let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
         let budget = if kind == NoiseKind::Laplace { budget } else { Budget::Zcdp(Rho::new(0.5).unwrap()) };
         let request = PlanRequest::count(64, budget)
-            .with_mechanism(MechanismName::Smooth(None))
+            .with_mechanism(MechanismName::Smooth(ShapeChoice::Best))
             .with_noise(kind)
             .with_objective(Objective::Max);
         assert_eq!(shape(law), request.candidates().unwrap()[0].mechanism.name().to_string());

@@ -62,6 +62,7 @@ pub use name::hat_levels::{HatChoice, HatLevels};
 pub use name::levels::{LevelChoice, Levels};
 pub use name::optimum::{MatrixDigest, Optimum};
 pub use name::rolling_levels::RollingLevels;
+pub use name::shape::ShapeChoice;
 pub use name::sharpness::Sharpness;
 pub use objective::{NoiseKind, Objective};
 pub(crate) use optimum::certified_bound;

@@ -310,7 +310,7 @@ impl Plan {
     /// If the step is 0 or beyond the horizon, here and in the two below.
     pub fn variance(&self, step: u64) -> f64 {
         assert!((1..=self.horizon()).contains(&step), "step {step} is outside the horizon of {}", self.horizon());
-        self.node_variance * self.mechanism.row_norm_squared(step)
+        self.node_variance * (self.mechanism.row_norm_squared(step) * self.mechanism.row_growth())
     }
 
     /// Standard error of the released value of a step (1 ..= T), in units of the data.
@@ -323,7 +323,7 @@ impl Plan {
         if self.request.grows_without_end() {
             return f64::INFINITY;
         }
-        (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
+        (self.node_variance * (self.mechanism.max_row_norm_squared() * self.mechanism.row_growth())).sqrt()
     }
 
     /// The error by which plans are compared: the largest standard error, or the root of the mean variance if that is
@@ -359,7 +359,7 @@ impl Plan {
         if self.request.grows_without_end() {
             return f64::INFINITY;
         }
-        (self.node_variance * self.mechanism.mean_row_norm_squared()).sqrt()
+        (self.node_variance * (self.mechanism.mean_row_norm_squared() * self.mechanism.row_growth())).sqrt()
     }
 
     /// The largest standard error of the first `steps` steps, and the root of their mean variance, for an endless plan;

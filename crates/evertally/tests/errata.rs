@@ -1,6 +1,6 @@
 //! Errors in the papers, each with the computation that shows it. `docs/mechanisms.md` lists them.
 
-use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
+use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective, ShapeChoice};
 use nalgebra::{DMatrix, DVector};
 
 /// Lazy sampling of a path-sum tree without a root, as a symbolic computation with independent standard normals: every
@@ -179,7 +179,7 @@ fn the_constant_of_the_square_root() {
 /// Andersson, Pagh 2023: step T reads the leaf m(T+1), so a shape with C(h, m) = T leaves is one short.
 #[test]
 fn smooth_needs_one_leaf_more_than_steps() {
-    let shape = MechanismName::Smooth(Some((6, 3))); // C(6, 3) = 20
+    let shape = MechanismName::Smooth(ShapeChoice::Given { height: 6, zeros: 3 }); // C(6, 3) = 20
     assert!(shape.build(19, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_ok());
     assert!(shape.build(20, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_err());
 }

@@ -9,6 +9,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "figures of research: last digits may differ between systems")]
 
+mod by_delta;
 mod crossover;
 mod curves;
 mod efficiency;
@@ -42,6 +43,8 @@ pub(crate) enum Figure {
     PureErrorByHorizon,
     /// Where Laplace and where Gaussian noise has the smaller error, by horizon and δ.
     Crossover,
+    /// Mean variance of Laplace and of Gaussian noise by δ, with the calibrations of the literature.
+    ErrorByDelta,
     /// Largest variance over the proven lower bound by horizon, under ρ-zCDP.
     RatioToLowerBound,
     /// Time and error of a query of a private sketch, by its width and by horizon.
@@ -57,7 +60,7 @@ pub(crate) enum Figure {
 pub(crate) struct FigureSettings {
     /// Number of steps, or the largest, or the widest window; by default each figure has its own.
     pub(crate) horizon: Option<u64>,
-    /// ε for the crossover.
+    /// ε for the crossover and for errors by δ.
     pub(crate) epsilon: Epsilon,
     /// How long each mechanism runs for its measured time.
     pub(crate) timing: Duration,
@@ -80,12 +83,13 @@ pub(crate) struct FigureContext<'a> {
 
 impl Figure {
     /// All figures, in the order of the help text.
-    pub(crate) const ALL: [Figure; 9] = [
+    pub(crate) const ALL: [Figure; 10] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
         Self::TimeAndSpace,
         Self::PureErrorByHorizon,
         Self::Crossover,
+        Self::ErrorByDelta,
         Self::RatioToLowerBound,
         Self::Sketches,
         Self::Unbounded,
@@ -100,6 +104,7 @@ impl Figure {
             Self::TimeAndSpace => "time-and-space",
             Self::PureErrorByHorizon => "pure-error-by-horizon",
             Self::Crossover => "crossover",
+            Self::ErrorByDelta => "error-by-delta",
             Self::RatioToLowerBound => "ratio-to-lower-bound",
             Self::Sketches => "sketches",
             Self::Unbounded => "unbounded",
@@ -122,6 +127,7 @@ impl Figure {
     pub(crate) fn max_horizon(self) -> u64 {
         match self {
             Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
+            Self::ErrorByDelta => 1 << 20,     // the longest of the square root
             Self::Sketches => 1 << 24,         // streams are run to their end
             Self::PureWindows => 1 << 16,      // the widest window
             _ => 1 << 40,
@@ -143,6 +149,7 @@ impl<'a> FigureContext<'a> {
             Figure::TimeAndSpace => efficiency::draw(self, horizon),
             Figure::PureErrorByHorizon => curves::pure_error(self, horizon),
             Figure::Crossover => crossover::draw(self, horizon),
+            Figure::ErrorByDelta => by_delta::draw(self, horizon),
             Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
             Figure::Sketches => sketches::draw(self, horizon),
             Figure::Unbounded => unbounded::draw(self, horizon),

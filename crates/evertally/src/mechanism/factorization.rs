@@ -129,6 +129,13 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// The mean of `‖L_t‖²` over all steps. `O(log T)`.
     fn mean_row_norm_squared(&self) -> f64;
 
+    /// The largest factor by which `‖L_t‖²` of a released step exceeds [`row_norm_squared`](Self::row_norm_squared),
+    /// where the protected matrix is `R` rounded to integers; 1 where nothing is rounded. Errors that a plan states
+    /// include it.
+    fn row_growth(&self) -> f64 {
+        1.0
+    }
+
     /// `⟨L_s, L_t⟩` of two steps, `1 ≤ earlier ≤ later ≤ T`: the covariance of their releases over the variance of a
     /// node. `O(log T)` for trees, `O(d² + log T)` for a BLT with `d` buffers, `O(1)` for noise on inputs or outputs;
     /// otherwise the cost of the two rows, which is linear in the steps, or nearly so.

@@ -11,6 +11,7 @@ pub(super) mod optimum;
 pub(super) mod parameters;
 pub(super) mod rolling_levels;
 pub(super) mod rows;
+pub(super) mod shape;
 pub(super) mod sharpness;
 
 use super::accounting::Participation;
@@ -23,6 +24,7 @@ use optimum::{MatrixDigest, Optimum};
 use rolling_levels::RollingLevels;
 use rows::mechanism_rows;
 use serde::{Deserialize, Serialize};
+use shape::ShapeChoice;
 use sharpness::Sharpness;
 
 macro_rules! names {

@@ -16,7 +16,7 @@ use super::name::rows::mechanism_rows;
 use super::reach::{Reach, Steps};
 use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, Mechanism, MechanismName, NoiseKind,
-    Objective, Optimum, Participation, Sharpness, TrainingLoop, Workload,
+    Objective, Optimum, Participation, ShapeChoice, Sharpness, TrainingLoop, Workload,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::{Error, Result};

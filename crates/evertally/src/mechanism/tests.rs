@@ -20,8 +20,11 @@ fn all(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let build = |name: &String| name.parse::<MechanismName>().unwrap().build(horizon, &gaussian).unwrap();
     let mut mechanisms: Vec<_> = names.iter().map(build).collect();
     mechanisms.push(Arc::new(Smooth::published(horizon).unwrap()));
-    mechanisms
-        .push(MechanismName::Smooth(None).build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap());
+    mechanisms.push(
+        MechanismName::Smooth(ShapeChoice::Best)
+            .build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max))
+            .unwrap(),
+    );
     for (height, zeros) in [(8, 3), (9, 6), (12, 6), (20, 2), (20, 18)] {
         mechanisms.extend(Smooth::new(horizon, height, zeros).ok().map(|m| Arc::new(m) as Arc<dyn Mechanism>));
     }
@@ -260,10 +263,10 @@ fn golden_values() {
         for (name, want) in table.as_object().unwrap() {
             let mechanism: Arc<dyn Mechanism> = match name.as_str() {
                 "smooth(published shape)" => Arc::new(Smooth::published(horizon).unwrap()),
-                "smooth(best zCDP shape)" => MechanismName::Smooth(None)
+                "smooth(best zCDP shape)" => MechanismName::Smooth(ShapeChoice::Best)
                     .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max))
                     .unwrap(),
-                "smooth(best pure shape)" => MechanismName::Smooth(None)
+                "smooth(best pure shape)" => MechanismName::Smooth(ShapeChoice::Best)
                     .build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max))
                     .unwrap(),
                 name => match name.parse::<MechanismName>() {

@@ -226,9 +226,10 @@ fn candidate(
         readings: Vec::new(),
     };
     if !request.grows_without_end() {
-        let unit = candidate.node_variance(request).sqrt();
-        candidate.max_std_error = unit * candidate.mechanism.max_row_norm_squared().sqrt();
-        candidate.mean_std_error = unit * candidate.mechanism.mean_row_norm_squared().sqrt();
+        let (node, growth) = (candidate.node_variance(request), candidate.mechanism.row_growth());
+        let error = |row: f64| (node * (row * growth)).sqrt();
+        candidate.max_std_error = error(candidate.mechanism.max_row_norm_squared());
+        candidate.mean_std_error = error(candidate.mechanism.mean_row_norm_squared());
     }
     Ok(candidate)
 }

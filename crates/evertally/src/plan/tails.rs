@@ -70,7 +70,7 @@ impl Tail {
     /// The tail of the noise of a step.
     pub(crate) fn new(plan: &Plan, step: u64) -> Self {
         let (mechanism, law) = (plan.mechanism(), plan.law());
-        let norm_squared = mechanism.row_norm_squared(step) * (1.0 + ROUNDING);
+        let norm_squared = mechanism.row_norm_squared(step) * mechanism.row_growth() * (1.0 + ROUNDING);
         let row = mechanism.row_law(step);
         // A cursor has a memory of data exactly if it rounds the sums that it protects.
         let rounds = mechanism.cursor().memory().is_some();

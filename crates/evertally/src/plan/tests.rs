@@ -228,8 +228,8 @@ fn impossible_requests_are_refused() {
     assert!(gaussian_for_pure.plan().unwrap_err().to_string().contains("pure"));
     let square_root = PlanRequest::count(10, pure(1.0)).with_mechanism(MechanismName::Sqrt);
     assert!(square_root.plan().unwrap_err().to_string().contains("Gaussian noise only"));
-    let path_sum = PlanRequest::count(10, pure(1.0)).with_mechanism("path-sum".parse().unwrap());
-    assert!(path_sum.plan().unwrap_err().to_string().contains("Gaussian noise only"));
+    let weighted = PlanRequest::count(10, pure(1.0)).with_mechanism("path-sum(levels=2*4)".parse().unwrap());
+    assert!(weighted.plan().unwrap_err().to_string().contains("Gaussian noise only"));
     let enormous = Values::Sum { lower: 0, upper: i64::MAX };
     let path_sum = PlanRequest::count(10, zcdp(1.0)).with_values(enormous).with_mechanism("path-sum".parse().unwrap());
     assert!(path_sum.plan().unwrap_err().to_string().contains("coarsen the grid"));

@@ -4,6 +4,7 @@
 mod buffers;
 mod cells;
 mod forward;
+mod history;
 mod path;
 #[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "error and scale of the noise: public")]
 mod plan;
@@ -20,6 +21,7 @@ use crate::state::{Layout, StateId};
 use crate::{Error, Result};
 use cells::VectorCells;
 use hashbrown::HashMap;
+use history::{History, SavedHistory};
 use recent::Recent;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -36,6 +38,9 @@ use smallvec::SmallVec;
 ///
 /// **Windows.** Under [`LazySampling::Keyed`] the plan's [workload](crate::plan::PlanRequest::with_workload) may be a
 /// window: a read is then the sum of the last steps, whose noise depends only on the coordinate and the step.
+///
+/// **Earlier steps.** Under [`LazySampling::Keyed`] a vector can remember the sums of all closed steps
+/// ([`LazyPlan::with_history`]); then [`read_at`](Self::read_at) reads them in any order.
 ///
 /// **State.** Under [`LazySampling::Keyed`] the state holds only sums of data. Under the others it also holds the noise
 /// drawn so far: save it before publishing the reads since the last save, and keep it as safe as the data. If a state
@@ -72,6 +77,8 @@ pub struct LazyVector {
     sums: HashMap<u64, i64>,
     /// Recent totals, for windows.
     recent: Option<Recent>,
+    /// The sums of all closed steps, if earlier steps are read.
+    history: Option<History>,
     /// The open step's addition to each; no sum leaves 64 bits with it.
     open: HashMap<u64, i64>,
     step: u64,
@@ -95,6 +102,13 @@ struct SavedLazy {
 struct SavedWindows {
     saved: SavedLazy,
     recent: recent::SavedRecent,
+}
+
+/// The same if earlier steps are read.
+#[derive(Serialize, Deserialize)]
+struct SavedWithHistory {
+    saved: SavedLazy,
+    history: SavedHistory,
 }
 
 /// The claim of a vector on its noise.
@@ -146,8 +160,9 @@ impl LazyVector {
         let id = StateId::new(plan.plan(), key, name, layout);
         let workload = plan.plan().mechanism().workload();
         let recent = (!workload.is_sum()).then(|| Recent::new(workload.reach(plan.plan().horizon())));
+        let history = plan.has_history().then(History::default);
         let (sums, open, guard) = (HashMap::new(), HashMap::new(), StepGuard::default());
-        Self { plan, id, cells, sums, recent, open, step: 0, reads: 0, guard }
+        Self { plan, id, cells, sums, recent, history, open, step: 0, reads: 0, guard }
     }
 
     /// The plan.
@@ -236,7 +251,13 @@ impl LazyVector {
         let closing = self.step + 1; // fits: within the horizon
         for (coordinate, value) in self.open.drain() {
             match &mut self.recent {
-                None => *self.sums.entry(coordinate).or_default() += value, // fits: see `check_room`
+                None => {
+                    let sum = self.sums.entry(coordinate).or_default();
+                    *sum += value; // fits: see `check_room`
+                    if let Some(history) = &mut self.history {
+                        history.close(coordinate, closing, *sum);
+                    }
+                }
                 Some(recent) => recent.close(coordinate, closing, value),
             }
         }
@@ -260,6 +281,50 @@ impl LazyVector {
         self.claim_reads(1)?;
         let noise = self.cells.noise(coordinate, self.step);
         Ok(self.plan.release(self.step, self.exact(coordinate), noise))
+    }
+
+    /// The release of a running sum at a closed step, in any order of steps, in `O(log T)` draws. Reading a step again
+    /// gives the same value. Steps before the last closed one need a plan [with a history](LazyPlan::with_history).
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Rho};
+    /// use evertally::noise::{GuardedKey, SecretKey};
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::stream::{LazyPlan, LazyVector, LazySampling};
+    ///
+    /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
+    /// let plan = LazyPlan::best(request, 1_000_000_000, LazySampling::Keyed)?.with_history()?;
+    /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+    /// let mut visits = LazyVector::new(plan, &key, "visits".parse()?)?;
+    /// visits.tick_through(5000)?;
+    /// let now = visits.read(77)?;
+    /// visits.add(77, 1)?;
+    /// visits.tick_through(9000)?;
+    /// assert_eq!(visits.read_at(77, 5000)?, now);
+    /// assert_eq!(visits.read_at(77, 3000)?.step(), 3000);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); if the step is not closed yet, or if it is not the last closed one and the plan has no
+    /// history.
+    pub fn read_at(&mut self, coordinate: u64, step: u64) -> Result<Release> {
+        if step == self.step {
+            return self.read(coordinate);
+        }
+        check_coordinate(&self.plan, coordinate)?;
+        if step == 0 || step > self.step {
+            return Err(Error::invalid(format!("step {step} is not closed: the closed ones are 1 to {}", self.step)));
+        }
+        let Some(history) = &self.history else {
+            return Err(Error::invalid(format!(
+                "step {step} is before the last closed one, {}: reading it needs a plan with a history",
+                self.step
+            )));
+        };
+        let sum = history.sum(coordinate, step);
+        self.claim_reads(1)?;
+        Ok(self.plan.release(step, sum, self.cells.noise(coordinate, step)))
     }
 
     /// Counts reads, and claims them: their noise depends on all earlier reads, so they are made only once.
@@ -333,7 +398,8 @@ impl LazyVector {
     /// publish it.
     pub fn memory_bytes(&self) -> usize {
         let recent = self.recent.as_ref().map_or(0, Recent::memory_bytes);
-        self.cells.memory_bytes() + self.sums.allocation_size() + recent + self.open.allocation_size()
+        let history = self.history.as_ref().map_or(0, History::memory_bytes);
+        self.cells.memory_bytes() + self.sums.allocation_size() + recent + history + self.open.allocation_size()
     }
 
     /// The whole state, which [`restore`](Self::restore) restores bit for bit. It holds data and, except under
@@ -341,9 +407,10 @@ impl LazyVector {
     pub fn save(&self) -> Vec<u8> {
         let (sums, open) = (sorted(&self.sums), sorted(&self.open));
         let saved = SavedLazy { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
-        match &self.recent {
-            None => self.id.seal(&saved),
-            Some(recent) => self.id.seal(&SavedWindows { saved, recent: recent.save(self.step) }),
+        match (&self.recent, &self.history) {
+            (None, None) => self.id.seal(&saved),
+            (Some(recent), _) => self.id.seal(&SavedWindows { saved, recent: recent.save(self.step) }),
+            (None, Some(history)) => self.id.seal(&SavedWithHistory { saved, history: history.save() }),
         }
     }
 
@@ -354,11 +421,15 @@ impl LazyVector {
     pub fn restore(plan: LazyPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let (key, guard) = key.claim_by_steps(claim(&plan, &name, &plan.plan().digest(), true))?;
         let mut vector = Self::with_key(plan, key, name);
-        let (saved, recent) = match vector.recent {
-            None => (vector.id.open::<SavedLazy>(state)?, vec![]),
-            Some(_) => {
+        let (saved, recent, history) = match (&vector.recent, &vector.history) {
+            (None, None) => (vector.id.open::<SavedLazy>(state)?, vec![], vec![]),
+            (Some(_), _) => {
                 let SavedWindows { saved, recent } = vector.id.open(state)?;
-                (saved, recent)
+                (saved, recent, vec![])
+            }
+            (None, Some(_)) => {
+                let SavedWithHistory { saved, history } = vector.id.open(state)?;
+                (saved, vec![], history)
             }
         };
         if saved.step > vector.plan.plan().horizon() {
@@ -371,6 +442,9 @@ impl LazyVector {
         (vector.step, vector.reads) = (saved.step, saved.reads);
         vector.guard = guard.resumed_from(saved.reads);
         (vector.sums, vector.open) = (saved.sums.into_iter().collect(), saved.open.into_iter().collect());
+        if vector.history.is_some() {
+            vector.history = Some(History::restored(history, vector.step, &vector.sums)?);
+        }
         Ok(vector)
     }
 }

@@ -4,7 +4,8 @@ use super::style::look;
 use super::survey::{families, horizons, is_plain_noise};
 use super::{FigureContext, FigureFiles, cell, csv};
 use anyhow::Result;
-use evertally::mechanism::MechanismName;
+use evertally::mechanism::{MechanismName, ShapeChoice};
+use evertally::number::power;
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Panel, PanelLine};
@@ -12,8 +13,14 @@ use evertally_plot::sheet::SheetTexts;
 
 const HEIGHT: f64 = 400.0;
 const HORIZON: &str = "horizon T (steps)";
+/// The published shape of `smooth`, drawn by its column norm, as in the paper, next to what a plan spends.
+const PUBLISHED: MechanismName = MechanismName::Smooth(ShapeChoice::Balanced);
+/// The longest horizon at which the library builds the square root.
+const MAX_SQUARE_ROOT: u64 = 1 << 20;
 pub(super) const EXACT_NOTE: &str = "“exact” is the same noise with the exact sensitivity, from the covariance of all \
      releases instead of the column norms of the factorization; it is drawn if that is at least 1 % less.";
+const PLANNED_NOTE: &str = "Lines are what a plan spends, with the exact sensitivity where discrete noise \
+     can follow it; “smooth(shape=balanced)” is the published curve. Beyond 2²⁰ steps “sqrt” is its formula alone.";
 pub(super) const OMITTED_NOTE: &str =
     "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
 
@@ -26,6 +33,8 @@ struct CurveRecord {
     value: f64,
     /// The same with the exact sensitivity.
     exact: Option<f64>,
+    /// The same as a plan spends it: the exact one if discrete noise can follow it, else by column norms.
+    planned: f64,
 }
 
 /// Largest variance by horizon, with the lower bound.
@@ -42,13 +51,21 @@ pub(super) fn max_variance(studio: &mut FigureContext, horizon: u64) -> Result<F
         footer: format!(
             "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT_NOTE} The \
              lower \
-             bound is proven for every factorization. {OMITTED_NOTE}"
+             bound is proven for every factorization. {PLANNED_NOTE} {OMITTED_NOTE}"
         ),
     };
     let svg = chart(&words, "2ρ · largest variance of a step", lines);
-    let header = ["horizon", "mechanism", "resolved", "two_rho_max_variance", "two_rho_max_variance_exact"];
+    let header = [
+        "horizon",
+        "mechanism",
+        "resolved",
+        "two_rho_max_variance",
+        "two_rho_max_variance_exact",
+        "two_rho_max_variance_planned",
+    ];
     let of_bound = bound.iter().zip(&horizons).map(|(&(_, value), &t)| {
-        [t.to_string(), "lower-bound".into(), String::new(), value.to_string(), String::new()]
+        let none = String::new;
+        [t.to_string(), "lower-bound".into(), none(), value.to_string(), none(), none()]
     });
     Ok(FigureFiles { svg, csv: csv(header, records.iter().map(|record| record.row(1.0)).chain(of_bound))? })
 }
@@ -66,11 +83,11 @@ pub(super) fn ratio_to_bound(studio: &mut FigureContext, horizon: u64) -> Result
                 .into(),
         footer: format!(
             "γ = (1/T) Σ 1/(2 sin((2j − 1)π/(4T + 2))), j = 1 … T. Exact finite-horizon figures; open parameters are \
-             the best ones for each horizon. {EXACT_NOTE} {OMITTED_NOTE}"
+             the best ones for each horizon. {EXACT_NOTE} {PLANNED_NOTE} {OMITTED_NOTE}"
         ),
     };
     let svg = chart(&words, "2ρ · largest variance over γ²", lines);
-    let header = ["horizon", "mechanism", "resolved", "ratio", "ratio_exact"];
+    let header = ["horizon", "mechanism", "resolved", "ratio", "ratio_exact", "ratio_planned"];
     Ok(FigureFiles { svg, csv: csv(header, records.iter().map(|record| record.row(bound(record.horizon))))? })
 }
 
@@ -105,7 +122,7 @@ pub(super) fn pure_error(studio: &mut FigureContext, horizon: u64) -> Result<Fig
 }
 
 fn zcdp_records(studio: &mut FigureContext, horizons: &[u64]) -> Vec<CurveRecord> {
-    records(studio, horizons, families, NoiseKind::Gaussian)
+    records(studio, horizons, |t| families(t).chain([PUBLISHED]), NoiseKind::Gaussian)
 }
 
 /// Largest variance under Gaussian noise, mean variance under Laplace noise, of all families at all horizons.
@@ -129,7 +146,13 @@ fn records<F: Iterator<Item = MechanismName>>(
                 }
                 NoiseKind::Laplace => (2.0 * norms.l1 * norms.l1 * m.mean_row_norm_squared(), None),
             };
-            records.push(CurveRecord { horizon, family, resolved: m.name(), value, exact });
+            // The curve of a published mechanism is that of the paper.
+            let spends_exactly = family != PUBLISHED && m.gaussian_shift().is_some();
+            let planned = exact.filter(|_| spends_exactly).map_or(value, |exact| exact.min(value));
+            records.push(CurveRecord { horizon, family, resolved: m.name(), value, exact, planned });
+        }
+        if law == NoiseKind::Gaussian && horizon > MAX_SQUARE_ROOT {
+            records.push(CurveRecord::of_square_root(horizon));
         }
         studio.bar.inc(1);
     }
@@ -137,15 +160,26 @@ fn records<F: Iterator<Item = MechanismName>>(
 }
 
 impl CurveRecord {
-    fn row(&self, over: f64) -> [String; 5] {
-        let family = self.family.to_string();
-        let exact = cell(self.exact.map(|exact| exact / over));
-        [self.horizon.to_string(), family, self.resolved.to_string(), (self.value / over).to_string(), exact]
+    /// `(Σ_{j<T} f_j²)²` for horizons beyond those of the library's `sqrt`, of which it is the figure: with `f_j² =
+    /// (1 - 1/(4j) + O(j⁻²))/(π j)` the sum is `(ln 16T + γ)/π - 1/(4πT)` up to a multiple of `T⁻²`.
+    fn of_square_root(horizon: u64) -> Self {
+        const EULER: f64 = 0.577_215_664_901_532_9;
+        let steps = horizon as f64;
+        let norm = ((16.0 * steps).ln() + EULER - 0.25 / steps) / std::f64::consts::PI;
+        let value = power(norm, 2);
+        let family = MechanismName::Sqrt;
+        Self { horizon, family, resolved: family, value, exact: Some(value), planned: value }
     }
 
-    /// Whether the exact value is visibly smaller.
+    fn row(&self, over: f64) -> [String; 6] {
+        let [value, planned] = [self.value, self.planned].map(|value| (value / over).to_string());
+        let exact = cell(self.exact.map(|exact| exact / over));
+        [self.horizon.to_string(), self.family.to_string(), self.resolved.to_string(), value, exact, planned]
+    }
+
+    /// Whether the exact value is visibly smaller than the line of the family.
     fn gains(&self) -> bool {
-        self.exact.is_some_and(|exact| exact < 0.99 * self.value)
+        self.family != PUBLISHED && self.exact.is_some_and(|exact| exact < 0.99 * self.planned)
     }
 }
 
@@ -165,7 +199,7 @@ fn family_lines(records: &[CurveRecord], of: impl Fn(u64, f64) -> f64) -> Vec<Pa
             let known = own.iter().filter_map(|r| Some((r.horizon as f64, of(r.horizon, r.exact?))));
             lines.push(PanelLine { label: format!("{label}, exact"), look: look.variant(), points: known.collect() });
         }
-        let points = own.iter().map(|r| (r.horizon as f64, of(r.horizon, r.value))).collect();
+        let points = own.iter().map(|r| (r.horizon as f64, of(r.horizon, r.planned))).collect();
         lines.push(PanelLine { label, look, points });
     }
     lines
@@ -176,4 +210,20 @@ fn chart(words: &SheetTexts, caption: &str, lines: Vec<PanelLine>) -> String {
     let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), HORIZON);
     let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();
     lines::panels(words, &[Panel { x, y, lines, height: HEIGHT }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::figures::survey::as_planned;
+
+    #[test]
+    fn the_square_root_continues_by_its_formula() {
+        for horizon in [1 << 8, 1000, 1 << 14] {
+            let built = as_planned(MechanismName::Sqrt, NoiseKind::Gaussian, Objective::Max, horizon).unwrap();
+            let want = built.column_norms().l2_squared * built.max_row_norm_squared();
+            let ours = CurveRecord::of_square_root(horizon).value;
+            assert!((ours / want - 1.0).abs() < 1.0 / power(horizon as f64, 2), "{horizon}: {ours}, {want}");
+        }
+    }
 }

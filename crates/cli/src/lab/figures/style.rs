@@ -6,7 +6,7 @@ use evertally_plot::style::{LineStyle, Marker};
 
 /// The lines of families by stem, and of members that are drawn next to others of their family by name. Related lines
 /// share a colour. A family without an entry has a style that follows from the letters of its stem.
-const FAMILIES: [(&str, Line); 26] = [
+const FAMILIES: [(&str, Line); 27] = [
     ("input", Line::new(GREY, DASHED, Marker::Up)),
     ("output", Line::new(GREY, MIXED, Marker::Down)),
     ("binary", Line::new(BLACK, SOLID, Marker::Square)),
@@ -14,6 +14,7 @@ const FAMILIES: [(&str, Line); 26] = [
     ("kary", Line::new(SKY, SOLID, Marker::Up)),
     ("subtract", Line::new(SKY, DASHED, Marker::Down)),
     ("smooth", Line::new(BLUE, SOLID, Marker::Circle)),
+    ("smooth(shape=balanced)", Line::new(BLUE, DASHED, Marker::Circle)),
     ("consistent", Line::new(GREEN, SOLID, Marker::Diamond)),
     ("path-sum", Line::new(BLUE, MIXED, Marker::Square)),
     ("hats", Line::new(GREEN, DASHED, Marker::Up)),
@@ -36,8 +37,13 @@ const FAMILIES: [(&str, Line); 26] = [
 ];
 
 /// Lines that do not belong to a mechanism.
-const OTHERS: [(&str, Line); 8] = [
+const OTHERS: [(&str, Line); 13] = [
     ("lower bound", Line::new(GREY, SOLID, Marker::None)),
+    ("subtract, pure ε", Line::new(SKY, DASHED, Marker::Square)),
+    ("subtract, (ε, δ)", Line::new(SKY, SOLID, Marker::Diamond)),
+    ("sqrt, exact calibration", Line::new(VERMILION, SOLID, Marker::Diamond)),
+    ("sqrt, 2 ln(1.25/δ)", Line::new(VERMILION, DASHED, Marker::Circle)),
+    ("sqrt, published bound", Line::new(BLACK, MIXED, Marker::Square)),
     ("lazy, float", Line::new(VERMILION, SOLID, Marker::Circle)),
     ("lazy, keyed", Line::new(VERMILION, DASHED, Marker::Diamond)),
     ("eager", Line::new(BLACK, MIXED, Marker::Circle)),

@@ -69,7 +69,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaplaceShift {
     /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R`
-    /// is 0/1.
+    /// is 0/1, or where the releases are protected by the least shift of their noise.
     pub column_sum: u128,
     /// A partition of the nodes into classes, such that the entries of one column of the integer matrix in one class
     /// sum to at most a weight: (weight, number of classes with it). Finer classes give tighter accounting; a single

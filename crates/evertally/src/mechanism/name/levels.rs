@@ -84,7 +84,7 @@ impl std::str::FromStr for Levels {
 /// The level weights in the name of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LevelChoice {
-    /// Optimised for the criterion in use; for Gaussian noise in a path-sum tree.
+    /// Optimised for the criterion in use; all equal, with or without the root, in a path-sum tree with Laplace noise.
     Best,
     /// All equal, with or without the root.
     Uniform {

@@ -88,12 +88,12 @@ macro_rules! mechanism_rows {
                 ..Family::DEFAULT
             };
 
-            /// Smooth binary tree, (height, zeros); `None` = best shape.
-            Smooth(shape: Option<(u32, u32)>) in tree::smooth = Family {
+            /// Smooth binary tree: its shape, or the best.
+            Smooth(shape: ShapeChoice) in tree::smooth = Family {
                 stem: "smooth",
                 about: "binary tree with the same error at all steps",
-                examples: &["smooth", "smooth(h=6,zeros=3)"],
-                open: Some(MechanismName::Smooth(None)),
+                examples: &["smooth", "smooth(h=6,zeros=3)", "smooth(shape=balanced)"],
+                open: Some(MechanismName::Smooth(ShapeChoice::Best)),
                 competes: Competes::ForSums,
                 vectors: Vectors::Streamed,
                 abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
@@ -120,9 +120,9 @@ macro_rules! mechanism_rows {
             PathSum(levels: LevelChoice) in tree::path_sum = Family {
                 stem: "path-sum",
                 about: "binary tree, a release sums the path to its leaf",
-                examples: &["path-sum"],
+                examples: &["path-sum", "path-sum(levels=unit)", "path-sum(levels=unit,root=false)"],
                 open: Some(MechanismName::PathSum(LevelChoice::Best)),
-                reach: |_| Reach::ANY_GAUSSIAN,
+                reach: tree::path_sum::reach,
                 competes: Competes::ForSums,
                 vectors: Vectors::Streamed,
                 abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },

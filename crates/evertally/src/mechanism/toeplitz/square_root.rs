@@ -22,7 +22,9 @@
 //! That number is rounded to `2^-8` of the grid **correctly** (see [`TriangularCursor`]), and as `A x` is a whole
 //! number, rounding the noise rounds the release: post-processing of `R̃ x + z`.
 //!
-//! The norms are those of the unrounded matrices; the rounding changes them by less than one part in 10³.
+//! The norms are those of the unrounded matrices; the rounding changes them by less than one part in 10³. Errors that a
+//! plan states include the rounding: the largest `‖L̃_t‖²/‖L_t‖²` is [`Mechanism::row_growth`], computed from `F` and
+//! `W`.
 
 mod columns;
 mod series;
@@ -43,7 +45,8 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 pub(super) use series::reciprocal;
 use series::{
-    coefficients, cut_off, inverse_coefficient, normalized_row_norms, power_of_differences, prefix_sums, summed,
+    coefficients, cut_off, inverse_coefficient, newton_reciprocal, normalized_row_norms, power_of_differences,
+    prefix_sums, summed,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -76,6 +79,8 @@ pub struct SquareRoot {
     weights: Arc<[u32]>,
     /// Computed on first use.
     filter: OnceLock<Arc<fourier::RealConvolution>>,
+    /// [`Mechanism::row_growth`], computed on first use.
+    growth: OnceLock<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +116,8 @@ impl SquareRoot {
         let coefficients = coefficients(horizon);
         let mut scales: Vec<f64> = prefix_sums(&coefficients).into_iter().map(f64::sqrt).collect();
         scales.reverse();
-        let row_norms = normalized_row_norms(&coefficients, &scales);
+        let inverse: Vec<f64> = (0..coefficients.len()).map(|j| inverse_coefficient(&coefficients, j)).collect();
+        let row_norms = normalized_row_norms(&inverse, &scales);
         Ok(Self::assemble(Kind::Normalized, coefficients.clone(), coefficients, scales, row_norms))
     }
 
@@ -195,6 +201,7 @@ impl SquareRoot {
             rounded,
             weights,
             filter: OnceLock::new(),
+            growth: OnceLock::new(),
         }
     }
 
@@ -240,6 +247,22 @@ impl SquareRoot {
             let own: Vec<f64> = (0..self.coefficients.len()).map(inverse).collect();
             fourier::RealConvolution::new(if self.is_normalized() { &own } else { &self.left }).into()
         })
+    }
+
+    /// The largest `‖L̃_t‖²/‖L_t‖²` over the steps, at least 1.
+    fn growth(&self) -> f64 {
+        let unit = f64::from(1 << COEFFICIENT_BITS);
+        let right: Vec<f64> = self.rounded.iter().map(|f| f64::from(*f) / unit).collect();
+        let inverse = newton_reciprocal(&right);
+        let released = if self.is_normalized() {
+            // The last weight is 2^14, like the last scale 1.
+            let scales: Vec<f64> = self.weights.iter().map(|w| f64::from(1 << WEIGHT_BITS) / f64::from(*w)).collect();
+            normalized_row_norms(&inverse, &scales)
+        } else {
+            prefix_sums(&summed(&inverse))
+        };
+        let growth = released.iter().zip(1..).map(|(norm, step)| norm / self.row_norms.at(step)).fold(1.0, f64::max);
+        growth * (1.0 + 1e-11) // the rounding of these sums is far smaller
     }
 
     /// The largest inner product of two columns at this distance.
@@ -327,6 +350,7 @@ impl Mechanism for SquareRoot {
             rounded: self.rounded[..first].into(),
             weights: self.weights[..first].into(),
             filter: OnceLock::new(),
+            growth: OnceLock::new(),
         }))
     }
 
@@ -405,6 +429,11 @@ impl Mechanism for SquareRoot {
     filters_one_node_a_step!();
 
     row_norms_of_table!();
+
+    /// `O(T log T)`, `O(T²)` for the normalized factorization; once.
+    fn row_growth(&self) -> f64 {
+        *self.growth.get_or_init(|| self.growth())
+    }
 
     /// `O(s)`; `O(T log T)` for the normalized factorization.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {

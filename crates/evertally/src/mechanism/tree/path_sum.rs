@@ -20,7 +20,10 @@
 //! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid achieves the exact value (see
 //! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best
 //! weights are searched among the divisors of one number, see [`levels`].
+//!
+//! **Laplace noise** needs unit weights, with or without the root; its exact L1 sensitivity is in [`laplace`].
 
+mod laplace;
 mod levels;
 mod participation;
 mod walk;
@@ -29,9 +32,10 @@ use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::accounting::trie_pairs::StepPairs;
 use crate::mechanism::name::parameters::Parameters;
+use crate::mechanism::reach::Reach;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, GaussianShift, LaplaceShift, Lazy, LevelChoice, Levels,
-    MAX_HORIZON, Mechanism, MechanismName, Participation, RowLaw, check_horizon,
+    MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Participation, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -49,6 +53,8 @@ pub struct PathSum {
     weights_lcm: u64,
     /// The exact squared sensitivity, rounded up.
     squared: f64,
+    /// The exact L1 sensitivity if all weights are 1.
+    s1: Option<u32>,
 }
 
 /// Largest least common multiple of the weights: it divides the grid of the noise.
@@ -79,7 +85,7 @@ impl PathSum {
             ))
         })?;
         let squared = trie(horizon, weights.as_slice()).sensitivity_squared();
-        Ok(Self { horizon, weights, weights_lcm, squared })
+        Ok(Self { horizon, weights, weights_lcm, squared, s1: s1(horizon, weights) })
     }
 
     /// The same with unit weights, with or without the root (a single step keeps it).
@@ -92,13 +98,31 @@ impl PathSum {
         Self::new(horizon, Levels::new(&vec![1; if root || height == 0 { height + 1 } else { height }])?)
     }
 
-    /// The weights with the least variance under Gaussian noise.
+    /// The weights with the least variance under Gaussian noise; see
+    /// [`best_for_laplace`](Self::best_for_laplace) for Laplace noise.
     ///
     /// # Errors
     /// If the horizon is out of range.
     pub fn best(horizon: u64) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "path-sum")?;
         Self::new(horizon, levels::best(horizon))
+    }
+
+    /// Unit weights with the least variance under Laplace noise, with or without the root.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, PathSum};
+    /// let best = PathSum::best_for_laplace(1024)?;
+    /// assert_eq!((best.column_norms().l1, best.max_row_norm_squared()), (6.0, 10.0));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    pub fn best_for_laplace(horizon: u64) -> Result<Self> {
+        let (with, without) = (Self::uniform(horizon, true)?, Self::uniform(horizon, false)?);
+        let figure = |tree: &Self| tree.s1.map_or(f64::INFINITY, |s1| f64::from(s1 * s1) * tree.variance());
+        Ok(if figure(&without) < figure(&with) { without } else { with })
     }
 
     fn variance(&self) -> f64 {
@@ -110,6 +134,15 @@ impl PathSum {
 /// The least `h` with `2^h ≥ horizon`.
 fn height(horizon: u64) -> u32 {
     horizon.next_power_of_two().trailing_zeros()
+}
+
+/// The exact L1 sensitivity under unit weights.
+fn s1(horizon: u64, weights: Levels) -> Option<u32> {
+    is_unit(weights).then(|| laplace::sensitivity(horizon, weights.as_slice().len() as u32))
+}
+
+fn is_unit(weights: Levels) -> bool {
+    weights.as_slice().iter().all(|w| *w == 1)
 }
 
 fn lcm(a: u64, b: u64) -> u64 {
@@ -153,12 +186,13 @@ impl Mechanism for PathSum {
     /// The path of a step does not depend on the horizon.
     fn through(&self, steps: u64) -> Option<Arc<dyn Mechanism>> {
         let squared = trie(steps, self.weights.as_slice()).sensitivity_squared();
-        Some(Arc::new(Self { horizon: steps, squared, ..self.clone() }))
+        Some(Arc::new(Self { horizon: steps, squared, s1: s1(steps, self.weights), ..self.clone() }))
     }
 
-    /// The norms of the right factor of least norm; its L1 norms are not useful, and returned as infinite.
+    /// The norms of the right factors of least L2 norm and, under unit weights, of least L1 norm; the L1 norm of others
+    /// is of no use, and returned as infinite.
     fn column_norms(&self) -> ColumnNorms {
-        ColumnNorms { l1: f64::INFINITY, l2_squared: self.squared }
+        ColumnNorms { l1: self.s1.map_or(f64::INFINITY, f64::from), l2_squared: self.squared }
     }
 
     /// No integer sums are protected, so no finite bound applies.
@@ -231,7 +265,8 @@ impl Mechanism for PathSum {
     }
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err("its privacy follows from the covariance of the releases, which does not describe Laplace noise")
+        let refusal = "the shifts of its nodes are whole numbers only if all weights are 1 (`levels=unit`)";
+        self.s1.map(|s1| LaplaceShift::together(s1.into())).ok_or(refusal)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
@@ -296,12 +331,25 @@ pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, levels: LevelChoic
     }
 }
 
-pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion, levels: LevelChoice) -> Result<Arc<dyn Mechanism>> {
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    levels: LevelChoice,
+) -> Result<Arc<dyn Mechanism>> {
     Ok(Arc::new(match levels {
+        LevelChoice::Best if criterion.law() == NoiseKind::Laplace => PathSum::best_for_laplace(horizon)?,
         LevelChoice::Best => PathSum::best(horizon)?,
         LevelChoice::Uniform { root } => PathSum::uniform(horizon, root)?,
         LevelChoice::Given(weights) => PathSum::new(horizon, weights)?,
     }))
+}
+
+/// Other weights than 1 have no Laplace noise.
+pub(in crate::mechanism) fn reach(name: MechanismName) -> Reach {
+    match name {
+        MechanismName::PathSum(LevelChoice::Given(levels)) if !is_unit(levels) => Reach::ANY_GAUSSIAN,
+        _ => Reach::ANY,
+    }
 }
 
 pub(in crate::mechanism) fn brief(_: MechanismName) -> MechanismName {

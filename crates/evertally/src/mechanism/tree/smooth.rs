@@ -26,14 +26,14 @@ use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::walk::Walk;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, GaussianShift, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName,
-    NoiseKind, Participation, check_horizon,
+    NoiseKind, Participation, ShapeChoice, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use combinations::{Binomials, next_combination};
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
 /// The smooth binary mechanism of shape (`height`, `zeros`).
@@ -76,6 +76,7 @@ impl Smooth {
 
     /// The published shape: the least even height with enough balanced leaves.
     pub fn published(horizon: u64) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "smooth")?;
         let height = (2..=MAX_HEIGHT)
             .step_by(2)
             .find(|&h| Binomials::new(h).choose(h, h / 2) > u128::from(horizon))
@@ -197,7 +198,7 @@ impl Smooth {
 
 impl Mechanism for Smooth {
     fn name(&self) -> MechanismName {
-        MechanismName::Smooth(Some((self.height, self.zeros)))
+        MechanismName::Smooth(ShapeChoice::Given { height: self.height, zeros: self.zeros })
     }
 
     fn horizon(&self) -> u64 {
@@ -447,42 +448,33 @@ impl Cursor for SmoothCursor {
 }
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
-    match (parameters.number("h")?, parameters.number("zeros")?) {
-        (None, None) => Ok(MechanismName::Smooth(None)),
-        (Some(height), Some(zeros)) => Ok(MechanismName::Smooth(Some((height, zeros)))),
-        _ => Err(Error::invalid(format!(
-            "`{}` should have both parameters `h` and `zeros`, or neither",
-            parameters.text
-        ))),
-    }
+    ShapeChoice::parse(parameters).map(MechanismName::Smooth)
 }
 
-pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, shape: Option<(u32, u32)>) -> fmt::Result {
-    match shape {
-        Some((height, zeros)) => write!(f, "(h={height},zeros={zeros})"),
-        None => Ok(()),
-    }
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, shape: ShapeChoice) -> fmt::Result {
+    shape.fmt(f)
 }
 
 pub(in crate::mechanism) fn build(
     horizon: u64,
     criterion: &Criterion,
-    shape: Option<(u32, u32)>,
+    shape: ShapeChoice,
 ) -> Result<Arc<dyn Mechanism>> {
     Ok(Arc::new(match shape {
-        Some((height, zeros)) => Smooth::new(horizon, height, zeros)?,
-        None => Smooth::best(horizon, criterion)?,
+        ShapeChoice::Best => Smooth::best(horizon, criterion)?,
+        ShapeChoice::Balanced => Smooth::published(horizon)?,
+        ShapeChoice::Given { height, zeros } => Smooth::new(horizon, height, zeros)?,
     }))
 }
 
 /// For the balanced shape, the limit of the best shape for the largest variance (Andersson, Pagh 2023, arXiv
 /// 2306.09666, table 1).
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
-    let is_balanced = match name {
-        MechanismName::Smooth(Some((height, zeros))) => 2 * zeros == height,
-        name => name == MechanismName::Smooth(None),
-    };
-    Limits { zcdp: is_balanced.then_some(0.25), pure: None }
+    let is_unbalanced = matches!(
+        name,
+        MechanismName::Smooth(ShapeChoice::Given { height, zeros }) if 2 * zeros != height
+    );
+    Limits { zcdp: (!is_unbalanced).then_some(0.25), pure: None }
 }
 
 #[cfg(test)]

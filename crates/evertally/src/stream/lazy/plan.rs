@@ -92,6 +92,7 @@ pub struct LazyPlan {
     coordinates: u64,
     sampling: LazySampling,
     noise: SampledLaw,
+    history: bool,
 }
 
 /// The law that is sampled.
@@ -138,7 +139,28 @@ impl LazyPlan {
             )));
         }
         let noise = SampledLaw::new(&plan, sampling)?;
-        Ok(Self { plan, coordinates, sampling, noise })
+        Ok(Self { plan, coordinates, sampling, noise, history: false })
+    }
+
+    /// The same for vectors that remember the sums of all closed steps, so that
+    /// [earlier steps](super::LazyVector::read_at) can be read. Memory then grows with the pairs of a sum and a step
+    /// that have events.
+    ///
+    /// # Errors
+    /// If the sampling is not [`LazySampling::Keyed`], whose noise can be drawn in any order, or the plan has windows.
+    pub fn with_history(self) -> Result<Self> {
+        if self.sampling != LazySampling::Keyed || !self.plan.mechanism().workload().is_sum() {
+            return Err(Error::invalid(format!(
+                "a history is for running sums with `{}` sampling, whose noise can be drawn at any step",
+                LazySampling::Keyed
+            )));
+        }
+        Ok(Self { history: true, ..self })
+    }
+
+    /// Whether vectors remember the sums of all closed steps.
+    pub fn has_history(&self) -> bool {
+        self.history
     }
 
     /// The same from a request. If it names no mechanism, the one with the smallest error is chosen among those with
@@ -247,9 +269,11 @@ impl LazyPlan {
         Ok(own.min(conversions::epsilon_of_zcdp(guarantee.rho, delta)).min(stated))
     }
 
-    /// The sampled law, which a state must match: another law would continue from other noise.
+    /// The sampled law, which a state must match: another law would continue from other noise. A history is part of the
+    /// state, too.
     pub(super) fn law_digest(&self) -> [u8; 32] {
         let law = match &self.noise {
+            SampledLaw::Nodes if self.history => "nodes, with history".to_owned(),
             SampledLaw::Nodes => "nodes".to_owned(),
             SampledLaw::Polya(bridge) => format!("polya {}", bridge.scale()),
             SampledLaw::Skellam(bridge, _) => format!("skellam {} over {}", bridge.variance(), bridge.divisor()),

@@ -210,6 +210,7 @@ fn releases_have_the_covariance_of_the_plan() {
         ("path-sum", gaussian(), LazySampling::Integer),
         ("subtract(k=5)", gaussian(), LazySampling::Integer),
         ("subtract(k=5)", pure(), LazySampling::Integer),
+        ("path-sum", pure(), LazySampling::Integer),
     ] {
         let plan = lazy(mechanism, 100, budget, count, sampling);
         let mut vector = LazyVector::new(plan.clone(), &key(7), "vector".parse().unwrap()).unwrap();
@@ -248,9 +249,13 @@ fn releases_have_the_covariance_of_the_plan() {
 /// A keyed vector's sums are the running sums of the same mechanism, sampled one step after the other.
 #[test]
 fn keyed_reads_are_those_of_the_sequential_sampler() {
-    for (mechanism, budget) in
-        [("path-sum", gaussian()), ("smooth", gaussian()), ("subtract(k=4)", pure()), ("consistent(k=3)", pure())]
-    {
+    for (mechanism, budget) in [
+        ("path-sum", gaussian()),
+        ("path-sum", pure()),
+        ("smooth", gaussian()),
+        ("subtract(k=4)", pure()),
+        ("consistent(k=3)", pure()),
+    ] {
         let request = PlanRequest::count(60, budget).with_mechanism(mechanism.parse().unwrap());
         let Ok(plan) = LazyPlan::new(request.plan().unwrap(), 10, LazySampling::Keyed) else {
             assert!(mechanism.starts_with("consistent"));
@@ -278,6 +283,43 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
             assert!(refused.contains(&format!("numbered {range}")), "{refused}");
         }
     }
+}
+
+/// Reads of earlier steps are those made when the step was the last one, in any order, also after a restart.
+#[test]
+fn a_history_repeats_all_reads() {
+    for (mechanism, budget) in [("path-sum", gaussian()), ("smooth", pure())] {
+        let plan = lazy(mechanism, 50, budget, 20, LazySampling::Keyed).with_history().unwrap();
+        let name: StreamName = "vector".parse().unwrap();
+        let mut vector = LazyVector::new(plan.clone(), &key(3), name.clone()).unwrap();
+        let mut reads = vec![];
+        for step in [1u64, 2, 7, 8, 30, 49] {
+            vector.add(step % 4, 1).unwrap();
+            vector.tick_through(step).unwrap();
+            reads.extend((0..4).map(|c| (c, step, vector.read(c).unwrap())));
+        }
+        let state = vector.save();
+        let restored = LazyVector::restore(plan.clone(), &key(3), name.clone(), &state).unwrap();
+        assert_eq!(restored.save(), state);
+        for mut vector in [vector, restored] {
+            for (coordinate, step, release) in reads.iter().rev() {
+                assert_eq!(vector.read_at(*coordinate, *step).unwrap(), *release, "{mechanism}");
+            }
+            let stateless = StatelessVector::new(plan.clone(), &key(3), name.clone()).unwrap();
+            assert_eq!(vector.read_at(2, 29).unwrap(), stateless.release(2, 29, 1).unwrap());
+            assert!(vector.memory_bytes() > 6 * 16 && vector.read_at(20, 3).is_err());
+            for (step, says) in [(0, "1 to 49"), (50, "1 to 49")] {
+                assert!(vector.read_at(1, step).unwrap_err().to_string().contains(says));
+            }
+        }
+        let without = lazy(mechanism, 50, budget, 20, LazySampling::Keyed);
+        assert!(LazyVector::restore(without.clone(), &key(3), name.clone(), &state).is_err());
+        let mut without = LazyVector::new(without, &key(3), name).unwrap();
+        without.tick_through(9).unwrap();
+        assert!(without.read_at(1, 8).unwrap_err().to_string().contains("history"));
+        assert_eq!(without.read_at(1, 9).unwrap(), without.read(1).unwrap());
+    }
+    assert!(lazy("path-sum", 50, gaussian(), 20, LazySampling::Float).with_history().is_err());
 }
 
 /// Reads are exact sums plus noise; states are restored bit for bit; nothing depends on the order of coordinates.

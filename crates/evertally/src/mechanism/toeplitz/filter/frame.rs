@@ -19,7 +19,8 @@ macro_rules! filters_one_node_a_step {
 
         /// Under Gaussian noise, the only supported one, the number of terms does not matter.
         fn row_law(&self, step: u64) -> $crate::mechanism::RowLaw {
-            $crate::mechanism::RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
+            let norm_squared = self.row_norm_squared(step) * self.row_growth();
+            $crate::mechanism::RowLaw::Like { norm_squared, terms: 1 }
         }
 
         fn node_span(&self, node: Node) -> (u64, u64) {

@@ -1,5 +1,7 @@
 //! The power series of the square roots: `(1-x)^(-1/2)`, its inverse, and both truncated after some terms.
 
+use crate::number::fourier::RealConvolution;
+
 /// `f_0 … f_{T-1}`.
 pub(super) fn coefficients(horizon: u64) -> Vec<f64> {
     let mut f = 1.0;
@@ -36,13 +38,12 @@ pub(super) fn power_of_differences(exponent: f64, length: usize) -> Vec<f64> {
     (0..length).scan(1.0, next).collect()
 }
 
-/// `‖L_t‖²` of `L = A D √A⁻¹`: `L_tj = Σ_{k=j..t} D_k r_{k-j}`.
-pub(super) fn normalized_row_norms(coefficients: &[f64], scales: &[f64]) -> Vec<f64> {
-    let inverse: Vec<f64> = (0..coefficients.len()).map(|j| inverse_coefficient(coefficients, j)).collect();
+/// `‖L_t‖²` of `L = A D C⁻¹`, where `C⁻¹` has the coefficients `r`: `L_tj = Σ_{k=j..t} D_k r_{k-j}`. `O(T²)`.
+pub(super) fn normalized_row_norms(inverse: &[f64], scales: &[f64]) -> Vec<f64> {
     let mut norms = vec![0.0; scales.len()];
     for j in 0..scales.len() {
         let mut entry = 0.0;
-        for ((norm, d), r) in norms[j..].iter_mut().zip(&scales[j..]).zip(&inverse) {
+        for ((norm, d), r) in norms[j..].iter_mut().zip(&scales[j..]).zip(inverse) {
             entry += d * r;
             *norm += entry * entry;
         }
@@ -56,6 +57,21 @@ pub(in crate::mechanism::toeplitz) fn reciprocal(c: &[f64], length: usize) -> Ve
     for t in 0..length {
         let known: f64 = inverse.iter().rev().zip(&c[1..]).map(|(r, c): (&f64, &f64)| r * c).sum();
         inverse.push(if t == 0 { 1.0 } else { -known });
+    }
+    inverse
+}
+
+/// The first coefficients of `1 / Σ c_j x^j`, `c_0 = 1`, as many as there are `c`, by Newton's iteration: `r (2 - c r)`
+/// has twice as many correct coefficients as `r`. `O(T log T)`.
+pub(super) fn newton_reciprocal(c: &[f64]) -> Vec<f64> {
+    let mut inverse = vec![1.0];
+    while inverse.len() < c.len() {
+        let length = (2 * inverse.len()).min(c.len());
+        inverse.resize(length, 0.0);
+        let filter = RealConvolution::new(&inverse);
+        let mut correction: Vec<f64> = filter.of(&c[..length]).iter().map(|product| -product).collect();
+        correction[0] += 2.0;
+        inverse = filter.of(&correction);
     }
     inverse
 }

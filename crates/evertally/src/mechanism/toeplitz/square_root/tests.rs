@@ -71,6 +71,37 @@ fn sensitivities_are_exact_for_the_integer_matrix() {
     }
 }
 
+/// The stated growth of the row norms covers `A R̃⁻¹` at every step and is reached at one, by forward substitution.
+#[test]
+fn errors_include_the_rounding_of_the_matrix() {
+    for horizon in [1, 2, 3, 40, 100] {
+        for mechanism in all(horizon) {
+            let (name, matrix) = (mechanism.name(), integer_matrix(&mechanism));
+            let unit = libm::exp2(f64::from(mechanism.noise_bits()));
+            let mut norms = vec![0.0; matrix.len()];
+            for column in 0..matrix.len() {
+                // Column `column` of the inverse, and its running sums.
+                let (mut inverse, mut sum) = (vec![0.0; matrix.len()], 0.0);
+                for t in column..matrix.len() {
+                    let known: f64 = (column..t).map(|k| matrix[t][k] as f64 * inverse[k]).sum();
+                    inverse[t] = (if t == column { unit } else { 0.0 } - known) / matrix[t][t] as f64;
+                    sum += inverse[t];
+                    norms[t] += sum * sum;
+                }
+            }
+            let ratios = norms.iter().zip(1..).map(|(norm, step)| norm / mechanism.row_norm_squared(step));
+            let (largest, growth) = (ratios.fold(1.0, f64::max), mechanism.row_growth());
+            assert!(growth >= largest && growth < largest * (1.0 + 1e-10), "{name} at {horizon}: {growth} {largest}");
+            assert!(growth < 1.0 + 1e-3, "{name} at {horizon}: {growth}");
+        }
+    }
+    let long = SquareRoot::new(5000).unwrap();
+    let right: Vec<f64> = long.rounded.iter().map(|f| f64::from(*f) / 65536.0).collect();
+    for (newton, direct) in newton_reciprocal(&right).iter().zip(reciprocal(&right, right.len())) {
+        assert!((newton - direct).abs() < 1e-15, "{newton} {direct}");
+    }
+}
+
 /// Every placement of a unit's events stays below the bound, by enumeration on a short horizon.
 #[test]
 fn spread_events_stay_below_the_bound() {

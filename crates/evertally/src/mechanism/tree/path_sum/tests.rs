@@ -98,6 +98,76 @@ fn best_weights_beat_equal_ones() {
     }
 }
 
+/// `min { ‖v‖₁ : L v = a_i }` over all sums of zeros and ones along the paths, node by node, and the largest over `i`.
+fn cheapest_shift(horizon: u64, levels: u32) -> u32 {
+    let nodes: Vec<(u32, u64)> =
+        (1..levels).flat_map(|level| (0..horizon.div_ceil(1 << level)).map(move |index| (level, index))).collect();
+    let shift_to = |first: u64| {
+        let cost = |inner: u32| {
+            let sum = |level: u32, index: u64| match nodes.iter().position(|node| *node == (level, index)) {
+                _ if level == 0 => u32::from(index + 1 >= first),
+                Some(place) => inner >> place & 1,
+                None => 0,
+            };
+            let leaves = (0..horizon).map(|index| (0, index));
+            leaves.chain(nodes.iter().copied()).map(|(l, i)| sum(l, i).abs_diff(sum(l + 1, i >> 1))).sum::<u32>()
+        };
+        (0..1u32 << nodes.len()).map(cost).min().unwrap()
+    };
+    (1..=horizon).map(shift_to).max().unwrap()
+}
+
+#[test]
+fn the_laplace_sensitivity_is_the_cheapest_shift() {
+    for horizon in 1..=9u64 {
+        let height = super::height(horizon);
+        for levels in [height.max(1), height + 1, height + 2] {
+            let ours = laplace::sensitivity(horizon, levels);
+            assert_eq!(ours, cheapest_shift(horizon, levels), "{horizon} steps, {levels} levels");
+        }
+    }
+    for height in 1..=62u32 {
+        assert_eq!(laplace::sensitivity(1 << height, height + 1), height / 2 + 1);
+    }
+    let best = PathSum::best_for_laplace(1024).unwrap();
+    assert_eq!(best.name().to_string(), "path-sum(levels=1*10)");
+    assert_eq!(best.laplace().unwrap(), LaplaceShift::together(6));
+    assert!(PathSum::best(1024).unwrap().laplace().is_err());
+    assert_eq!(best.through(16).unwrap().column_norms().l1, 3.0);
+}
+
+/// The greatest loss of the releases of four steps, from their exact law under discrete Laplace noise: never above
+/// `s1/λ`, and close to it far out.
+#[test]
+fn the_laplace_sensitivity_is_the_loss_of_the_releases() {
+    const REACH: i64 = 200;
+    const SCALE: f64 = 2.0;
+    let weights: Vec<f64> = (0..=2 * REACH).map(|x| libm::exp(-(x as f64) / SCALE)).collect();
+    let p = |x: i64| weights[x.unsigned_abs() as usize];
+    // Two leaves and the node above them, up to a factor.
+    let size = 2 * REACH + 1;
+    let pair = |y: i64, z: i64| (-REACH..=REACH).map(|node| p(node) * p(y - node) * p(z - node)).sum::<f64>();
+    let table: Vec<f64> = (0..size * size).map(|at| pair(at / size - REACH, at % size - REACH)).collect();
+    let pair = |y: i64, z: i64| table[((y + REACH) * size + z + REACH) as usize];
+    for (root, s1) in [(true, 2.0), (false, 2.0)] {
+        assert_eq!(PathSum::uniform(4, root).unwrap().column_norms().l1, s1);
+        let law = |y: [i64; 4]| {
+            let under = |noise: i64| pair(y[0] - noise, y[1] - noise) * pair(y[2] - noise, y[3] - noise);
+            if root { (-120..=120).map(|noise| p(noise) * under(noise)).sum() } else { under(0) }
+        };
+        let mut greatest = f64::NEG_INFINITY;
+        let values = [-60, -20, 0, 1, 20, 60];
+        for at in 0..6i32.pow(4) {
+            let y = [0, 1, 2, 3].map(|step| values[(at / 6i32.pow(step) % 6) as usize]);
+            for first in 0..4 {
+                let with = [0, 1, 2, 3].map(|step| y[step] - i64::from(step >= first));
+                greatest = greatest.max(libm::log(law(y) / law(with)).abs());
+            }
+        }
+        assert!(greatest * SCALE <= s1 + 1e-9 && greatest * SCALE > 0.95 * s1, "root {root}: {}", greatest * SCALE);
+    }
+}
+
 #[test]
 fn names_and_refusals() {
     for name in ["path-sum", "path-sum(levels=unit)", "path-sum(levels=unit,root=false)", "path-sum(levels=4:2:2:3*3)"]
