@@ -26,7 +26,9 @@ use std::sync::{Arc, MutexGuard};
 /// Time and memory depend only on events and reads, and the joint law of all readings is the same as if every sum had
 /// its noise at every step. ``sums`` is the number of sums, which are numbered from 0. ``sampling`` selects how noise
 /// is drawn: ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact; ``"keyed"``
-/// keeps no noise). Plans are those of :func:`plan_lazy`.
+/// keeps no noise). Plans are those of :func:`plan_lazy`. With ``history=True``, which needs ``"keyed"``, the vector
+/// remembers the sums of all closed steps, so that any of them can be read; memory then grows with the pairs of a sum
+/// and a step that have events.
 ///
 /// **The choice of reads is public.** Choose them by public lists or by earlier releases: reading just the sums that
 /// have events reveals where events are. Unless ``"keyed"``, save the state before publishing readings, and keep the
@@ -79,6 +81,13 @@ pub(crate) fn plan_lazy(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -
     Ok(PyPlan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
 }
 
+/// The plan of a vector.
+fn lazy_plan(plan: &PyPlan, sums: Whole, sampling: &str, history: bool) -> PyResult<LazyPlan> {
+    let sampling = sampling.parse::<LazySampling>().or_raise()?;
+    let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling).or_raise()?;
+    if history { lazy.with_history().or_raise() } else { Ok(lazy) }
+}
+
 /// Refuses indices of sums that a vector does not have, before any event of an array is added.
 fn check_indices(vector: &Inner, indices: &[u64]) -> PyResult<()> {
     let sums = vector.plan().coordinates();
@@ -121,17 +130,16 @@ pub(crate) fn is_scalar(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 #[pymethods]
 impl PyLazyVector {
     #[new]
-    #[pyo3(signature = (plan, key, name, *, sums, sampling = "float"))]
-    fn new(plan: &PyPlan, key: &PySecretKey, name: &str, sums: Whole, sampling: &str) -> PyResult<Self> {
+    #[pyo3(signature = (plan, key, name, *, sums, sampling = "float", history = false))]
+    fn new(plan: &PyPlan, key: &PySecretKey, name: &str, sums: Whole, sampling: &str, history: bool) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let lazy =
-            LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
+        let lazy = lazy_plan(plan, sums, sampling, history)?;
         let watch = ReadWatch::new(Class::LazyVector, key, &name, &lazy);
         let vector = Inner::new(lazy, &watch.key(), name.clone()).or_raise()?;
         Ok(Self::from_parts(vector, watch, &name))
     }
 
-    /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
+    /// The vector that was saved, with the same plan, key, name, number of sums, sampling and history.
     ///
     /// Raises :class:`StateError` if the bytes are damaged or belong to another vector.
     ///
@@ -145,7 +153,8 @@ impl PyLazyVector {
     /// >>> again.read(7) == reading
     /// True
     #[staticmethod]
-    #[pyo3(signature = (plan, key, name, state, *, sums, sampling = "float"))]
+    #[pyo3(signature = (plan, key, name, state, *, sums, sampling = "float", history = false))]
+    #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
         py: Python<'_>,
         plan: &PyPlan,
@@ -154,10 +163,10 @@ impl PyLazyVector {
         state: &[u8],
         sums: Whole,
         sampling: &str,
+        history: bool,
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let lazy =
-            LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
+        let lazy = lazy_plan(plan, sums, sampling, history)?;
         let watch = ReadWatch::new(Class::LazyVector, key, &name, &lazy);
         let vector = py.detach(|| Inner::restore(lazy, &watch.key(), name.clone(), state)).or_raise()?;
         Ok(Self::from_parts(vector, watch, &name))
@@ -210,23 +219,45 @@ impl PyLazyVector {
         py.detach(|| vector.tick_through(to)).or_raise()
     }
 
-    /// The running sums at the last closed step: a :class:`Reading` for an index; for an array of them, a structured
-    /// array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
+    /// The running sums at the last closed step, or at ``step``: a :class:`Reading` for an index; for an array of them,
+    /// a structured array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
     ///
-    /// Reading the same index at the same step again gives the same reading. Raises :class:`InvalidError` for an index
-    /// out of range and before the first step is closed, and :class:`StateError` if another object of this name has
-    /// made reads from the same state.
-    fn read<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    /// Reading the same index at the same step again gives the same reading. An earlier step than the last closed one
+    /// needs ``history=True``. Raises :class:`InvalidError` for an index out of range and for a step that is not
+    /// closed, and :class:`StateError` if another object of this name has made reads from the same state.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan_lazy(100, rho=0.5, sampling="keyed")
+    /// >>> key = et.SecretKey.generate()
+    /// >>> visits = et.LazyVector(plan, key, "visits", sums=1000, sampling="keyed", history=True)
+    /// >>> visits.tick()
+    /// 1
+    /// >>> first = visits.read(7)
+    /// >>> visits.add(7)
+    /// >>> visits.tick(9)
+    /// 10
+    /// >>> visits.read(7, step=1) == first
+    /// True
+    #[pyo3(signature = (indices, step = None))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        indices: &Bound<'py, PyAny>,
+        step: Option<Whole>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let mut vector = self.go_on(py)?;
         let single = is_scalar(indices)?;
         let indices = if single { vec![natural(indices)?] } else { naturals(indices)? };
         check_indices(&vector, &indices)?;
         let mut values = Vec::with_capacity(indices.len());
         let vector = &mut *vector;
+        let step = match step {
+            None => vector.step(),
+            Some(step) => check_step(vector.step(), step.0)?,
+        };
         self.watch.reading(py, || {
-            in_chunks(py, &indices, |index| vector.read(*index).map(|release| values.push(release.value())))
+            in_chunks(py, &indices, |index| vector.read_at(*index, step).map(|release| values.push(release.value())))
         })?;
-        let step = vector.step();
         let std_error = if step == 0 { 0.0 } else { vector.plan().std_error(step) };
         if single {
             return Ok(Bound::new(py, PyReading { step, value: values[0], std_error })?.into_any());

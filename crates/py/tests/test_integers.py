@@ -120,6 +120,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "LazyVector(sums)": lambda n: lazy(n),
     "LazyVector.add": lambda n: lazy().add([n]),
     "LazyVector.read": lambda n: lazy().read(n),
+    "LazyVector.read(step)": lambda n: lazy().read(1, step=n),
     "CountSketch.add": lambda n: et.CountSketch(SKETCH, KEY, "integers").add(n),
     "CountSketch.estimate": lambda n: et.CountSketch(SKETCH, KEY, "integers").estimate(n),
     "epsilon_of_sampled(steps)": lambda n: et.budget.epsilon_of_sampled(1.0, rate=1.0, steps=n, delta=1e-5),

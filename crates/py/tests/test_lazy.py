@@ -98,6 +98,32 @@ def test_plans_that_cannot_be_read_lazily_are_refused(key: et.SecretKey) -> None
         et.plan_lazy(100, rho=0.5, sampling="exact")  # type: ignore[arg-type]
 
 
+def test_any_closed_step_is_read_from_a_history(key: et.SecretKey) -> None:
+    plan = et.plan_lazy(40, rho=0.5, sampling="keyed")
+    vector = et.LazyVector(plan, key, "v", sums=100, sampling="keyed", history=True)
+    readings = {}
+    for step in range(1, 31):
+        vector.add([step % 3] * step)
+        vector.tick()
+        readings[step] = vector.read(range(4))
+    state = vector.save()
+    again = et.LazyVector.restore(plan, key, "v", state, sums=100, sampling="keyed", history=True)
+    for step in (30, 1, 17, 2, 29):
+        assert np.array_equal(again.read(range(4), step=step), readings[step])
+        assert again.read(2, step=step) == again.read(2, step)
+    for step in (0, 31):
+        with pytest.raises(et.InvalidError, match="1 to 30"):
+            again.read(2, step=step)
+    with pytest.raises(et.StateError):
+        et.LazyVector.restore(plan, key, "v", state, sums=100, sampling="keyed")
+    with pytest.raises(et.InvalidError, match="keyed"):
+        et.LazyVector(plan, key, "w", sums=100, history=True)
+    plain = et.LazyVector(plan, key, "w", sums=100, sampling="keyed")
+    plain.tick(2)
+    with pytest.raises(et.InvalidError, match="history"):
+        plain.read(2, step=1)
+
+
 def test_windows_are_read_where_noise_is_keyed() -> None:
     plan = et.plan_lazy(30, sampling="keyed", workload="window(3)", rho=0.5)
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(4))

@@ -209,6 +209,12 @@ class TestPathSums:
         squares = [figure(2**levels, "path-sum(levels=unit)", "s2") ** 2 for levels in (10, 20)]
         assert (squares[1] - squares[0]) / 10 == pytest.approx(1 / 9, abs=1e-4)
 
+    def test_the_exact_laplace_sensitivity_is_half_the_published_one(self) -> None:
+        for levels in (3, 10, 40):
+            row = figures(2**levels, "path-sum(levels=unit)")["path-sum(levels=unit)"]
+            assert row["s1"] == levels // 2 + 1
+            assert row["pure_max"] == 2 * (levels + 1) * (levels // 2 + 1) ** 2
+
     def test_variances_of_a_plan_are_those_of_paths(self) -> None:
         """The covariance of two steps is that of the levels in common (theorem 2.1, with a root)."""
         plan = et.plan(16, rho=1e-4, mechanism="path-sum(levels=unit)", noise="gaussian")

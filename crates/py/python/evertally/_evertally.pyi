@@ -290,11 +290,25 @@ class Counter:
 @final
 class LazyVector:
     def __new__(
-        cls, plan: Plan, key: SecretKey, name: str, *, sums: int, sampling: _Sampling = "float"
+        cls,
+        plan: Plan,
+        key: SecretKey,
+        name: str,
+        *,
+        sums: int,
+        sampling: _Sampling = "float",
+        history: bool = False,
     ) -> LazyVector: ...
     @staticmethod
     def restore(
-        plan: Plan, key: SecretKey, name: str, state: bytes, *, sums: int, sampling: _Sampling = "float"
+        plan: Plan,
+        key: SecretKey,
+        name: str,
+        state: bytes,
+        *,
+        sums: int,
+        sampling: _Sampling = "float",
+        history: bool = False,
     ) -> LazyVector: ...
     def add(
         self, indices: _Index | Iterable[_Index], values: _Numbers | _Number | None = None
@@ -302,9 +316,9 @@ class LazyVector:
     def add_event(self, indices: Iterable[_Index], values: _Numbers | _Number | None = None) -> None: ...
     def tick(self, steps: int = 1) -> int: ...
     @overload
-    def read(self, indices: _Index) -> Reading: ...
+    def read(self, indices: _Index, step: int | None = None) -> Reading: ...
     @overload
-    def read(self, indices: Iterable[_Index]) -> npt.NDArray[np.void]: ...
+    def read(self, indices: Iterable[_Index], step: int | None = None) -> npt.NDArray[np.void]: ...
     def std_error(self, step: int) -> float: ...
     @property
     def step(self) -> int: ...
