@@ -222,11 +222,15 @@ fn windows_are_protected_across_periods() {
         row.unwrap().split('|').nth(3).unwrap().trim().parse().unwrap()
     };
     assert!((rho("1 window") / 1e6 - 1.0).abs() < 1e-6 && (rho("3 windows") / 9e6 - 1.0).abs() < 1e-6, "{report}");
-    let facts: Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
-    let facts = &facts["unit"]["window"];
+    let report: Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+    let facts = &report["unit"]["window"];
     assert_eq!((facts["steps"].as_u64(), facts["periods"].as_u64()), (Some(14), Some(2)), "{facts}");
     let factor = facts["noise_factor"].as_f64().unwrap();
     assert!(factor > 1.2 && factor <= 5f64.sqrt() * (1.0 + 1e-9), "{facts}");
+    // One window has the stated guarantee, not the looser one that follows from ρ.
+    let stated = report["guarantee"]["epsilon_at_delta"].as_array().unwrap();
+    let stated = stated.iter().find(|row| row["delta"] == 1e-6).unwrap();
+    assert_eq!(report["periods"]["active"][0]["epsilon"], stated["epsilon"], "{report}");
     let plan = ["plan", "--horizon", "60", "--epsilon", "1", "--max-events", "2", "--per", "10", "--json"];
     let most = |more: &[&str]| -> f64 {
         let plan = bench.run(&[&plan[..], more].concat());
@@ -308,6 +312,14 @@ fn groups_may_share_noise() {
     assert_eq!(released("total.csv", &["--correlate-groups", "total"]), apart);
     let report = bench.read("shared.report.md");
     assert!(report.contains("| noise of groups | correlated (coefficient 0.5)"), "{report}");
+    let facts: Value = serde_json::from_str(&bench.read("shared.report.json")).unwrap();
+    let noise = &facts["noise"];
+    let part = |key: &str| {
+        let (numerator, denominator) = noise[key].as_str().unwrap().split_once('/').unwrap();
+        numerator.parse::<f64>().unwrap() / denominator.parse::<f64>().unwrap()
+    };
+    let both = (part("parameter") + part("common_parameter")).sqrt() / noise["noise_divisor"].as_f64().unwrap();
+    assert!((both / noise["std"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{noise}");
     assert!(bench.read("shared.plan.toml").contains("[correlation]\ngroups = 2\n"));
     assert!(!bench.read("total.plan.toml").contains("correlation"));
     // A total of both groups, from the table.

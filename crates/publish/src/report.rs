@@ -235,14 +235,18 @@ pub struct UnitFacts {
 pub struct NoiseFacts {
     /// Its distribution.
     pub law: String,
-    /// Exact parameter in units of the noise grid: the scale of the Laplace law, or the variance of the Gaussian.
+    /// Exact parameter in units of the noise grid: the scale of the Laplace law, or the variance of the Gaussian. If
+    /// the noise of groups is correlated, that of the part that each group has for itself.
     pub parameter: String,
+    /// The same for the part that is common to all groups, if the noise of groups is correlated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_parameter: Option<String>,
     /// The noise grid is the data's grid over this number.
     pub noise_divisor: u64,
     /// Released values are multiples of 2 to the power of minus this, in steps of the data's grid; 0 if they are
     /// multiples of the grid itself.
     pub fraction_bits: u32,
-    /// Standard deviation of one noise variable, in units of the data.
+    /// Standard deviation of one noise variable, in units of the data; of both parts together, if there are two.
     pub std: f64,
     /// Whether the covariance of the releases was used for accounting, instead of column norms.
     pub exact_accounting: bool,
@@ -394,6 +398,7 @@ impl Report {
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
                 parameter: plan.law().parameter().to_string(),
+                common_parameter: plan.common_law().map(|law| law.parameter().to_string()),
                 noise_divisor: plan.noise_divisor(),
                 fraction_bits: plan.fraction_bits(),
                 std: plan.node_variance().sqrt(),
@@ -402,7 +407,7 @@ impl Report {
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
                 correlation: plan.correlation().map(CorrelationFacts::from),
             },
-            periods: PeriodFacts::new(stream, guarantee.pure_epsilon, guarantee.rho),
+            periods: PeriodFacts::new(stream, &guarantee),
             guarantee,
             views: stream.views.clone(),
             policies: policies(stream),

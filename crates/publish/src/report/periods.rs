@@ -1,5 +1,6 @@
 //! The guarantee for a person who is active in several periods.
 
+use super::GuaranteeFacts;
 use evertally::plan::Guarantee;
 use evertally::privacy::conversions::epsilon_of_zcdp;
 use evertally::privacy::{Delta, Rho};
@@ -44,10 +45,10 @@ pub struct ActiveFacts {
 }
 
 impl PeriodFacts {
-    /// For a stream whose unit has periods, given the ε and ρ of one period.
-    pub(super) fn new(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
+    /// For a stream whose unit has periods, given the guarantee of one period.
+    pub(super) fn new(stream: &Stream, of_one: &GuaranteeFacts) -> Option<Self> {
         if stream.window().is_some() {
-            return Self::of_windows(stream, pure_epsilon, rho);
+            return Self::of_windows(stream, of_one);
         }
         let (period, longest) = (stream.period()?, stream.periods.longest()?);
         let there_are = stream.periods.count(stream.calendar.steps());
@@ -56,7 +57,7 @@ impl PeriodFacts {
             counts.push(there_are);
         }
         let active = |periods| {
-            let joint = ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
+            let joint = ActiveFacts::over(periods, period.several_in_words(periods), of_one);
             // A stream that continues others also has their budgets to count; several plans together have no such
             // guarantee; and if only some steps are published, periods end inside of the plan's steps.
             let is_one = stream.follows.is_none() && stream.measures.is_none() && !stream.is_read_in_slots();
@@ -82,7 +83,7 @@ impl PeriodFacts {
 
 impl PeriodFacts {
     /// For a stream whose unit is any window of steps: a person who is active in `j` windows has `j` units.
-    fn of_windows(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
+    fn of_windows(stream: &Stream, of_one: &GuaranteeFacts) -> Option<Self> {
         let (window, words) = (stream.window()?, stream.window_in_words()?);
         let there_are = stream.calendar.steps().div_ceil(window.steps);
         let mut counts: Vec<u64> = ACTIVE_PERIODS.into_iter().filter(|windows| *windows <= there_are).collect();
@@ -92,9 +93,19 @@ impl PeriodFacts {
         let length = words.strip_prefix("any window of ").unwrap_or(&words);
         let active = |windows: u64| {
             let plural = if windows == 1 { "" } else { "s" };
-            ActiveFacts::over(windows, format!("{windows} window{plural} of {length}"), pure_epsilon, rho)
+            let joint = ActiveFacts::over(windows, format!("{windows} window{plural} of {length}"), of_one);
+            match of_one.selection_delta {
+                None => Some(joint),
+                // The δ of selection is known for one window only.
+                Some(_) if windows > 1 => None,
+                selection_delta => {
+                    let stated = of_one.epsilon_at_delta.iter().find(|row| row.delta == DELTA);
+                    let epsilon = stated.map(|row| row.epsilon);
+                    Some(ActiveFacts { pure_epsilon: None, selection_delta, epsilon, ..joint })
+                }
+            }
         };
-        let active = counts.into_iter().map(active).collect();
+        let active = counts.into_iter().filter_map(active).collect();
         Some(Self { period: words, longest_steps: window.steps, active })
     }
 }
@@ -129,14 +140,16 @@ impl ActiveFacts {
     /// A person who is active in `j` periods has `j` units. The changes of all of them are one change of at most `j`
     /// times the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9).
     /// That holds for every mechanism; the plan's own accounting of several periods is mostly far smaller
-    /// ([`evertally::plan::Plan::over_periods`]).
-    fn over(periods: u64, in_words: String, pure_epsilon: Option<f64>, rho: f64) -> Self {
+    /// ([`evertally::plan::Plan::over_periods`]). One unit has the stated ε, which may be less than that of ρ.
+    fn over(periods: u64, in_words: String, of_one: &GuaranteeFacts) -> Self {
         let times = periods as f64;
-        let (pure_epsilon, rho) =
-            (pure_epsilon.map(|epsilon| product_up(epsilon, times)), product_up(rho, times * times));
+        let pure_epsilon = of_one.pure_epsilon.map(|epsilon| product_up(epsilon, times));
+        let rho = product_up(of_one.rho, times * times);
         let delta = Delta::new(DELTA).expect("a constant");
         let by_rho = Rho::new_even_if_weak(rho).map_or(f64::INFINITY, |rho| epsilon_of_zcdp(rho, delta));
-        let epsilon = Some(pure_epsilon.map_or(by_rho, |pure| pure.min(by_rho))).filter(|epsilon| epsilon.is_finite());
+        let stated = of_one.epsilon_at_delta.iter().find(|row| periods == 1 && row.delta == DELTA);
+        let known = [pure_epsilon, stated.map(|row| row.epsilon)];
+        let epsilon = Some(known.into_iter().flatten().fold(by_rho, f64::min)).filter(|epsilon| epsilon.is_finite());
         Self { periods, in_words, pure_epsilon, rho, selection_delta: None, delta: DELTA, epsilon }
     }
 
