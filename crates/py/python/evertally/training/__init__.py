@@ -6,6 +6,7 @@
 
 - :mod:`evertally.training.moments`: adaptive clipping and second moments, in the same release as the gradients.
 - :mod:`evertally.training.canaries`: audits of runs.
+- :mod:`evertally.training.federated`: federated learning, with a server for any framework.
 - :mod:`evertally.torch`, :mod:`evertally.jax` and :mod:`evertally.keras` do all of this for a framework.
 
 >>> import evertally as et
@@ -34,12 +35,12 @@ from .._functions import plan_training, plan_vector
 from ._order import FixedBatches
 
 if TYPE_CHECKING:
-    from . import canaries, moments
+    from . import canaries, federated, moments
 else:
 
     def __getattr__(name):
         # These modules are imported when they are used: they need NumPy, which takes longer than everything else.
-        if name in {"canaries", "moments"}:
+        if name in {"canaries", "federated", "moments"}:
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -58,6 +59,7 @@ __all__ = [
     "VectorNoise",
     "VectorPlan",
     "canaries",
+    "federated",
     "moments",
     "plan_training",
     "plan_vector",

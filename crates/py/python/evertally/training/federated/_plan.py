@@ -1,0 +1,270 @@
+"""Plans of federated runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import InvalidError
+from ..._evertally import Plan, VectorPlan
+from ..._functions import plan_lazy, plan_vector
+
+#: Rounds of a plan without an end: 30,000 years of a round every second.
+_ENDLESS = 2**40
+#: An update is at most this long on the integer grid, so that the squared lengths of rounded updates fit into 64 bits.
+_LONGEST = 2**30
+
+Rates: TypeAlias = float | tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundsPlan:
+    """The public plan of a federated run, made by :func:`plan_rounds`.
+
+    ``noise`` is the plan of the noise, ``rounds`` the number of rounds (``None`` without an end), ``cohort`` the
+    planned participants of a round: sums are divided by it, whoever takes part. ``bits`` is the logarithm of the
+    modulus of secure aggregation, or ``None`` for sums of floating-point numbers.
+
+    >>> from evertally.training import federated
+    >>> plan = federated.plan_rounds(None, population=10**6, cohort=1000, participations=8, rho=0.5)
+    >>> plan.rounds, plan.participations, plan.separation
+    (None, 8, 1000)
+    >>> federated.RoundsPlan.from_json(plan.to_json()) == plan
+    True
+    """
+
+    noise: VectorPlan | Plan
+    rounds: int | None
+    population: int
+    cohort: int
+    separation: int
+    participations: int
+    norm: float
+    learning_rate: Rates
+    momentum: float
+    bits: int | None
+
+    @property
+    def horizon(self) -> int:
+        """The last round for which there is noise."""
+        return _ENDLESS if self.rounds is None else self.rounds
+
+    @property
+    def bound(self) -> int:
+        """The length of the longest update on the integer grid, for secure aggregation."""
+        if self.bits is None:
+            raise InvalidError("the plan has no integer grid: plan with bits=32")
+        return min(_LONGEST, (2 ** (self.bits - 1) - 1) // self.cohort)
+
+    def rate(self, number: int) -> float:
+        """The server's learning rate in a round (from 1)."""
+        return self.learning_rate if isinstance(self.learning_rate, float) else self.learning_rate[number - 1]
+
+    def epsilon_at(self, delta: float) -> float:
+        """The ε of the whole run at this δ."""
+        return self.noise.guarantee.epsilon_at(delta)
+
+    def clip(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:
+        """An update as a flat vector of length at most :attr:`norm`. An update with a number that is not finite becomes
+        0."""
+        vector = flat(update)
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = float(np.sqrt(vector @ vector))
+        if not math.isfinite(length):
+            most = float(np.max(np.abs(vector), initial=0.0))
+            if not math.isfinite(most):
+                return np.zeros_like(vector)
+            vector = vector / most  # finite numbers whose squares overflow
+            length = float(np.sqrt(vector @ vector))
+            return vector * (self.norm / length)
+        return vector if length <= self.norm else vector * (self.norm / length)
+
+    def encode(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.uint64]:
+        """An update for secure aggregation: clipped, rounded to the integer grid, modulo 2^bits. Clients send it masked,
+        and the sum of these arrays modulo 2^bits is the argument of :meth:`Server.step`.
+
+        The length on the grid is at most :attr:`bound`, exactly, so that rounding needs no additional noise.
+
+        >>> from evertally.training import federated
+        >>> plan = federated.plan_rounds(20, population=100, cohort=10, rho=0.5, bits=16)
+        >>> plan.bound, plan.encode([0.6, -8.0]).tolist()
+        (3276, [244, 62269])
+        """
+        bound = self.bound
+        scaled = self.clip(update) * (bound / self.norm)
+        whole = np.rint(scaled).astype(np.int64)
+        while int(whole @ whole) > bound * bound:  # fits: whole is shorter than 2^30 plus half the root of its size
+            whole = np.trunc(scaled).astype(np.int64)
+            scaled = scaled * (1.0 - 2.0**-40)
+        return whole.astype(np.uint64) & np.uint64(2**self._bits - 1)
+
+    def lift(self, total: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The sum of at most :attr:`cohort` updates from its remainders modulo 2^bits. It cannot have wrapped: its
+        coordinates are at most ``cohort · bound`` < 2^(bits-1)."""
+        remainders = np.asarray(total)
+        if remainders.ndim != 1 or not np.issubdtype(remainders.dtype, np.integer):
+            raise InvalidError("the sum for a plan with bits must be a flat array of integers: sum the arrays of encode")
+        half = 2 ** (self._bits - 1)
+        # The lowest bits of an integer of any width and sign are the remainder.
+        whole = (remainders.astype(np.uint64) & np.uint64(2 * half - 1)).astype(np.int64)
+        return np.where(whole >= half, whole - 2 * half, whole)
+
+    @property
+    def _bits(self) -> int:
+        assert self.bits is not None
+        return self.bits
+
+    def to_json(self) -> str:
+        """The plan as text, for :meth:`from_json`."""
+        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return json.dumps(fields | {"noise": self.noise.to_json()})
+
+    @staticmethod
+    def from_json(text: str) -> RoundsPlan:
+        """The plan from its text. Raises :class:`InvalidError` if it is not one."""
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            rates = fields["learning_rate"]
+            kind = VectorPlan if fields["bits"] is None else Plan
+            made = {"noise": kind.from_json(fields["noise"]), "learning_rate": _rates(rates)}
+            return RoundsPlan(**(fields | made))
+        except (KeyError, TypeError, json.JSONDecodeError) as wrong:
+            raise InvalidError(f"this is not the text of a RoundsPlan: {wrong}") from None
+
+
+def plan_rounds(
+    rounds: int | None,
+    *,
+    population: int,
+    cohort: int,
+    separation: int | None = None,
+    participations: int | None = None,
+    norm: float = 1.0,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    learning_rate: float | Sequence[float] = 1.0,
+    momentum: float = 0.0,
+    mechanism: str | None = "blt",
+    bits: int | None = None,
+) -> RoundsPlan:
+    """Plans a federated run of some rounds (``None``: without an end) with user-level privacy.
+
+    Users:
+        ``population``: Number of users; public.
+        ``cohort``: Planned number of participants of a round; public. Sums are divided by it.
+        ``separation``: Minimum number of rounds from one participation of a user to the next. By default as many as the
+            population allows: ``population // cohort``.
+        ``participations``: Maximum number of rounds in which a user takes part. By default as many as the separation
+            allows. A run without an end needs it, as a limit for the whole life of the run.
+
+    Privacy:
+        ``norm``: The clipping norm: the largest length of an update, over all parameters together.
+        ``epsilon``, ``delta``, ``rho``: The budget of the whole run, for one user.
+        ``neighbours``: Whether the updates of a user are present or 0, or replaced by others.
+
+    Server:
+        ``learning_rate``: The rate with which the mean update is added to the weights, or one for each round.
+        ``momentum``: Momentum of the server: ``m = momentum · m + mean update``.
+
+    Noise:
+        ``mechanism``: How the noise is correlated over rounds. The default needs memory for a few copies of the weights
+            for any number of rounds; "input" is independent noise; ``None`` chooses the least error.
+        ``bits``: For secure aggregation: the logarithm of its modulus, 8 to 40. Updates are then integers, and the
+            noise is discrete and exact, of a tree over the rounds.
+
+    Raises :class:`InvalidError` if the population is too small for the cohorts, or an argument is out of range.
+
+    >>> from evertally.training import federated
+    >>> asked = {"population": 1000, "cohort": 50, "epsilon": 8.0, "delta": 1e-4}
+    >>> correlated = federated.plan_rounds(200, **asked)
+    >>> independent = federated.plan_rounds(200, **asked, mechanism="input")
+    >>> independent.noise.max_std_error > 3 * correlated.noise.max_std_error
+    True
+    """
+    rates = _rates(learning_rate)
+    _check(rounds, population, cohort, rates, momentum, bits)
+    separation = _separation(rounds, population, cohort, separation)
+    if participations is None:
+        if rounds is None:
+            raise InvalidError(
+                "participations is missing: a run without an end needs the maximum number of rounds of "
+                "a user"
+            )
+        participations = -(-rounds // separation)
+    if rounds is not None and rounds * cohort > population * participations:
+        raise InvalidError(
+            f"{rounds} rounds of {cohort} users are more than {population} users in {participations} rounds each: "
+            "plan fewer rounds, a smaller cohort or more participations"
+        )
+    horizon = _ENDLESS if rounds is None else rounds
+    budget = {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours}
+    noise: VectorPlan | Plan
+    if bits is None:
+        # Without an end there is no last round at which the errors of the weights could be minimised.
+        optimizer: dict[str, Any] = {}
+        if rounds is not None:
+            rate = rates if isinstance(rates, float) else list(rates)
+            optimizer = {"learning_rate": rate, "momentum": momentum}
+        noise = plan_vector(
+            horizon, norm=norm, participations=participations, separation=separation, mechanism=mechanism,
+            max_memory=8, **budget, **optimizer,
+        )  # fmt: skip
+    else:
+        bound = min(_LONGEST, (2 ** (bits - 1) - 1) // cohort)
+        # Every entry of this tree's right factor is 0 or 1. So the worst vectors of length `bound` in the rounds of a
+        # user all have one direction, and the sensitivity is that of numbers from -bound to bound.
+        noise = plan_lazy(
+            horizon, bounds=(-bound, bound), max_events=participations, max_events_per_step=1, min_gap=separation,
+            noise="gaussian", mechanism="smooth", sampling="keyed", **budget,
+        )  # fmt: skip
+    return RoundsPlan(
+        noise, rounds, population, cohort, separation, participations, float(norm), rates, float(momentum), bits
+    )
+
+
+def flat(update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:
+    """All numbers of an array, or of a sequence of arrays, in one vector."""
+    if isinstance(update, np.ndarray):
+        return update.astype(np.float64).ravel()
+    if isinstance(update, (list, tuple)) and update and not np.isscalar(update[0]):
+        return np.concatenate([np.asarray(part, np.float64).ravel() for part in update])
+    return np.asarray(update, np.float64).ravel()
+
+
+def _rates(rates: float | Sequence[float]) -> Rates:
+    return float(rates) if isinstance(rates, (int, float)) else tuple(float(rate) for rate in rates)
+
+
+def _check(
+    rounds: int | None, population: int, cohort: int, rates: Rates, momentum: float, bits: int | None
+) -> None:
+    if rounds is not None and rounds < 1:
+        raise InvalidError(f"rounds must be at least 1, or None for a run without an end, got {rounds}")
+    if not 1 <= cohort <= population:
+        raise InvalidError(f"cohort must be 1 to {population}, the population, got {cohort}")
+    if not 0 <= momentum < 1:
+        raise InvalidError(f"momentum must be at least 0 and below 1, got {momentum}")
+    if not isinstance(rates, float) and len(rates) != rounds:
+        raise InvalidError(f"there are {len(rates)} learning rates for {rounds} rounds: give one for each, or one")
+    if bits is not None and not (8 <= bits <= 40 and cohort < 2 ** (bits - 1)):
+        raise InvalidError(f"bits must be 8 to 40, and enough for a sum of {cohort} updates, got {bits}")
+
+
+def _separation(rounds: int | None, population: int, cohort: int, separation: int | None) -> int:
+    most = population // cohort
+    if separation is None:
+        return most if rounds is None else min(most, rounds)
+    if not 1 <= separation <= most:
+        raise InvalidError(
+            f"separation must be 1 to {most}: {population} users fill only {most} rounds of {cohort} before one has to "
+            f"take part again, got {separation}"
+        )
+    return separation

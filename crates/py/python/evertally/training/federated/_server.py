@@ -1,0 +1,260 @@
+"""The server of a federated run."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import random
+import threading
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import HorizonExhausted, InvalidError, StateError
+from ..._evertally import SecretKey
+from ._lanes import ExactLane, FloatLane, Lane
+from ._plan import RoundsPlan, flat
+from ._record import Record, User, names_of
+
+Array = npt.NDArray[Any]
+
+
+class Server:
+    """The server of a federated run: sums of clipped updates go in, private weights come out.
+
+    ``weights`` are the initial weights: an array, or a list of arrays. ``folder`` keeps the record of who took part
+    when, and the state after each round; with the same arguments a new process continues from it, bit for bit. Without
+    a folder both are lost at the end of the process. ``name`` is for one run, as for :class:`VectorNoise`.
+
+    A round is recorded with its participants before its noise is drawn, and the state is saved before the weights are
+    returned. If the process ends in between, the round can be repeated with the same sum, or skipped.
+
+    **As secret as the key**: the folder, this object and its states, because they hold noise. With ``bits`` in the plan
+    the folder also holds exact sums.
+
+    >>> import evertally as et, numpy as np
+    >>> from evertally.training import federated
+    >>> plan = federated.plan_rounds(4, population=4, cohort=2, rho=0.5)
+    >>> server = federated.Server(plan, et.SecretKey.generate(), "run 1", [np.zeros((2, 2)), np.zeros(2)])
+    >>> weights = server.step_updates({"ann": np.ones(6), "bob": np.ones(6)})
+    >>> [part.shape for part in weights], server.eligible(["ann", "bob", "cid"])
+    ([(2, 2), (2,)], ['cid'])
+    >>> server.step_updates({"ann": np.ones(6)})
+    Traceback (most recent call last):
+    ...
+    evertally.InvalidError: user ann may not take part in round 2: it has taken part 1 times, last in round 1, and ...
+    """
+
+    def __init__(
+        self,
+        plan: RoundsPlan,
+        key: SecretKey,
+        name: str,
+        weights: npt.ArrayLike | Sequence[npt.ArrayLike],
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        threads: int = 1,
+    ) -> None:
+        self.plan, self.name = plan, name
+        self._is_list = isinstance(weights, (list, tuple))
+        parts = [np.asarray(part) for part in (weights if self._is_list else [weights])]  # type: ignore[union-attr]
+        if any(not np.issubdtype(part.dtype, np.floating) for part in parts):
+            raise InvalidError("weights must be arrays of floating-point numbers")
+        self._shapes = [(part.shape, part.dtype) for part in parts]
+        self._weights = flat(parts)
+        if not np.isfinite(self._weights).all():
+            raise InvalidError("the initial weights have a number that is NaN or infinite")
+        self._momentum = np.zeros_like(self._weights)
+        self._round = 0
+        wide = np.result_type(*(part.dtype for part in parts))
+        self._lane: Lane = (
+            FloatLane(plan, key, name, len(self._weights), wide, threads)
+            if plan.bits is None
+            else ExactLane(plan, key, name, len(self._weights))
+        )
+        what = [plan.to_json(), name, key.id, [(shape, str(dtype)) for shape, dtype in self._shapes]]
+        self._identity = hashlib.sha256(repr(what).encode()).digest()
+        self._lock = threading.Lock()
+        self._folder = Path(folder) if folder is not None else None
+        if self._folder is not None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._record = Record(self._folder and self._folder / "rounds.sqlite", self._identity)
+        if self._folder is not None and (self._folder / "state.npz").exists():
+            self.load_state_dict(_read(self._folder / "state.npz"))
+        else:
+            self._unsaved = self._record.last()
+
+    @property
+    def round(self) -> int:
+        """The last round whose weights were released, or that was skipped; 0 before the first."""
+        return self._round
+
+    @property
+    def weights(self) -> Any:
+        """A copy of the weights: an array or a list of arrays, as the initial ones."""
+        parts, first = [], 0
+        for shape, dtype in self._shapes:
+            size = int(np.prod(shape))
+            parts.append(self._weights[first : first + size].reshape(shape).astype(dtype))
+            first += size
+        return parts if self._is_list else parts[0]
+
+    def epsilon_at(self, delta: float) -> float:
+        """The ε of the rounds so far at this δ; 0 before the first."""
+        return self.plan.noise.spent(self._round).epsilon_at(delta) if self._round else 0.0
+
+    def eligible(self, users: Iterable[User]) -> list[User]:
+        """Those of the users who may take part in the next round, in the same order."""
+        users, number = list(users), self._round + 1
+        return [user for user, name in zip(users, names_of(users)) if self._record.allows(number, name, self._limits)]
+
+    def sample(self, users: Iterable[User], size: int | None = None) -> list[User]:
+        """A cohort for the next round: ``size`` of the eligible users at random, or all if they are fewer. The default
+        is the plan's cohort. The sample follows from the name and the round, and is not secret: no guarantee counts on
+        it."""
+        eligible = self.eligible(users)
+        drawn = random.Random(f"{self.name}/{self._round + 1}")
+        return drawn.sample(eligible, min(len(eligible), self.plan.cohort if size is None else size))
+
+    def clip(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:
+        """An update as a flat vector, of length at most the plan's norm. An update that is not finite becomes 0."""
+        return self.plan.clip(update)
+
+    def step_updates(self, updates: Mapping[User, npt.ArrayLike | Sequence[npt.ArrayLike]]) -> Any:
+        """Clips the updates of the users and takes the step with their sum. The order of the users does not matter."""
+        names = names_of(updates)
+        size = len(self._weights)
+        total: Array = np.zeros(size, np.int64 if self.plan.bits else np.float64)
+        for name, update in sorted(zip(names, updates.values()), key=lambda pair: pair[0]):
+            vector: Array = self.plan.encode(update).astype(np.int64) if self.plan.bits else self.plan.clip(update)
+            if len(vector) != size:
+                raise InvalidError(f"the update of user {name} has {len(vector)} numbers, and the weights {size}")
+            total += vector
+        return self.step(total, names)
+
+    def step(self, sum_of_updates: npt.ArrayLike | Sequence[npt.ArrayLike], participants: Iterable[User]) -> Any:
+        """Adds the noise of the next round to the sum of its participants' updates, moves the weights by it, and returns
+        them.
+
+        Each update must have been clipped to the plan's norm, and each participant counted once, without weights. The
+        sum is a flat vector or has the shapes of the weights. For a plan with ``bits`` it is the sum modulo 2^bits of
+        arrays of :meth:`RoundsPlan.encode`. A round with few or no participants is a round like the others: its sum is
+        divided by the planned cohort.
+
+        Raises :class:`InvalidError` for a user that takes part too often or too soon, and for an impossible sum;
+        :class:`StateError` if the round was begun with another sum; :class:`HorizonExhausted` after the last round.
+        Nothing is released then.
+        """
+        users = names_of(participants)
+        with self._lock:
+            number = self._next()
+            total = self._lane.checked(sum_of_updates, len(users))
+            self._record.commit(number, users, total.tobytes(), self._limits)
+            mean = self._lane.release(total, len(users), again=self._unsaved > 0) / self.plan.cohort
+            self._unsaved = max(self._unsaved - 1, 0)
+            momentum = self.plan.momentum * self._momentum + mean
+            weights = self._weights + self.plan.rate(number) * momentum
+            self._keep(number, weights, momentum)
+        return self.weights
+
+    def skip(self) -> None:
+        """Passes over the next round without a release: its updates are lost, and its participants, if it was begun,
+        still count."""
+        with self._lock:
+            number = self._next()
+            self._record.skip(number)
+            self._lane.skip()
+            self._keep(number, self._weights, self._momentum)
+
+    def state_dict(self) -> dict[str, Array]:
+        """The state as a dictionary of arrays, as secret as the key. The record of participations is not part of it:
+        it may never go back."""
+        return self._state(self._round, self._weights, self._momentum)
+
+    def load_state_dict(self, state: Mapping[str, Array]) -> None:
+        """Continues from a :meth:`state_dict` of the same run.
+
+        Raises :class:`StateError` if the state belongs to another run, or if the record does not have its rounds.
+        """
+        try:
+            kept = {name: np.array(part) for name, part in state.items()}
+            if kept["identity"].tobytes() != self._identity:
+                raise StateError("the state belongs to another run: its plan, key, name or parameters differ")
+            number = int(kept["round"])
+            weights, momentum = kept["weights"], kept["momentum"]
+        except (KeyError, TypeError, ValueError) as damaged:
+            if isinstance(damaged, StateError):
+                raise
+            raise StateError(f"the state is damaged: {damaged}") from None
+        if self._record.last() < number:
+            raise StateError(
+                f"the record of participations ends at round {self._record.last()}, and the state is of round {number}: "
+                "give the folder of the run"
+            )
+        self._lane.restore(kept)
+        if self._lane.step != number or weights.shape != self._weights.shape or momentum.shape != weights.shape:
+            raise StateError("the state is damaged: its parts are of different rounds or sizes")
+        self._round, self._weights, self._momentum = number, weights, momentum
+        # At most this number of releases repeats those of a process that ended before it saved its state.
+        self._unsaved = self._record.last() - number
+
+    def close(self) -> None:
+        """Closes the record."""
+        self._record.close()
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        return self.plan.participations, self.plan.separation
+
+    def _next(self) -> int:
+        if self._round == self.plan.horizon:
+            raise HorizonExhausted(f"the plan has {self._round} rounds, and all are over: a longer run needs a new plan")
+        if self._lane.step != self._round:
+            raise StateError(f"round {self._lane.step} failed before its state was saved: open the server again")
+        return self._round + 1
+
+    def _keep(self, number: int, weights: Array, momentum: Array) -> None:
+        if self._folder is not None:
+            _write(self._folder / "state.npz", self._state(number, weights, momentum))
+        self._round, self._weights, self._momentum = number, weights, momentum
+
+    def _state(self, number: int, weights: Array, momentum: Array) -> dict[str, Array]:
+        identity = np.frombuffer(self._identity, np.uint8)
+        own = {"identity": identity, "round": np.array(number), "weights": weights, "momentum": momentum}
+        return own | self._lane.state()
+
+    def __repr__(self) -> str:
+        last = "without an end" if self.plan.rounds is None else f"of {self.plan.rounds}"
+        return f"Server({self.name!r}, {len(self._weights)} weights, round {self._round} {last})"
+
+
+def _write(path: Path, state: Mapping[str, Array]) -> None:
+    """Writes the file whole or not at all."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **state)
+    new = path.with_name(path.name + ".new")
+    file = os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(file, "wb") as out:
+        out.write(content.getbuffer())
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(new, path)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _read(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as damaged:
+        raise StateError(f"{path} is damaged: {damaged}") from damaged
