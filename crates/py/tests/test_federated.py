@@ -110,7 +110,7 @@ class TestSensitivity:
                     sums[number] = plan.lift(own)
                 moved = np.cumsum(sums, axis=0)
                 distances.append(np.trace(moved.T @ precision @ moved) / 2)
-        assert 0.75 * plan.noise.guarantee.rho <= max(distances) <= plan.noise.guarantee.rho
+        assert 0.5 * plan.noise.guarantee.rho <= max(distances) <= plan.noise.guarantee.rho
 
 
 class TestPlan:

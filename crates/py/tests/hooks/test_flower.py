@@ -1,0 +1,144 @@
+"""The strategy of Flower: updates, limits of users, replies that do not count, and resumption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import evertally as et
+import numpy as np
+import pytest
+from evertally.training import federated
+
+pytest.importorskip("flwr")
+
+from evertally.flower import PrivateFedAvg, ask_users  # noqa: E402
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict  # noqa: E402
+
+KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(4))
+
+
+class LocalGrid:
+    """Nodes in this process: a reply is a function of a message."""
+
+    def __init__(self, nodes, client):
+        self.nodes, self.client, self.sent = list(nodes), client, []
+
+    def get_node_ids(self):
+        return self.nodes
+
+    def send_and_receive(self, messages, *, timeout=None):
+        messages = list(messages)
+        self.sent.append([message.metadata.dst_node_id for message in messages])
+        replies = []
+        for message in messages:
+            message.metadata._run_id = 1  # type: ignore[attr-defined]
+            replies.append(self.client(message))
+        return replies
+
+
+def replied(message, content):
+    reply = Message(content, reply_to=message)
+    reply.metadata._src_node_id = message.metadata.dst_node_id
+    return reply
+
+
+def adds(amount):
+    """A client that adds a number to all weights, and reports a metric."""
+
+    def client(message):
+        if message.metadata.message_type == "query":
+            return replied(message, RecordDict({"user": ConfigRecord({"id": f"user {message.metadata.dst_node_id % 10}"})}))
+        arrays = message.content["arrays"]
+        assert message.content["config"]["clipping_norm"] == 0.5
+        moved = ArrayRecord({key: Array(array.numpy() + amount) for key, array in arrays.items()})
+        return replied(message, RecordDict({"arrays": moved, "metrics": MetricRecord({"loss": 1.0})}))
+
+    return client
+
+
+def initial():
+    return ArrayRecord({"a": Array(np.zeros((2, 2), np.float32)), "b": Array(np.ones(3, np.float32))})
+
+
+def plan_of(**more):
+    asked = {"population": 9, "cohort": 3, "rho": 0.5, "norm": 0.5, "momentum": 0.5}
+    asked |= more
+    return federated.plan_rounds(asked.pop("rounds", 6), **asked)
+
+
+def numbers(result):
+    return np.concatenate([array.numpy().ravel() for array in result.arrays.values()])
+
+
+def test_a_run_is_that_of_the_server():
+    plan = plan_of()
+    grid = LocalGrid(range(1, 10), adds(0.2))
+    strategy = PrivateFedAvg(plan, KEY, "run")
+    result = strategy.start(grid, initial())
+    server = federated.Server(plan, KEY, "run", [np.zeros((2, 2), np.float32), np.ones(3, np.float32)])
+    for sent in (each for each in grid.sent if each):
+        before = server.weights
+        server.step_updates({node: [(part + 0.2) - part for part in before] for node in sent})
+    expected = np.concatenate([part.ravel() for part in server.weights])
+    assert np.allclose(numbers(result), expected, atol=1e-6)
+    assert result.train_metrics_clientapp == {} and result.evaluate_metrics_clientapp == {}
+    rounds = [each for each in grid.sent if each]
+    assert len(rounds) == 6
+    for node in range(1, 10):
+        mine = [number for number, sent in enumerate(rounds) if node in sent]
+        assert len(mine) <= plan.participations and all(b - a >= 3 for a, b in zip(mine, mine[1:]))
+
+
+def test_long_and_broken_updates_are_clipped_or_do_not_count(monkeypatch):
+    def client(message):
+        node = message.metadata.dst_node_id
+        if node == 1:
+            return replied(message, Error(code=0, reason="broken"))
+        if node == 2:
+            return replied(message, RecordDict({"arrays": ArrayRecord({"a": Array(np.zeros((2, 2)))})}))
+        if node == 3:
+            return adds(np.float32(np.nan))(message)
+        return adds(1e6)(message)
+
+    plan = plan_of(population=12, cohort=12, participations=2, separation=1, mechanism="input", rounds=2)
+    strategy = PrivateFedAvg(plan, KEY, "long", min_available_nodes=4)
+    seen = []
+    strategy._open(initial())
+    release = strategy.server._lane.release
+
+    def watched(total, users, again):
+        seen.append((total, users))
+        return release(total, users, again)
+
+    monkeypatch.setattr(strategy.server._lane, "release", watched)
+    strategy.start(LocalGrid(range(1, 5), client), initial(), num_rounds=1)
+    total, users = seen[0]
+    assert users == 2 and np.linalg.norm(total) == pytest.approx(0.5, rel=1e-6)
+    assert [len(strategy.server._record.rounds_of(node)) for node in "1234"] == [0, 0, 1, 1]
+
+
+def test_users_are_asked_and_one_of_several_nodes_takes_part():
+    grid = LocalGrid([*range(1, 10), 11, 12], adds(0.1))
+    strategy = PrivateFedAvg(plan_of(), KEY, "asked", users=ask_users)
+    strategy.start(grid, initial())
+    assert grid.sent[0] == [*range(1, 10), 11, 12]
+    assert not {11, 12} & {node for sent in grid.sent[1:] for node in sent}
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_a_run_resumes_bit_for_bit(tmp_path: Path, stop):
+    plan = plan_of()
+    whole = PrivateFedAvg(plan, KEY, "resumed").start(LocalGrid(range(1, 10), adds(0.1)), initial())
+    first = PrivateFedAvg(plan, KEY, "resumed", folder=tmp_path)
+    first.start(LocalGrid(range(1, 10), adds(0.1)), initial(), num_rounds=stop)
+    second = PrivateFedAvg(plan, KEY, "resumed", folder=tmp_path)
+    result = second.start(LocalGrid(range(1, 10), adds(0.1)), initial())
+    assert (numbers(result) == numbers(whole)).all()
+    assert second.server.round == 6
+    with pytest.raises(et.HorizonExhausted, match="a longer run needs a new plan"):
+        second.start(LocalGrid(range(1, 10), adds(0.1)), initial(), num_rounds=1)
+
+
+def test_plans_for_secure_aggregation_are_refused():
+    with pytest.raises(et.InvalidError, match="secure aggregation"):
+        PrivateFedAvg(plan_of(bits=16), KEY, "bits")
