@@ -258,12 +258,13 @@ def run(plan: federated.RoundsPlan, key: et.SecretKey, folder: Path | None, stop
     """The weights of four rounds; `stops`: every round in a new server."""
     draw = np.random.default_rng(5)
     updates = draw.normal(size=(4, 3, 6))
+    initial: list[Any] = [np.zeros((2, 2), np.float32), np.ones(2)]
     weights = []
-    server = federated.Server(plan, key, "resumed", [np.zeros((2, 2), np.float32), np.ones(2)], folder=folder)
+    server = federated.Server(plan, key, "resumed", initial, folder=folder)
     for number in range(4):
         if stops:
             server.close()
-            server = federated.Server(plan, key, "resumed", [np.zeros((2, 2), np.float32), np.ones(2)], folder=folder)
+            server = federated.Server(plan, key, "resumed", initial, folder=folder)
         cohort = server.sample(range(12))
         weights.append(server.step_updates(dict(zip(cohort, updates[number], strict=True))))
     return [np.concatenate([part.ravel() for part in each]) for each in weights]

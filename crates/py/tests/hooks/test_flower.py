@@ -13,6 +13,7 @@ pytest.importorskip("flwr")
 
 from evertally.flower import PrivateFedAvg, ask_users  # noqa: E402
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict  # noqa: E402
+from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(4))
 
@@ -31,15 +32,15 @@ class LocalGrid:
         self.sent.append([message.metadata.dst_node_id for message in messages])
         replies = []
         for message in messages:
-            message.metadata._run_id = 1  # type: ignore[attr-defined]
             replies.append(self.client(message))
         return replies
 
 
-def replied(message, content):
-    reply = Message(content, reply_to=message)
-    reply.metadata._src_node_id = message.metadata.dst_node_id
-    return reply
+@pytest.fixture(autouse=True)
+def task(monkeypatch):
+    """The task in which Flower makes messages."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 def adds(amount):
@@ -47,11 +48,12 @@ def adds(amount):
 
     def client(message):
         if message.metadata.message_type == "query":
-            return replied(message, RecordDict({"user": ConfigRecord({"id": f"user {message.metadata.dst_node_id % 10}"})}))
+            user = ConfigRecord({"id": f"user {message.metadata.dst_node_id % 10}"})
+            return Message(RecordDict({"user": user}), reply_to=message)
         arrays = message.content["arrays"]
         assert message.content["config"]["clipping_norm"] == 0.5
         moved = ArrayRecord({key: Array(array.numpy() + amount) for key, array in arrays.items()})
-        return replied(message, RecordDict({"arrays": moved, "metrics": MetricRecord({"loss": 1.0})}))
+        return Message(RecordDict({"arrays": moved, "metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
 
     return client
 
@@ -93,9 +95,9 @@ def test_long_and_broken_updates_are_clipped_or_do_not_count(monkeypatch):
     def client(message):
         node = message.metadata.dst_node_id
         if node == 1:
-            return replied(message, Error(code=0, reason="broken"))
+            return Message(Error(code=0, reason="broken"), reply_to=message)
         if node == 2:
-            return replied(message, RecordDict({"arrays": ArrayRecord({"a": Array(np.zeros((2, 2)))})}))
+            return Message(RecordDict({"arrays": ArrayRecord({"a": Array(np.zeros((2, 2)))})}), reply_to=message)
         if node == 3:
             return adds(np.float32(np.nan))(message)
         return adds(1e6)(message)

@@ -70,7 +70,7 @@ class PrivateFedAvg(Strategy):
             raise evertally.InvalidError("the run has not started: there is no server yet")
         return self._server
 
-    def start(  # type: ignore[override]
+    def start(
         self,
         grid: Grid,
         initial_arrays: ArrayRecord,
@@ -81,8 +81,8 @@ class PrivateFedAvg(Strategy):
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
         """Runs ``num_rounds`` rounds, by default all that the plan has left, and returns Flower's result. A resumed run
-        continues with the arrays of its state. Its rounds are numbered from 1 again in the result and in ``evaluate_fn``;
-        the "server-round" of clients is that of the plan.
+        continues with the arrays of its state. Its rounds are numbered from 1 again in the result and in
+        ``evaluate_fn``; the "server-round" of clients is that of the plan.
         """
         self._open(initial_arrays)
         left = self.plan.horizon - self.server.round
@@ -168,6 +168,7 @@ class PrivateFedAvg(Strategy):
         if set(record.keys()) != set(self._keys):
             return None
         parts = [record[key].numpy() for key in self._keys]
-        if any(part.shape != own.shape or part.dtype.kind not in "fiu" for part, own in zip(parts, before, strict=True)):
+        pairs = list(zip(parts, before, strict=True))
+        if any(part.shape != own.shape or part.dtype.kind not in "fiu" for part, own in pairs):
             return None
-        return [part.astype(np.float64) - own for part, own in zip(parts, before, strict=True)]
+        return [part.astype(np.float64) - own for part, own in pairs]

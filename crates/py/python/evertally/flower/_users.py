@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 import evertally
-from evertally.training.federated._record import User
+from evertally.training.federated._record import User, names_of
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
@@ -57,10 +57,14 @@ def connected(grid: Grid, least: int) -> list[int]:
 
 def one_each(users: dict[int, User], nodes: Iterable[int]) -> dict[User, int]:
     """One node for each user, the first of several."""
-    names: dict[str, int] = {}
+    names: set[str] = set()
     found: dict[User, int] = {}
     for node in nodes:
-        if node in users and names.setdefault(str(users[node]), node) == node:
+        if node not in users:
+            continue
+        (name,) = names_of([users[node]])
+        if name not in names:
+            names.add(name)
             found[users[node]] = node
     if not found:
         raise evertally.InvalidError("none of the connected nodes names a user: see evertally.flower.ask_users")

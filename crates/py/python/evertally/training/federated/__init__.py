@@ -7,8 +7,7 @@ this user takes part, together. :mod:`evertally.flower` is a strategy of Flower 
 
 The privacy unit and its neighbours: all updates of one user are replaced by 0 (``neighbours="add-remove"``), or by
 others of the same rounds (``"replace-one"``). Who takes part when must not depend on the data of the users. The server
-and whoever aggregates the updates see them, or with secure aggregation their sums; the guarantee is for everybody who
-sees the weights.
+sees the updates, or with secure aggregation their sums; the guarantee is for everybody else who sees the weights.
 
 >>> import evertally as et
 >>> import numpy as np

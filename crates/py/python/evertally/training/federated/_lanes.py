@@ -62,8 +62,8 @@ class FloatLane:
         # Stricter than the check of the noise, so that a sum is refused before its round is recorded.
         if not length <= self._plan.norm * users * (1 + 5e-4):
             raise InvalidError(
-                f"the sum of round {self.step + 1} is longer than its participants' updates can be, each of norm at most "
-                f"{self._plan.norm}, or not finite: clip every update with clip() before adding it"
+                f"the sum of round {self.step + 1} is longer than its participants' updates can be, each of norm at "
+                f"most {self._plan.norm}, or not finite: clip every update with clip() before adding it"
             )
         return vector
 
@@ -104,8 +104,8 @@ class ExactLane:
             raise InvalidError(f"the sum has {len(vector)} numbers, and the weights {self._size}")
         if users > self._plan.cohort:
             raise InvalidError(
-                f"{users} users are more than the plan's cohort of {self._plan.cohort}: a sum modulo 2^{self._plan.bits} "
-                "of more updates could wrap"
+                f"{users} users are more than the plan's cohort of {self._plan.cohort}: a sum of more updates modulo "
+                f"2^{self._plan.bits} could wrap"
             )
         length = float(np.linalg.norm(vector.astype(np.float64)))
         if length > self._plan.bound * users * (1 + 1e-9):
@@ -123,8 +123,8 @@ class ExactLane:
             self._sums.add(self._places, part)
             rest -= part
         self._sums.tick()
-        # Noise is a function of key and round, and the record allows one sum for each round. So reads that a process made
-        # before it ended without a state may be repeated.
+        # Noise is a function of key and round, and the record allows one sum for each round. So reads that a process
+        # made before it ended without a state may be repeated.
         reuse = allow_noise_reuse("the record allows one sum a round") if again else contextlib.nullcontext()
         with reuse:
             running = self._sums.read(self._places)["value"]

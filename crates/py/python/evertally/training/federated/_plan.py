@@ -28,7 +28,7 @@ class RoundsPlan:
     """The public plan of a federated run, made by :func:`plan_rounds`.
 
     ``noise`` is the plan of the noise, ``rounds`` the number of rounds (``None`` without an end), ``cohort`` the
-    planned participants of a round: sums are divided by it, whoever takes part. ``bits`` is the logarithm of the
+    planned participants of a round: sums are divided by it, not by the actual number. ``bits`` is the logarithm of the
     modulus of secure aggregation, or ``None`` for sums of floating-point numbers.
 
     >>> from evertally.training import federated
@@ -60,7 +60,7 @@ class RoundsPlan:
         """The length of the longest update on the integer grid, for secure aggregation."""
         if self.bits is None:
             raise InvalidError("the plan has no integer grid: plan with bits=32")
-        return min(_LONGEST, (2 ** (self.bits - 1) - 1) // self.cohort)
+        return _bound(self.bits, self.cohort)
 
     def rate(self, number: int) -> float:
         """The server's learning rate in a round (from 1)."""
@@ -86,8 +86,8 @@ class RoundsPlan:
         return vector if length <= self.norm else vector * (self.norm / length)
 
     def encode(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.uint64]:
-        """An update for secure aggregation: clipped, rounded to the integer grid, modulo 2^bits. Clients send it masked,
-        and the sum of these arrays modulo 2^bits is the argument of :meth:`Server.step`.
+        """An update for secure aggregation: clipped, rounded to the integer grid, modulo 2^bits. Clients send it
+        masked, and the sum of these arrays modulo 2^bits is the argument of :meth:`Server.step`.
 
         The length on the grid is at most :attr:`bound`, exactly, so that rounding needs no additional noise.
 
@@ -109,7 +109,7 @@ class RoundsPlan:
         coordinates are at most ``cohort · bound`` < 2^(bits-1)."""
         remainders = np.asarray(total)
         if remainders.ndim != 1 or not np.issubdtype(remainders.dtype, np.integer):
-            raise InvalidError("the sum for a plan with bits must be a flat array of integers: sum the arrays of encode")
+            raise InvalidError("a plan with bits needs a flat array of integers: the sum of the arrays of encode()")
         half = 2 ** (self._bits - 1)
         # The lowest bits of an integer of any width and sign are the remainder.
         whole = (remainders.astype(np.uint64) & np.uint64(2 * half - 1)).astype(np.int64)
@@ -205,7 +205,7 @@ def plan_rounds(
             "plan fewer rounds, a smaller cohort or more participations"
         )
     horizon = _ENDLESS if rounds is None else rounds
-    budget = {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours}
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours}
     noise: VectorPlan | Plan
     if bits is None:
         # Without an end there is no last round at which the errors of the weights could be minimised.
@@ -218,7 +218,7 @@ def plan_rounds(
             max_memory=8, **budget, **optimizer,
         )  # fmt: skip
     else:
-        bound = min(_LONGEST, (2 ** (bits - 1) - 1) // cohort)
+        bound = _bound(bits, cohort)
         # Every entry of this tree's right factor is 0 or 1. So the worst vectors of length `bound` in the rounds of a
         # user all have one direction, and the sensitivity is that of numbers from -bound to bound.
         noise = plan_lazy(
@@ -237,6 +237,11 @@ def flat(update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.floa
     if isinstance(update, (list, tuple)) and update and not np.isscalar(update[0]):
         return np.concatenate([np.asarray(part, np.float64).ravel() for part in update])
     return np.asarray(update, np.float64).ravel()
+
+
+def _bound(bits: int, cohort: int) -> int:
+    """The length of an update on the grid: sums of a cohort stay below 2^(bits-1)."""
+    return min(_LONGEST, ((1 << (bits - 1)) - 1) // cohort)
 
 
 def _rates(rates: float | Sequence[float]) -> Rates:

@@ -10,11 +10,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias
 
 from ..._errors import InvalidError, StateError
 
-User: TypeAlias = int | str
+User: TypeAlias = SupportsIndex | str
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS run (identity BLOB, salt BLOB)",

@@ -115,9 +115,10 @@ class Server:
 
     def sample(self, users: Iterable[User], size: int | None = None) -> list[User]:
         """A cohort for the next round: ``size`` of the eligible users at random, or all if they are fewer. The default
-        is the plan's cohort. The sample follows from the name and the round, and is not secret: no guarantee counts on
-        it."""
+        is the plan's cohort. The sample follows from the name, the round and the set of users, and is not secret: no
+        guarantee counts on it."""
         eligible = self.eligible(users)
+        eligible = [user for _, user in sorted(zip(names_of(eligible), eligible), key=lambda pair: pair[0])]
         drawn = random.Random(f"{self.name}/{self._round + 1}")
         return drawn.sample(eligible, min(len(eligible), self.plan.cohort if size is None else size))
 
@@ -138,7 +139,7 @@ class Server:
         return self.step(total, names)
 
     def step(self, sum_of_updates: npt.ArrayLike | Sequence[npt.ArrayLike], participants: Iterable[User]) -> Any:
-        """Adds the noise of the next round to the sum of its participants' updates, moves the weights by it, and returns
+        """Adds the noise of the next round to the sum of its participants' updates, moves the weights, and returns
         them.
 
         Each update must have been clipped to the plan's norm, and each participant counted once, without weights. The
@@ -193,8 +194,8 @@ class Server:
             raise StateError(f"the state is damaged: {damaged}") from None
         if self._record.last() < number:
             raise StateError(
-                f"the record of participations ends at round {self._record.last()}, and the state is of round {number}: "
-                "give the folder of the run"
+                f"the record of participations ends at round {self._record.last()}, and the state is of round {number}"
+                ": give the folder of the run"
             )
         self._lane.restore(kept)
         if self._lane.step != number or weights.shape != self._weights.shape or momentum.shape != weights.shape:
@@ -213,7 +214,7 @@ class Server:
 
     def _next(self) -> int:
         if self._round == self.plan.horizon:
-            raise HorizonExhausted(f"the plan has {self._round} rounds, and all are over: a longer run needs a new plan")
+            raise HorizonExhausted(f"all {self._round} rounds of the plan are over: a longer run needs a new plan")
         if self._lane.step != self._round:
             raise StateError(f"round {self._lane.step} failed before its state was saved: open the server again")
         return self._round + 1
