@@ -17,6 +17,7 @@ def documented() -> Iterator[tuple[str, str]]:
     for module in (evertally, budget, training, _declare, _errors, _functions, _keywords, _parts, _tables, _types):
         yield module.__name__, module.__doc__ or ""
     inside = [f"budget.{name}" for name in budget.__all__] + [f"training.{name}" for name in training.__all__]
+    inside += [f"training.federated.{name}" for name in training.federated.__all__]
     for name in (*evertally.__all__, *inside):
         thing = evertally
         for part in name.split("."):

@@ -94,7 +94,7 @@ class RoundsPlan:
         >>> from evertally.training import federated
         >>> plan = federated.plan_rounds(20, population=100, cohort=10, rho=0.5, bits=16)
         >>> plan.bound, plan.encode([0.6, -8.0]).tolist()
-        (3276, [244, 62269])
+        (3276, [245, 62270])
         """
         bound = self.bound
         scaled = self.clip(update) * (bound / self.norm)
