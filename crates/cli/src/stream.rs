@@ -27,15 +27,17 @@ use evertally_tables::output::RunOutputs;
 use evertally_tables::progress::Progress;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-/// A flag that is set by Ctrl-C or another request to end; the run then stops at the next row and leaves no files.
+/// The flag of this process that is set by Ctrl-C or another request to end; the run then stops at the next row, or at
+/// the next mechanism that it compares, and leaves no files.
 ///
 /// A second request ends the program at once, for example while it waits for a pipe that nobody reads. On disk that is
 /// a crash, after which a run over the same data gives the same bytes.
 pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
-    let cancelled = Arc::new(AtomicBool::new(false));
+    static CANCELLED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let cancelled = CANCELLED.get_or_init(Arc::default).clone();
     let flag = cancelled.clone();
     let raise = move || {
         if flag.swap(true, Ordering::Relaxed) {
@@ -43,7 +45,7 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
         }
     };
     match ctrlc::set_handler(raise) {
-        // A program that runs several releases keeps the handler of the first.
+        // The handler of an earlier call sets the same flag.
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(cancelled),
         Err(error) => Err(error.into()),
     }

@@ -209,6 +209,32 @@ fn interrupted_runs_leave_nothing() {
     assert_eq!(bench.files(), before);
 }
 
+/// Ctrl-C while mechanisms are compared: status 130, nothing on standard output, and no file.
+#[cfg(unix)]
+#[test]
+fn interrupted_searches_leave_nothing() {
+    let bench = Bench::new();
+    let before = bench.files();
+    let unit = ["--max-events", "100", "--max-events-per-step", "1", "--rho", "1"];
+    let release = [&RELEASE[..], &["--plan-only", "--steps", "16384"], &unit].concat();
+    for command in [[&["plan", "--horizon", "16384"][..], &unit].concat(), release] {
+        let child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+            .current_dir(bench.folder())
+            .args(&command)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{command:?}: {errors}");
+        assert!(output.stdout.is_empty() && errors.contains("cancelled"), "{command:?}: {errors}");
+        assert_eq!(bench.files(), before, "{command:?}");
+    }
+}
+
 /// A pipe without a writer: opening it blocks, but must still end at the first signal.
 #[cfg(unix)]
 #[test]

@@ -322,6 +322,19 @@ fn groups_may_share_noise() {
     assert!((both / noise["std"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{noise}");
     assert!(bench.read("shared.plan.toml").contains("[correlation]\ngroups = 2\n"));
     assert!(!bench.read("total.plan.toml").contains("correlation"));
+    // A plan without files has the same error, and says if correlation gains nothing.
+    let plan = |more: &[&str]| bench.run(&[&["plan", "--horizon", "40", "--group-count", "2"], &daily[2..], more].concat());
+    let ranked: Value =
+        serde_json::from_str(&plan(&[&correlate[..], &["--per", "1", "--json"]].concat()).stdout).unwrap();
+    assert!((ranked["chosen"]["max_std"].as_f64().unwrap() / shared - 1.0).abs() < 1e-3, "{ranked}");
+    assert_eq!(ranked["correlation"]["coefficient"], 0.5);
+    let gains_nothing = "the noise of the groups is independent: correlated noise would not lower these errors";
+    let run = plan(&["--correlate-groups", "total"]);
+    assert!(run.stdout.contains(&format!("note: {gains_nothing}\n")), "{}{}", run.stdout, run.stderr);
+    let total = ["--correlate-groups", "total", "--plan-only", "--out", "t.csv", "--stream", "t"];
+    let run = bench.run(&flags(&[&all, &daily[..], &total].concat()));
+    assert!(run.stdout.contains(&format!("# --correlate-groups has no effect: {gains_nothing}\n")), "{}", run.stdout);
+    assert_eq!(plan(&[]).code, 2);
     // A total of both groups, from the table.
     let error = |out: &str| {
         let run = bench.run(&["interval", out, "--from", "1", "--to", "40", "--json"]);

@@ -156,7 +156,7 @@ impl From<InputError> for PipelineError {
 
 impl From<evertally::Error> for PipelineError {
     fn from(error: evertally::Error) -> Self {
-        PipelineErrorKind::Library(error).into()
+        if error.is_cancelled() { Cancelled.into() } else { PipelineErrorKind::Library(error).into() }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::steps::{Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::view::View;
 use evertally::noise::StreamName;
 use evertally::number;
-use evertally::plan::{PlanRequest, Search};
+use evertally::plan::{Observer, PlanRequest, Search};
 use evertally::privacy::selection::Selection;
 use evertally::privacy::{Unit, Values};
 use evertally::sketch::Shape;
@@ -223,6 +223,13 @@ impl Settings {
                 .remedy(sentence!["run again then, or name that time with ", Through]));
         }
         Ok(Self { last_step: published.last_step_of(rows), ..self })
+    }
+
+    /// The same settings, whose searches for plans report to this observer.
+    pub fn observed(mut self, observer: &Observer) -> Self {
+        let search = self.request.search().clone().with_observer(observer.clone());
+        self.request = self.request.with_search(search);
+        self
     }
 
     /// A parser of times in files other than the events, in the format of the event times.

@@ -15,7 +15,7 @@ use crate::steps::{Period, StepCalendar};
 use crate::titles::{measure_in_words, reading_in_words, rolling_in_words, workload_in_words};
 use evertally::hex;
 use evertally::mechanism::Workload;
-use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
+use evertally::plan::{Guarantee, Intervals, Observer, Plan, PlanRequest};
 use evertally::privacy::RollingWindow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -95,11 +95,23 @@ impl Settings {
     fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
         plan.intervals(self.confidence)?;
         let scales = self.labels.scales(plan.request().grid());
-        Ok(Stream { settings: Arc::new(self), plan, scales, measures, follows: None })
+        // The searches are done.
+        let settings = Arc::new(self.observed(&Observer::default()));
+        Ok(Stream { settings, plan, scales, measures, follows: None })
     }
 }
 
 impl Stream {
+    /// Whether the noise of groups was to be correlated, and no plan of the stream gains from it.
+    pub fn gains_nothing_from_correlation(&self) -> bool {
+        let mut plans = match &self.measures {
+            None => vec![&self.plan],
+            Some(bundle) => bundle.parts().iter().map(|part| &part.plan).collect(),
+        };
+        plans.retain(|plan| plan.correlation().is_some());
+        self.request.correlates_groups() && plans.is_empty()
+    }
+
     /// Whether every released value is a whole number.
     pub fn is_integral(&self) -> bool {
         self.measures.is_none()

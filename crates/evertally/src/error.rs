@@ -24,6 +24,8 @@ pub enum ErrorKind {
     NoiseIssued,
     /// The operating system did not provide randomness.
     Randomness,
+    /// The caller cancelled a search.
+    Cancelled,
 }
 
 /// An error of this library: a class to branch on, and a one-sentence message.
@@ -88,6 +90,11 @@ impl Error {
     /// Is this [`ErrorKind::NoiseIssued`]?
     pub fn is_noise_issued(&self) -> bool {
         self.kind == ErrorKind::NoiseIssued
+    }
+
+    /// Is this [`ErrorKind::Cancelled`]?
+    pub fn is_cancelled(&self) -> bool {
+        self.kind == ErrorKind::Cancelled
     }
 
     /// Is this [`ErrorKind::State`]?

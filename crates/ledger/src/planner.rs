@@ -9,27 +9,18 @@
 
 use crate::disk::{Disk, RealDisk};
 use evertally::mechanism::{LongSearch, Mechanism, MechanismName};
-use evertally::plan::{Objective, PlanRequest, Prepared};
+use evertally::plan::{Objective, Observer, PlanRequest, Prepared, SearchProgress};
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::Settings;
 use evertally_declare::stream::Stream;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A progress report of a search.
-#[doc(alias = "Progress")]
-pub enum SearchProgress {
-    /// The share of the work that is done, 0 to 1.
-    Share(f64),
-    /// The result could not be cached.
-    NotKept(PipelineError),
-}
-
-/// A callback for the progress of searches; factorizations found in the cache report nothing.
-#[doc(alias = "Watch")]
-pub type SearchWatch<'a> = dyn FnMut(SearchProgress) + 'a;
+/// Receives the error if the result of a search could not be cached.
+pub type NotCached<'a> = dyn FnMut(PipelineError) + 'a;
 
 /// Every name whose search takes minutes, with its parameters left open.
 fn searched_names() -> impl Iterator<Item = (MechanismName, LongSearch)> {
@@ -41,54 +32,56 @@ pub fn longest_search() -> u64 {
     searched_names().map(|(_, search)| search.longest).max().unwrap_or(0)
 }
 
-/// The stream under the best plan for its request, and its declared groups. `watch` is told of searches that take
-/// minutes.
+/// The stream under the best plan for its request, and its declared groups. Searches report to the
+/// [observer](Settings::observed) of the settings.
 ///
 /// # Errors
-/// If no plan serves the request, or the confidence is out of range.
-pub fn plan(settings: Settings, watch: &mut SearchWatch<'_>) -> Result<(Stream, Option<GroupTable>)> {
+/// If no plan serves the request, the confidence is out of range, or a search is cancelled.
+pub fn plan(settings: Settings, not_cached: &mut NotCached<'_>) -> Result<(Stream, Option<GroupTable>)> {
     let groups = settings.groups();
     let stream = match settings.request.mix() {
         // All of its workloads are planned together.
         Some(_) => settings.plan_workloads()?,
         None => {
-            let plan = with_searched(settings.request.clone(), watch)?.plan()?;
+            let plan = with_searched(settings.request.clone(), not_cached)?.plan()?;
             settings.planned(plan)?
         }
     };
     Ok((stream, groups))
 }
 
-/// Adds the cached factorization to a request for a mechanism whose search takes minutes.
+/// Adds the cached factorization to a request for a mechanism whose search takes minutes. Searches report to the
+/// observer of the request; factorizations found in the cache report nothing.
 ///
 /// # Errors
-/// If the library refuses the search.
-pub fn with_searched(request: PlanRequest, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
+/// If the library refuses the search, or it is cancelled.
+pub fn with_searched(request: PlanRequest, not_cached: &mut NotCached<'_>) -> Result<PlanRequest> {
     let Some(name) = request.mechanism() else { return Ok(request) };
     let Some(search) = name.family().long_search else { return Ok(request) };
     let objective = (search.objective)(name).unwrap_or(request.objective());
-    prepare(request, [(name, search)], objective, watch)
+    prepare(request, [(name, search)], objective, not_cached)
 }
 
 /// Adds the searched factorizations to the request's mechanisms, if there are any for its horizon.
 ///
 /// # Errors
-/// If the library refuses the search.
-pub fn with_all_searched(request: PlanRequest, watch: &mut SearchWatch<'_>) -> Result<PlanRequest> {
+/// As [`with_searched`].
+pub fn with_all_searched(request: PlanRequest, not_cached: &mut NotCached<'_>) -> Result<PlanRequest> {
     let objective = request.objective();
-    prepare(request, searched_names(), objective, watch)
+    prepare(request, searched_names(), objective, not_cached)
 }
 
 fn prepare(
     request: PlanRequest,
     searches: impl IntoIterator<Item = (MechanismName, LongSearch)>,
     objective: Objective,
-    watch: &mut SearchWatch<'_>,
+    not_cached: &mut NotCached<'_>,
 ) -> Result<PlanRequest> {
-    let horizon = request.horizon();
+    let (horizon, observer) = (request.horizon(), request.search().observer());
     // The library reports why a horizon is refused.
     let fit = searches.into_iter().filter(|(_, search)| (1..=search.longest).contains(&horizon));
-    let found: Vec<_> = fit.map(|(name, _)| searched(name, horizon, objective, watch)).collect::<Result<_>>()?;
+    let found = fit.map(|(name, _)| searched(name, horizon, objective, observer, not_cached));
+    let found: Vec<_> = found.collect::<Result<_>>()?;
     if found.is_empty() {
         return Ok(request);
     }
@@ -100,12 +93,13 @@ fn prepare(
 /// cached. `name` is any name of the family.
 ///
 /// # Errors
-/// If the horizon is out of range, or the family has no such search.
+/// If the horizon is out of range, the family has no such search, or the observer cancels it.
 pub fn searched(
     name: MechanismName,
     horizon: u64,
     objective: Objective,
-    watch: &mut SearchWatch<'_>,
+    observer: &Observer,
+    not_cached: &mut NotCached<'_>,
 ) -> Result<Arc<dyn Mechanism>> {
     let family = name.family();
     let (Some(open), Some(search)) = (family.open, family.long_search) else {
@@ -115,11 +109,15 @@ pub fn searched(
     if let Some(found) = path.as_deref().and_then(|path| read(path, open, horizon, objective)) {
         return Ok(found);
     }
-    let found = (search.run)(horizon, objective, &mut |share| watch(SearchProgress::Share(share)))?;
+    let mut report = |share| match observer.report(SearchProgress::Share(share)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    let found = (search.run)(horizon, objective, &mut report)?;
     if let Some(path) = path
         && let Err(error) = write(&path, &found.bytes)
     {
-        watch(SearchProgress::NotKept(error));
+        not_cached(error);
     }
     Ok(found.mechanism)
 }
@@ -177,7 +175,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("found.bin");
         let (open, search) = searched_names().next().unwrap();
-        let found = (search.run)(4, Objective::Max, &mut |_| ()).unwrap();
+        let found = (search.run)(4, Objective::Max, &mut |_| ControlFlow::Continue(())).unwrap();
         write(&path, &found.bytes).unwrap();
         let readable = || read(&path, open, 4, Objective::Max).is_some();
         assert!(readable() && read(&path, open, 4, Objective::Mean).is_none());

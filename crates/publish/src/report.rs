@@ -9,7 +9,7 @@ mod periods;
 mod selection;
 mod wording;
 
-pub use correlation::CorrelationFacts;
+pub use correlation::{CORRELATION_GAINS_NOTHING, CorrelationFacts};
 pub use joined::later_groups;
 pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts, WindowFacts};

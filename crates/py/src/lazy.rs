@@ -9,13 +9,14 @@ use crate::own::ProcessBound;
 use crate::plan::PyPlan;
 use crate::reading::PyReading;
 use crate::reads::ReadWatch;
-use crate::request::{declared, request};
-use crate::running::{abandonable, in_chunks};
+use crate::request::{declared, observed, request};
+use crate::running::{in_chunks, searching};
 use crate::steps::check_step;
 use crate::units::multiple;
 use crate::watch::Class;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
+use evertally::plan::Observer;
 use evertally::stream::{LazyPlan, LazySampling, LazyVector as Inner};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -77,8 +78,8 @@ pub(crate) fn plan_lazy(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
-    let best = move || LazyPlan::best(request, 1, sampling);
-    Ok(PyPlan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
+    let best = move |observer: &Observer| LazyPlan::best(observed(request, observer), 1, sampling);
+    Ok(PyPlan::new(searching(py, best)?.or_raise()?.plan().clone()))
 }
 
 /// The plan of a vector.

@@ -7,8 +7,8 @@ use crate::error::{OrRaise, invalid};
 use crate::guarantee::PyGuarantee;
 use crate::html::{self, HtmlRow};
 use crate::options::Options;
-use crate::request::{declared, request};
-use crate::running::abandonable;
+use crate::request::{declared, observed, request};
+use crate::running::{abandonable, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::mechanism::MAX_HORIZON;
@@ -54,8 +54,9 @@ pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyR
     let options = Options::new(given)?;
     let horizon = options.take("horizon")?.map_or(MAX_HORIZON, |Whole(steps)| steps);
     let request = request(&declared(json)?, &options, horizon)?;
+    let progress = options.take("progress")?;
     options.finish()?;
-    abandonable(py, move || planned(request))?.or_raise()
+    searching_with(py, progress.as_ref(), move |observer| planned(observed(request, observer)))?.or_raise()
 }
 
 /// The plan for a request. If mechanism and noise are open, one search gives the plan and its ranking.

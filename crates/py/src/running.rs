@@ -1,9 +1,11 @@
 //! Long work without the GIL, interruptible by Ctrl-C.
 
 use crate::error::OrRaise;
+use evertally::plan::{Observer, SearchProgress};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::sync::Mutex;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -14,20 +16,68 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs work that cannot be cancelled in a separate thread. After Ctrl-C the caller stops waiting for it.
 pub(crate) fn abandonable<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+    awaited(py, work, || Ok(()))
+}
+
+/// The same, with a call in this thread at every check of Python's signals. After an error of that call, too, the caller
+/// stops waiting.
+fn awaited<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+    mut meanwhile: impl FnMut() -> PyResult<()>,
+) -> PyResult<T> {
     let (done, result) = channel();
     thread::spawn(move || done.send(work()));
     let result = Mutex::new(result);
     loop {
         match glance(py, &result) {
             Some(result) => return result,
-            None => py.check_signals()?,
+            None => {
+                py.check_signals()?;
+                meanwhile()?;
+            }
         }
     }
 }
 
+/// Runs a search in a separate thread. After Ctrl-C the caller stops waiting, and the search ends before the next
+/// mechanism that it would compare.
+pub(crate) fn searching<T: Send + 'static>(
+    py: Python<'_>,
+    search: impl FnOnce(&Observer) -> T + Send + 'static,
+) -> PyResult<T> {
+    searching_with(py, None, search)
+}
+
+/// The same, with a Python function that is called with the number of compared mechanisms and that of all.
+pub(crate) fn searching_with<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    search: impl FnOnce(&Observer) -> T + Send + 'static,
+) -> PyResult<T> {
+    let (cancelled, reached) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+    let (flag, latest) = (Arc::clone(&cancelled), Arc::clone(&reached));
+    let observer = Observer::new(move |progress| {
+        *latest.lock().expect("no panic while it is written") = Some(progress);
+        if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let mut shown = None;
+    let meanwhile = || {
+        let now = *reached.lock().expect("no panic while it is written");
+        if let (Some(progress), Some(SearchProgress::Mechanisms { done, total })) = (progress, now)
+            && now != shown
+        {
+            shown = now;
+            progress.call1((done, total))?;
+        }
+        Ok(())
+    };
+    awaited(py, move || search(&observer), meanwhile).inspect_err(|_| cancelled.store(true, Ordering::Relaxed))
+}
+
 /// Runs work that watches a flag, which Ctrl-C sets. The work has ended when this returns.
-pub(crate) fn cancellable<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
-    let cancelled = AtomicBool::new(false);
+pub(crate) fn cancellable<T: Send>(py: Python<'_>, work: impl FnOnce(&Arc<AtomicBool>) -> T + Send) -> PyResult<T> {
+    let cancelled = Arc::new(AtomicBool::new(false));
     thread::scope(|scope| {
         let (done, result) = channel();
         let flag = &cancelled;

@@ -11,11 +11,12 @@ use crate::own::ProcessBound;
 use crate::plan::PyPlan;
 use crate::reading::PyReading;
 use crate::reads::ReadWatch;
-use crate::request::{declared, request};
-use crate::running::{abandonable, in_chunks};
+use crate::request::{declared, observed, request};
+use crate::running::{in_chunks, searching};
 use crate::watch::Class;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
+use evertally::plan::Observer;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
 use evertally::stream::LazySampling;
 use pyo3::prelude::*;
@@ -59,7 +60,8 @@ pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
     options.finish()?;
     // A number of rows beyond 32 bits is too large anyway.
     let shape = Shape::CountSketch(Table::new(rows.try_into().unwrap_or(u32::MAX), width).or_raise()?);
-    let plan = abandonable(py, move || SketchPlan::new(request, shape, sampling))?.or_raise()?;
+    let plan = move |observer: &Observer| SketchPlan::new(observed(request, observer), shape, sampling);
+    let plan = searching(py, plan)?.or_raise()?;
     Ok(PyPlan::new(plan.plan().clone()))
 }
 

@@ -4,7 +4,7 @@ use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::key::PySecretKey;
 use crate::plan::PyPlan;
 use crate::request::declaration;
-use crate::running::{abandonable, cancellable};
+use crate::running::{cancellable, searching};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
 use evertally_declare::declaration::Declaration;
@@ -19,6 +19,7 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use std::path::{Path, PathBuf};
+use evertally::plan::Observer;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -89,7 +90,7 @@ pub(crate) fn release_table(
 pub(crate) fn plan_table(py: Python<'_>, declared: &str, fields: bool) -> PyResult<PyPlan> {
     let wording = wording(fields);
     let declared = declaration(declared, wording)?;
-    abandonable(py, move || plan_of(&declared))?.or_raise_in(wording).map(PyPlan::new)
+    searching(py, move |observer| plan_of(&declared, observer))?.or_raise_in(wording).map(PyPlan::new)
 }
 
 /// Answers a query about a released table; `keywords` are the arguments as JSON. Called by `evertally.interval`.
@@ -139,9 +140,9 @@ fn released(
     table: &mut (dyn RecordBatchReader + Send),
     key: &PySecretKey,
     budget_file: Option<&Path>,
-    cancelled: &AtomicBool,
+    cancelled: &Arc<AtomicBool>,
 ) -> Result<RecordBatch> {
-    let settings = declared.resolve()?.truncated_to_complete_rows()?;
+    let settings = declared.resolve()?.truncated_to_complete_rows()?.observed(&Observer::until(cancelled.clone()));
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     key.with_ledger(budget_file, cancelled, |ledger| {
         // Uses the plan with which the stream began, if it exists already.
@@ -154,8 +155,8 @@ fn released(
 }
 
 /// The plan of a declaration.
-fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
-    Ok(evertally_ledger::planner::plan(declared.resolve()?, &mut |_| ())?.0.plan)
+fn plan_of(declared: &Declaration, observer: &Observer) -> Result<evertally::plan::Plan> {
+    Ok(evertally_ledger::planner::plan(declared.resolve()?.observed(observer), &mut |_| ())?.0.plan)
 }
 
 /// What errors call a parameter: a field of the declaration objects, or a keyword.

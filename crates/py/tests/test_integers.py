@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan(max_events)": lambda n: et.plan(100, rho=0.5, max_events=n),
     "plan(max_events_per_step)": lambda n: et.plan(100, rho=0.5, max_events=9, max_events_per_step=n),
     "plan(max_groups)": lambda n: et.plan(100, rho=0.5, max_groups=n),
+    "plan(group_count)": lambda n: et.plan(100, rho=0.5, max_groups=2, group_count=n, correlate_groups="groups"),
     "plan(max_events_per_group)": lambda n: et.plan(100, rho=0.5, max_events=9, max_events_per_group=n),
     "plan(min_gap)": lambda n: et.plan(100, rho=0.5, max_events=5, min_gap=n),
     "plan(per)": lambda n: et.plan(100, rho=0.5, max_events=5, per=n),

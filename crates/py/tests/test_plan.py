@@ -5,7 +5,7 @@ import json
 import pickle
 import re
 import xml.etree.ElementTree as ElementTree
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -38,6 +38,30 @@ def test_people_are_bounded_by_group_gap_and_period() -> None:
     groups = et.plan(360, rho=0.5, max_events_per_group=3, max_groups=4, per="30 steps")
     assert groups.unit == "person (max_events=12, max_events_per_group=3, max_groups=4, per=30)"
     assert et.plan_sketch(360, rows=3, width=10, rho=0.5, max_events=4, per=30).unit == "person (max_events=4, per=30)"
+
+
+def test_noise_of_groups_is_correlated_where_that_helps() -> None:
+    unit: dict[str, Any] = {"rho": 0.5, "max_events_per_group": 1, "max_groups": 10, "per": 1}
+    apart, shared = et.plan(100, **unit), et.plan(100, **unit, group_count=10, correlate_groups="groups")
+    assert shared.max_std_error < 0.66 * apart.max_std_error
+    assert et.plan(100, **unit, group_count=10, correlate_groups="total") == apart
+    for keywords in ({"group_count": 10}, {"correlate_groups": "groups"}):
+        with pytest.raises(et.InvalidError, match="group_count and correlate_groups go together"):
+            et.plan(100, **unit, **keywords)
+
+
+def test_a_search_reports_its_progress() -> None:
+    reports: list[tuple[int, int | None]] = []
+    unit: dict[str, Any] = {"rho": 0.5, "max_events": 100, "max_events_per_step": 1}
+    observed = et.plan(2000, **unit, progress=lambda done, total: reports.append((done, total)))
+    assert observed == et.plan(2000, **unit)
+    assert reports and reports == sorted(set(reports)) and all(done < (total or 0) for done, total in reports)
+
+    def fail(done: int, total: int | None) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        et.plan(16384, **unit, progress=fail)
 
 
 def test_windows_have_plans_of_their_own() -> None:

@@ -24,6 +24,7 @@ use evertally_ledger::ledger::{Ledger, LedgerStore, MemoryStore};
 use evertally_tables::input::{ArrowStream, Events, ReadOptions};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -432,7 +433,7 @@ fn searched(bytes: &[u8]) {
 }
 
 fn searched_seeds() -> Vec<Vec<u8>> {
-    let search = |horizon| DensePure::search(horizon, Objective::Max, &mut |_, _| ()).expect("in range").to_bytes();
+    let search = |horizon| DensePure::search(horizon, Objective::Max, &mut |_, _| ControlFlow::Continue(())).expect("in range").to_bytes();
     vec![search(1), search(4)]
 }
 

@@ -4,23 +4,24 @@ use super::together::SeveralWorkloads;
 use super::unbounded;
 use crate::failure::usage;
 use crate::kebab::kebab;
-use crate::searched;
-use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
+use crate::searched::{self, SearchDisplay};
+use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags, interruptible};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{MAX_HORIZON, Workload};
 use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
-use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest};
+use evertally::plan::{Candidate, GroupAim, NoiseKind, Objective, PlanRequest};
 use evertally::privacy::{Delta, Epsilon, Values};
 use evertally_declare::declaration::SlotRequest;
+use evertally_declare::error::refuse_if;
 use evertally_declare::problem::Wording;
 use evertally_declare::settings::Assertion;
 use evertally_declare::stream::unit_in_words;
 use evertally_declare::words::{rounded_down, rounded_up};
 use evertally_publish::bounds::fall_behind;
-use evertally_publish::report::EpsilonAtDelta;
+use evertally_publish::report::{CORRELATION_GAINS_NOTHING, CorrelationFacts, EpsilonAtDelta};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -46,6 +47,13 @@ pub(super) struct PlanArgs {
     /// Largest change of one step by one event, in units of the data.
     #[arg(long, value_name = "S", default_value = "1")]
     sensitivity: Grid,
+    /// Number of declared groups whose noise is correlated, see --correlate-groups.
+    #[arg(long, value_name = "N", requires = "correlate_groups")]
+    group_count: Option<u64>,
+    /// Correlate the noise of the groups if that lowers the error of each group, or of groups and their total. Helps if
+    /// a person is in several groups of one step (--max-groups).
+    #[arg(long, value_parser = kebab::<GroupAim>, value_name = "groups|both|total", requires = "group_count")]
+    correlate_groups: Option<GroupAim>,
     /// Only this noise law.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
@@ -78,6 +86,9 @@ struct PlanAnswer<'a> {
     /// The guarantee of the first steps alone, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     spent: Option<FirstSteps>,
+    /// How the noise of groups is correlated, if that was asked for; null if it would not lower the errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation: Option<Option<CorrelationFacts>>,
 }
 
 /// The δ of an (ε, δ) of the first steps.
@@ -107,19 +118,23 @@ impl fmt::Display for FirstSteps {
 impl PlanArgs {
     /// Prints the ranking.
     pub(super) fn run(self) -> Result<()> {
-        let request = self.request()?;
+        let display = SearchDisplay::new(false)?;
+        let request = self.request(&display)?;
         if request.mix().is_some() {
-            return self.together(request);
+            return self.together(request, display);
         }
         let mut candidates = request.candidates()?;
         candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
             return Err(usage("--lazy: no mechanism for this horizon can be drawn lazily"));
         };
+        let (spent, correlation) = (self.spent(&request, &candidates)?, self.correlation(&candidates));
+        let published = self.workload.row().map(|row| self.published_in_words(&request, row)).transpose()?;
+        end_of_search(display)?;
         let mut out = std::io::stdout().lock();
         if self.json {
-            let (protected, spent) = (self.protected(&request)?, self.spent(&request, &candidates)?);
-            let answer = PlanAnswer { ranking: &answer, protected, asserted: self.asserted(), spent };
+            let (protected, asserted) = (self.protected(&request)?, self.asserted());
+            let answer = PlanAnswer { ranking: &answer, protected, asserted, spent, correlation };
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
@@ -128,11 +143,16 @@ impl PlanArgs {
             } else {
                 print_table(&mut out, &answer, self.workload.row())?;
             }
-            if let Some(row) = self.workload.row() {
-                writeln!(out, "{}", self.published_in_words(&request, row)?)?;
+            if let Some(published) = published {
+                writeln!(out, "{published}")?;
+            }
+            match correlation {
+                Some(Some(facts)) => writeln!(out, "noise of groups: {}", facts.in_words())?,
+                Some(None) => writeln!(out, "note: {CORRELATION_GAINS_NOTHING}")?,
+                None => (),
             }
             self.write_protected(&mut out, &request)?;
-            if let Some(spent) = self.spent(&request, &candidates)? {
+            if let Some(spent) = spent {
                 writeln!(out, "{spent}")?;
             }
         }
@@ -140,14 +160,19 @@ impl PlanArgs {
     }
 
     /// Prints the plan for several workloads.
-    fn together(&self, request: PlanRequest) -> Result<()> {
+    fn together(&self, request: PlanRequest, display: SearchDisplay) -> Result<()> {
         if self.lazy {
             return Err(usage("--lazy is for one workload"));
         }
         if self.through.is_some() {
             return Err(usage("--through is for one workload"));
         }
-        let (answer, mut out) = (SeveralWorkloads::new(request.clone())?, std::io::stdout().lock());
+        if self.correlate_groups.is_some() {
+            return Err(usage("--correlate-groups is for one workload"));
+        }
+        let answer = SeveralWorkloads::new(request.clone())?;
+        end_of_search(display)?;
+        let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
@@ -176,6 +201,12 @@ impl PlanArgs {
     /// The assumption about the bounds in words, if they are asserted.
     fn asserted(&self) -> Option<String> {
         self.unit.assertion().map(|assertion| assertion.in_words())
+    }
+
+    /// How the noise of groups is correlated in the plan that the ranking chooses, if that was asked for.
+    fn correlation(&self, candidates: &[Candidate]) -> Option<Option<CorrelationFacts>> {
+        let common = candidates.first().and_then(|best| best.common);
+        self.correlate_groups.map(|_| common.map(|(correlation, _)| correlation.into()))
     }
 
     /// The guarantee of the first steps under the plan that the ranking chooses.
@@ -235,13 +266,16 @@ impl PlanArgs {
     }
 
     /// One event is a value between 0 and the sensitivity; for a count the sensitivity is one grid step.
-    fn request(&self) -> Result<PlanRequest> {
+    fn request(&self, display: &SearchDisplay) -> Result<PlanRequest> {
         let SlotRequest { horizon, unit, read, .. } =
             self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?;
-        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
+        let mut request = display.watching(PlanRequest::count(horizon, self.budget.budget()?));
         request = request.with_unit(unit).with_neighbours(self.unit.neighbours());
         request = read.of(request.with_objective(self.objective))?;
         request = request.with_optional_noise(self.noise);
+        if let (Some(groups), Some(aim)) = (self.group_count, self.correlate_groups) {
+            request = request.with_groups(groups, aim);
+        }
         if self.sensitivity != Grid::ONE {
             request = request.with_grid(self.sensitivity);
             request = request.with_values(Values::Sum { lower: 0, upper: 1 });
@@ -256,6 +290,15 @@ impl PlanArgs {
         }
         Ok(request)
     }
+}
+
+/// Ends the display of progress before the first line of output.
+///
+/// # Errors
+/// After Ctrl-C.
+fn end_of_search(display: SearchDisplay) -> Result<()> {
+    drop(display);
+    Ok(refuse_if(&*interruptible()?)?)
 }
 
 fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Result<()> {

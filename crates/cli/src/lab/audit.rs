@@ -148,7 +148,8 @@ impl AuditArgs {
         request = request.with_noise(self.noise.unwrap_or(fallback));
         request = request.with_optional_mechanism(self.mechanism);
         request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        Ok(crate::searched::with_searched(request)?.plan()?)
+        let display = crate::searched::SearchDisplay::new(false)?;
+        Ok(crate::searched::with_searched(display.watching(request))?.plan()?)
     }
 
     fn print(&self, plan: &Plan, at: Vec<u64>, change: &Change, report: AuditReport) -> Result<()> {

@@ -169,7 +169,8 @@ impl SimulateArgs {
             let lazy = lazy.ok_or_else(|| usage("--lazy: no mechanism for this horizon can be drawn lazily"))?;
             request = request.with_mechanism(lazy.mechanism.name()).with_noise(lazy.kind);
         }
-        Ok(crate::searched::with_searched(request)?.plan()?)
+        let display = crate::searched::SearchDisplay::new(false)?;
+        Ok(crate::searched::with_searched(display.watching(request))?.plan()?)
     }
 
     /// Number of columns; `--at` must be in order.

@@ -6,7 +6,7 @@ use evertally_declare::problem::Wording;
 use evertally_declare::stream::Stream;
 use evertally_declare::words::{at_most, short};
 use evertally_publish::bounds::{fall_behind, natural_period};
-use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
+use evertally_publish::report::{CORRELATION_GAINS_NOTHING, ErrorFacts, MeasureFacts, SelectionFacts};
 
 /// Prints the plan, its error and further remarks; reads and writes no files.
 pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]) -> Result<()> {
@@ -73,6 +73,9 @@ fn notes(stream: &Stream) -> Vec<String> {
             "the promise holds for {} alone; a person active in {several} is promised less, see the report",
             period.in_words()
         ));
+    }
+    if stream.gains_nothing_from_correlation() {
+        notes.push(format!("--correlate-groups has no effect: {CORRELATION_GAINS_NOTHING}"));
     }
     if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
         && in_step > in_all

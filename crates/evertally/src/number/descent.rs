@@ -9,7 +9,7 @@ mod limited;
 mod line;
 
 pub(crate) use full::minimum;
-pub(crate) use limited::minimise;
+pub(crate) use limited::{minimise, minimise_lazily};
 pub(crate) use line::minimise_between;
 
 /// A point with the value and the gradient there.
@@ -19,8 +19,9 @@ struct DescentPoint {
     gradient: Vec<f64>,
 }
 
-/// The objective: a function that returns its value and gradient.
-type Function<'f> = dyn FnMut(&[f64]) -> (f64, Vec<f64>) + 'f;
+/// The objective: a function that returns its value and gradient at a point, or nothing if the value is above a limit or
+/// not a number: a rejected step needs no gradient.
+pub(crate) type Function<'f> = dyn FnMut(&[f64], f64) -> Option<(f64, Vec<f64>)> + 'f;
 
 /// An estimate of the curvature, and its line search.
 trait Curvature {
@@ -58,7 +59,9 @@ fn descend(
     mut is_enough: impl FnMut(f64, f64) -> bool,
     function: &mut Function,
 ) -> DescentPoint {
-    let (value, gradient) = function(&start);
+    let Some((value, gradient)) = function(&start, f64::INFINITY) else {
+        return DescentPoint { point: start, value: f64::NAN, gradient: Vec::new() };
+    };
     let mut here = DescentPoint { point: start, value, gradient };
     for _ in 0..steps {
         let mut direction = curvature.downhill(&here.gradient);
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_full_estimate_finds_the_bottom_of_a_bent_valley() {
-        let found = minimum(vec![0.0, 0.5, -0.5, 2.0], valley);
+        let found = minimum(vec![0.0, 0.5, -0.5, 2.0], &mut |x, limit| Some(valley(x)).filter(|(value, _)| *value <= limit));
         assert!(found.iter().all(|x| (x - 1.0).abs() < 1e-3), "{found:?}");
     }
 

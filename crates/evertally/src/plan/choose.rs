@@ -3,7 +3,7 @@
 use super::calibrate::{Calibration, calibrated};
 use super::competitors::{attempts_with, competitors, competitors_of_mix};
 use super::correlation::Correlation;
-use super::{Guarantee, PlanRequest};
+use super::{Compared, Guarantee, PlanRequest};
 use crate::mechanism::{Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, Workload, check_steps};
 use crate::noise::DiscreteLaw;
 use crate::number::power;
@@ -83,11 +83,14 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         (None, _) => vec![NoiseKind::Gaussian, NoiseKind::Laplace],
     };
     let mix = request.scaled_mix()?;
-    let attempts = kinds.into_iter().flat_map(|kind| {
-        let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
-        attempts(request, kind, &criterion.with_workload(request.workload).with_mix(mix), sensitivity)
-    });
-    ranked(attempts, request.objective, |candidate| request.errors(candidate, mix.as_ref()))
+    let rivals: Vec<_> = kinds.into_iter().map(|kind| Rivals::new(request, kind, sensitivity, mix)).collect();
+    let total = rivals.iter().map(|rivals| rivals.names.len()).sum();
+    let mut compared = Compared::new(request.search.observer(), Some(total));
+    let mut attempts = Vec::new();
+    for rivals in rivals {
+        attempts.extend(rivals.attempts(request, sensitivity, &mut compared)?);
+    }
+    ranked(attempts.into_iter(), request.objective, |candidate| request.errors(candidate, mix.as_ref()))
 }
 
 impl PlanRequest {
@@ -164,35 +167,57 @@ pub fn ranked<C>(
     Ok(found)
 }
 
-/// The attempts with the mechanisms that compete under a law: the requested one, or the searched families and the
-/// prepared ones.
-fn attempts(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion, sensitivity: Sensitivity) -> Vec<Attempt> {
-    let horizon = request.horizon;
-    let attempt = |head: Arc<dyn Mechanism>| {
-        let readings = as_read(head.clone(), criterion)?;
-        Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? })
-    };
-    if let Some(name) = request.mechanism {
-        let prepared = request.search.prepared.named(name, horizon, request.objective);
-        let built = prepared.map_or_else(|| name.build(horizon, criterion), Ok);
-        return vec![built.and_then(attempt)];
+/// The mechanisms that compete under a law: the requested one, or the searched families.
+struct Rivals {
+    kind: NoiseKind,
+    criterion: Criterion,
+    names: Vec<MechanismName>,
+}
+
+impl Rivals {
+    fn new(request: &PlanRequest, kind: NoiseKind, sensitivity: Sensitivity, mix: Option<Mix>) -> Self {
+        let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
+        let criterion = criterion.with_workload(request.workload).with_mix(mix);
+        let names = match (request.mechanism, mix) {
+            (Some(name), _) => return Self { kind, criterion, names: vec![name] },
+            (None, Some(mix)) => competitors_of_mix(request.horizon, kind, &criterion, &mix),
+            (None, None) => competitors(request.horizon, kind, &criterion),
+        };
+        let names = names.into_iter().filter(|name| is_searched(request, *name)).collect();
+        Self { kind, criterion, names }
     }
-    let names = match criterion.mix() {
-        Some(mix) => competitors_of_mix(horizon, kind, criterion, &mix),
-        None => competitors(horizon, kind, criterion),
-    };
-    let names = names.into_iter().filter(|name| is_searched(request, *name));
-    let mix = criterion.mix();
-    let figure = |candidate: &Candidate| {
-        let (max, mean) = request.errors(candidate, mix.as_ref());
-        power(request.objective.of(max, mean), 2)
-    };
-    let families = attempts_with(names, |name| name.build(horizon, criterion).and_then(attempt), figure);
-    let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
-        let name = mechanism.name();
-        name.serves(kind) && is_looked_up(request, name)
-    });
-    families.into_iter().chain(prepared.map(|mechanism| attempt(mechanism.clone()))).collect()
+
+    /// The attempts with them, and with the prepared mechanisms.
+    fn attempts(
+        self,
+        request: &PlanRequest,
+        sensitivity: Sensitivity,
+        compared: &mut Compared<'_>,
+    ) -> Result<Vec<Attempt>> {
+        let (Self { kind, criterion, names }, horizon) = (self, request.horizon);
+        let attempt = |head: Arc<dyn Mechanism>| {
+            let readings = as_read(head.clone(), &criterion)?;
+            Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? })
+        };
+        if let Some(name) = request.mechanism {
+            compared.next()?;
+            let prepared = request.search.prepared.named(name, horizon, request.objective);
+            let built = prepared.map_or_else(|| name.build(horizon, &criterion), Ok);
+            return Ok(vec![built.and_then(attempt)]);
+        }
+        let mix = criterion.mix();
+        let figure = |candidate: &Candidate| {
+            let (max, mean) = request.errors(candidate, mix.as_ref());
+            power(request.objective.of(max, mean), 2)
+        };
+        let build = |name: MechanismName| name.build(horizon, &criterion).and_then(attempt);
+        let families = attempts_with(names, compared, build, figure)?;
+        let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
+            let name = mechanism.name();
+            name.serves(kind) && is_looked_up(request, name)
+        });
+        Ok(families.into_iter().chain(prepared.map(|mechanism| attempt(mechanism.clone()))).collect())
+    }
 }
 
 /// A mechanism with its law, or the reason why there is none.

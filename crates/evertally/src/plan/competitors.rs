@@ -1,5 +1,6 @@
 //! The names that compete for a unit and a workload: the same for counts, vectors, and programs that list mechanisms.
 
+use super::Compared;
 use crate::Result;
 use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, Mix, NoiseKind, Publishes, Workload};
 
@@ -8,28 +9,41 @@ use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, Mix, NoiseKind, Pu
 const NEAR: f64 = 1.75;
 
 /// Attempts with these names: the best of the names with stand-ins only, and each of them only if the stand-in's error
-/// is near the least. `figure` is the squared error of a successful attempt.
+/// is near the least. `figure` is the squared error of a successful attempt. Every name is one of the mechanisms
+/// `compared`.
+///
+/// # Errors
+/// If the search is cancelled.
 ///
 /// ```
-/// use evertally::mechanism::{Criterion, Mechanism, Objective, Participation};
-/// use evertally::plan::{attempts_with, competitors};
+/// use evertally::mechanism::{Criterion, Mechanism, MechanismName, Objective, Participation};
+/// use evertally::plan::{Compared, Observer, attempts_with, competitors};
 /// let unit = Participation::new(7, 54)?;
 /// let criterion = Criterion::from_vectors(Objective::Max, unit);
 /// let names = competitors(500, criterion.law(), &criterion);
-/// let found = attempts_with(names, |name| name.build(500, &criterion), |built| criterion.figure(&**built));
+/// let observer = Observer::default();
+/// let mut compared = Compared::new(&observer, Some(names.len()));
+/// let build = |name: MechanismName| name.build(500, &criterion);
+/// let found = attempts_with(names, &mut compared, build, |built| criterion.figure(&**built))?;
 /// let best = found.into_iter().flatten().map(|built| criterion.figure(&*built)).fold(f64::INFINITY, f64::min);
 /// assert!(best < 115.0);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn attempts_with<C>(
     names: impl IntoIterator<Item = MechanismName>,
+    compared: &mut Compared<'_>,
     mut attempt: impl FnMut(MechanismName) -> Result<C>,
     figure: impl Fn(&C) -> f64,
-) -> Vec<Result<C>> {
+) -> Result<Vec<Result<C>>> {
     let (quick, long): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.stand_in().is_none());
-    let mut found: Vec<Result<C>> = quick.into_iter().map(&mut attempt).collect();
+    let mut found: Vec<Result<C>> = Vec::new();
+    for name in quick {
+        compared.next()?;
+        found.push(attempt(name));
+    }
     let mut least = found.iter().flatten().map(&figure).fold(f64::INFINITY, f64::min);
     for name in long {
+        compared.next()?;
         let stand_in = name.stand_in().map(&mut attempt);
         if stand_in.is_some_and(|built| built.is_ok_and(|built| figure(&built) <= NEAR * least)) {
             let built = attempt(name);
@@ -37,7 +51,7 @@ pub fn attempts_with<C>(
             found.push(built);
         }
     }
-    found
+    Ok(found)
 }
 
 /// Longest horizon at which windows are also read from running sums: for any width, and for long windows.

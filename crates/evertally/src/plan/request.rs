@@ -340,6 +340,12 @@ impl PlanRequest {
         self.selection
     }
 
+    /// Whether the noise of groups is to be [correlated](Self::with_groups) if that lowers errors. A plan for such a
+    /// request without a [correlation](super::Plan::correlation) gains nothing from it.
+    pub fn correlates_groups(&self) -> bool {
+        self.groups.is_some()
+    }
+
     /// The caller's description of steps, groups and values.
     pub fn meaning(&self) -> &BTreeMap<String, String> {
         &self.meaning

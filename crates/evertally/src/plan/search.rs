@@ -1,6 +1,6 @@
 //! Search options, which never become part of a plan.
 
-use super::Prepared;
+use super::{Observer, Prepared};
 
 /// Options of the search over mechanisms. They determine the candidates and are not part of the resulting plan: the
 /// same plan has the same digest however it was found.
@@ -17,6 +17,7 @@ use super::Prepared;
 pub struct Search {
     pub(super) light_steps: bool,
     pub(super) prepared: Prepared,
+    observer: Observer,
 }
 
 impl Search {
@@ -24,6 +25,16 @@ impl Search {
     /// mechanism is used as it is.
     pub fn with_light_steps(self, light_steps: bool) -> Self {
         Self { light_steps, ..self }
+    }
+
+    /// Reports progress to this observer, which may cancel the search; none by default.
+    pub fn with_observer(self, observer: Observer) -> Self {
+        Self { observer, ..self }
+    }
+
+    /// The observer of the search.
+    pub fn observer(&self) -> &Observer {
+        &self.observer
     }
 
     /// Mechanisms that are already built. They compete with the families, or are used if their name is requested; none

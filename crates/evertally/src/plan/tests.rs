@@ -6,6 +6,7 @@ use crate::number::exact::Exact;
 use crate::privacy::Spread;
 use crate::privacy::{Budget, Neighbours, Unit, Values};
 use crate::privacy::{Delta, Epsilon, Rho};
+use std::ops::ControlFlow;
 
 fn pure(epsilon: f64) -> Budget {
     Budget::Pure(Epsilon::new(epsilon).unwrap())
@@ -318,7 +319,7 @@ fn a_pure_epsilon_is_never_less_than_what_is_spent() {
 #[test]
 fn prepared_mechanisms_are_not_built_again() {
     use crate::mechanism::DensePure;
-    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, Objective::Max, &mut |_, _| ()).unwrap());
+    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, Objective::Max, &mut |_, _| ControlFlow::Continue(())).unwrap());
     let request = |horizon| {
         let prepared = Prepared::new([found.clone()]);
         PlanRequest::count(horizon, pure(1.0)).with_search(Search::default().with_prepared(prepared))

@@ -5,6 +5,10 @@ use evertally::plan::Correlation;
 use evertally_declare::words::short;
 use serde::{Deserialize, Serialize};
 
+/// The remark on a plan that was to correlate the noise of groups, and does not.
+pub const CORRELATION_GAINS_NOTHING: &str =
+    "the noise of the groups is independent: correlated noise would not lower these errors";
+
 /// Correlated noise of groups. Factors compare variances with those of independent noise of the same size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CorrelationFacts {
@@ -31,7 +35,7 @@ impl From<Correlation> for CorrelationFacts {
 
 impl CorrelationFacts {
     /// The effect on totals and differences.
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let of = |factor: f64| short(factor.sqrt());
         format!(
             "correlated (coefficient {}): the standard error of the total over all {} groups is {} times that of \

@@ -10,7 +10,7 @@ use crate::error::{OrRaise, invalid};
 use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::declared;
-use crate::running::abandonable;
+use crate::running::{abandonable, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::Objective;
@@ -48,8 +48,9 @@ pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
     let options = Options::new(given)?;
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
+    let progress = options.take("progress")?;
     options.finish()?;
-    abandonable(py, move || planned(request))?.or_raise()
+    searching_with(py, progress.as_ref(), move |observer| planned(request.with_observer(observer.clone())))?.or_raise()
 }
 
 /// The plan for a request. If the mechanism is open, one search gives the plan and its ranking.

@@ -7,9 +7,9 @@ use crate::error::OrRaise;
 use crate::html::{HtmlRow, table};
 use crate::options::Options;
 use crate::request::declared;
-use crate::running::abandonable;
+use crate::running::searching_with;
 use crate::whole::{SequenceIndex, Whole};
-use evertally::plan::Objective;
+use evertally::plan::{Objective, Observer};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{Panel, PanelLine, panels};
 use evertally_plot::sheet::SheetTexts;
@@ -108,11 +108,13 @@ pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict
     let options = Options::new(given)?;
     let (Whole(examples), Whole(batch)) = (options.needed("examples")?, options.needed("batch")?);
     let (epochs, request) = (options.needed("epochs")?, request(&declared(json)?, &options, 1)?);
+    let progress = options.take("progress")?;
     options.finish()?;
     let objective = request.objective();
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;
     let steps = training.steps();
-    let found = abandonable(py, move || training.options())?.or_raise()?;
+    let search = move |observer: &Observer| training.with_observer(observer.clone()).options();
+    let found = searching_with(py, progress.as_ref(), search)?.or_raise()?;
     PyTraining::new(py, found, steps, objective)
 }
 

@@ -11,7 +11,7 @@ use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
     Criterion, Mechanism, MechanismName, NoiseKind, Participation, TrainingLoop, check_steps, streaming_names,
 };
-use evertally::plan::{attempts_with, ranked};
+use evertally::plan::{Compared, attempts_with, ranked};
 use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
     // Refuse invalid requests first: the search would report them as "no candidate".
     request.check()?;
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {
-        let attempts = sampled::candidates(request, sampling);
+        let attempts = sampled::candidates(request, sampling)?;
         return ranked(attempts.into_iter(), request.objective, |c| (c.max_std_error, c.mean_std_error));
     }
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
@@ -137,10 +137,14 @@ fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
             streams(&name)?;
             vec![attempt(name)]
         }
-        None => attempts_with(families(request), attempt, |candidate| {
-            let (max, mean) = errors(candidate);
-            request.objective.of(max * max, mean * mean)
-        }),
+        None => {
+            let names: Vec<_> = families(request).collect();
+            let mut compared = Compared::new(&request.observer, Some(names.len()));
+            attempts_with(names, &mut compared, attempt, |candidate| {
+                let (max, mean) = errors(candidate);
+                request.objective.of(max * max, mean * mean)
+            })?
+        }
     };
     ranked(attempts.into_iter(), request.objective, errors)
 }

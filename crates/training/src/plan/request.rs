@@ -3,7 +3,7 @@
 use super::Series;
 use crate::{Optimizer, Sampling};
 use evertally::mechanism::{MAX_CONSTANT_MEMORY, MechanismName, Participation};
-use evertally::plan::Objective;
+use evertally::plan::{Objective, Observer};
 use evertally::privacy::{Budget, Neighbours};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ pub struct VectorRequest {
     pub(super) optimizer: Option<Optimizer>,
     pub(super) sampling: Option<Sampling>,
     pub(super) max_memory: u64,
+    pub(super) observer: Observer,
 }
 
 impl VectorRequest {
@@ -67,6 +68,7 @@ impl VectorRequest {
             optimizer: None,
             sampling: None,
             max_memory: MAX_CONSTANT_MEMORY,
+            observer: Observer::default(),
         }
     }
 
@@ -144,6 +146,12 @@ impl VectorRequest {
     /// any number. The limit is not part of the plan.)
     pub fn with_max_memory(self, max_memory: u64) -> Self {
         Self { max_memory, ..self }
+    }
+
+    /// Reports the progress of the search to this observer, which may cancel it; none by default. It is not part of the
+    /// plan.
+    pub fn with_observer(self, observer: Observer) -> Self {
+        Self { observer, ..self }
     }
 
     /// The error of the running sums, or parameters, to minimise; the largest by default.

@@ -7,6 +7,7 @@
 use super::{VectorCandidate, VectorPlan, VectorRequest};
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::Participation;
+use evertally::plan::Observer;
 use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 
@@ -78,6 +79,11 @@ impl Training {
     /// Number of steps: epochs times examples over the batch, rounded.
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// The same run, whose searches report to this observer, which may cancel them.
+    pub fn with_observer(self, observer: Observer) -> Self {
+        Self { request: self.request.with_observer(observer), ..self }
     }
 
     /// All options, smallest error first, including those that need more memory than the request allows. Takes some

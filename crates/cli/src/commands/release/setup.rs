@@ -1,7 +1,7 @@
 //! From a declaration to its plan and files, before any event is read.
 
 use crate::failure::usage;
-use crate::searched::Bar;
+use crate::searched::{SearchDisplay, warn_not_cached};
 use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
 use evertally::noise::StreamName;
@@ -134,12 +134,14 @@ impl ValidatedDeclaration {
     }
 
     fn planned(&self, settings: Settings, present: Option<Present>) -> Result<ReleaseSetup> {
-        let mut bar = Bar::new(settings.request.horizon());
+        let display = SearchDisplay::new(self.files.quiet)?;
         let groups = match &settings.labels {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
-        let (stream, _) = evertally_ledger::planner::plan(settings, &mut |progress| bar.show(progress))?;
+        let settings = settings.observed(display.observer());
+        let (stream, _) = evertally_ledger::planner::plan(settings, &mut warn_not_cached)?;
+        drop(display);
         let most = if stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();

@@ -46,11 +46,12 @@ use crate::mechanism::{
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use bumps::{BumpLayout, Solved};
 use candidate::BumpCandidate;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A factorization for Laplace noise, found by a numerical search: a diagonal and overlapping bumps.
@@ -58,7 +59,8 @@ use std::sync::Arc;
 /// ```
 /// use evertally::mechanism::{DensePure, Mechanism, Objective};
 ///
-/// let found = DensePure::search(16, Objective::Mean, &mut |_, _| ())?;
+/// use std::ops::ControlFlow;
+/// let found = DensePure::search(16, Objective::Mean, &mut |_, _| ControlFlow::Continue(()))?;
 /// let s1 = found.column_norms().l1;
 /// assert!(2.0 * s1 * s1 * found.mean_row_norm_squared() < 13.3); // ε² times the mean variance
 /// # Ok::<(), evertally::Error>(())
@@ -107,13 +109,19 @@ impl DensePure {
     ///
     /// Deterministic: the same on every machine. Takes one to two minutes at 512 steps, a second at 64. `progress`
     /// receives the best value so far (ε² times the mean or the largest variance) and the completed share of the work,
-    /// 0 to 1.
+    /// 0 to 1; [`ControlFlow::Break`] cancels the search.
     ///
     /// # Errors
-    /// If the horizon is out of range.
-    pub fn search(horizon: u64, objective: Objective, progress: &mut dyn FnMut(f64, f64)) -> Result<Self> {
+    /// If the horizon is out of range, or the search is cancelled.
+    pub fn search(
+        horizon: u64,
+        objective: Objective,
+        progress: &mut dyn FnMut(f64, f64) -> ControlFlow<()>,
+    ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense-pure")?;
-        let found = search::search(horizon as usize, objective, progress);
+        let ControlFlow::Continue(found) = search::search(horizon as usize, objective, progress) else {
+            return Err(Error::new(ErrorKind::Cancelled, "the search was cancelled"));
+        };
         Self::assemble(horizon, objective, integer_bumps(&found))
     }
 
@@ -302,7 +310,7 @@ pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, optimum: Optimum) 
 
 pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, optimum: Optimum) -> Result<Arc<dyn Mechanism>> {
     let objective = optimum.objective.unwrap_or(criterion.objective());
-    let found = DensePure::search(horizon, objective, &mut |_, _| ())?;
+    let found = DensePure::search(horizon, objective, &mut |_, _| ControlFlow::Continue(()))?;
     match optimum.digest {
         Some(digest) if digest != found.digest() => Err(Error::invalid(format!(
             "`dense-pure` with digest {digest} was found by another version of this program; this one finds {}",

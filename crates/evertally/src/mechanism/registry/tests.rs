@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mechanism::{Objective, Streaming};
+use std::ops::ControlFlow;
 
 fn names() -> impl Iterator<Item = MechanismName> {
     MechanismName::all_families().flat_map(|family| family.examples).map(|name| name.parse().unwrap())
@@ -154,13 +155,17 @@ fn long_searches_are_read_back() {
         let open = family.open.expect("a family that is searched has a name without parameters");
         assert_eq!(open.longest_searched().min(search.longest), open.longest_searched());
         let mut done = 0.0;
-        let found = (search.run)(5, Objective::Mean, &mut |share| done = share).unwrap();
+        let mut notify = |share| {
+            done = share;
+            ControlFlow::Continue(())
+        };
+        let found = (search.run)(5, Objective::Mean, &mut notify).unwrap();
         let (found, read) = (found.mechanism, (search.read)(&found.bytes).unwrap());
         assert_eq!((read.name(), read.horizon()), (found.name(), 5));
         assert!(done > 0.0 && open.matches_request(read.name(), Objective::Mean));
         assert_eq!((search.objective)(open), None);
         assert_eq!((search.objective)(found.name()), Some(Objective::Mean));
-        assert!((search.run)(search.longest + 1, Objective::Mean, &mut |_| ()).is_err());
+        assert!((search.run)(search.longest + 1, Objective::Mean, &mut |_| ControlFlow::Continue(())).is_err());
         searches += 1;
     }
     assert!(searches > 0);

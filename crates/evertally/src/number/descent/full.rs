@@ -7,14 +7,14 @@ const MIN_GAIN: f64 = 1e-8;
 const MAX_SMALL_STEPS: usize = 3;
 const MAX_STEPS: usize = 300;
 
-/// A local minimum near `start` of a function that returns its value and gradient.
-pub(crate) fn minimum(start: Vec<f64>, mut function: impl FnMut(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
+/// A local minimum near `start` of a [function](Function).
+pub(crate) fn minimum(start: Vec<f64>, function: &mut Function) -> Vec<f64> {
     let mut small = 0;
     let is_enough = |before: f64, after: f64| {
         small = if before - after < MIN_GAIN { small + 1 } else { 0 };
         small == MAX_SMALL_STEPS
     };
-    descend(&mut Full::new(start.len()), start, MAX_STEPS, is_enough, &mut function).point
+    descend(&mut Full::new(start.len()), start, MAX_STEPS, is_enough, function).point
 }
 
 /// The estimate of the inverse of the matrix of second derivatives.
@@ -56,8 +56,9 @@ impl Curvature for Full {
         let mut length = (1.0 / longest).min(1.0);
         for _ in 0..30 {
             let point: Vec<f64> = from.point.iter().zip(&direction).map(|(x, d)| x + length * d).collect();
-            let (value, gradient) = function(&point);
-            if value <= from.value + 1e-4 * length * slope && gradient.iter().all(|g| g.is_finite()) {
+            if let Some((value, gradient)) = function(&point, from.value + 1e-4 * length * slope)
+                && gradient.iter().all(|g| g.is_finite())
+            {
                 let step = point.iter().zip(&from.point).map(|(new, old)| new - old).collect();
                 return Some((DescentPoint { point, value, gradient }, step));
             }

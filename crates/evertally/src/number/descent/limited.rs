@@ -14,8 +14,19 @@ const DECREASE: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
 
 /// Moves `x` downhill for at most `steps` steps, until ten of them gain less than `tolerance` (relative), or no step
-/// decreases the value; returns the value reached.
-pub(crate) fn minimise(x: &mut Vec<f64>, steps: usize, tolerance: f64, function: &mut Function) -> f64 {
+/// decreases the value; returns the value reached. The function returns its value and gradient.
+pub(crate) fn minimise(
+    x: &mut Vec<f64>,
+    steps: usize,
+    tolerance: f64,
+    function: &mut dyn FnMut(&[f64]) -> (f64, Vec<f64>),
+) -> f64 {
+    let mut limited = |point: &[f64], limit: f64| Some(function(point)).filter(|(value, _)| *value <= limit);
+    minimise_lazily(x, steps, tolerance, &mut limited)
+}
+
+/// The same for a function whose gradient costs more than its value.
+pub(crate) fn minimise_lazily(x: &mut Vec<f64>, steps: usize, tolerance: f64, function: &mut Function) -> f64 {
     let mut recent = VecDeque::new();
     let is_enough = |before: f64, value: f64| {
         if recent.is_empty() {
@@ -77,8 +88,7 @@ impl Curvature for Limited {
         let mut best = None;
         for _ in 0..30 {
             let point: Vec<f64> = from.point.iter().zip(&direction).map(|(x, d)| x + length * d).collect();
-            let (value, gradient) = function(&point);
-            if value <= from.value + DECREASE * length * slope {
+            if let Some((value, gradient)) = function(&point, from.value + DECREASE * length * slope) {
                 let steep = dot(&gradient, &direction) < CURVATURE * slope;
                 best = Some((DescentPoint { point, value, gradient }, length));
                 if !steep {

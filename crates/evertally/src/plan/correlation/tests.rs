@@ -20,6 +20,15 @@ fn plan(request: PlanRequest, mechanism: &str) -> Plan {
 }
 
 /// The standard error of one group falls from `√d` to `(√d + 1)/2`, for every mechanism and budget.
+/// A request with groups says so, and its plan gains nothing from them if a person is in one group.
+#[test]
+fn a_request_tells_whether_groups_are_to_be_correlated() {
+    let request = PlanRequest::count(30, Budget::Zcdp(Rho::new(0.5).unwrap())).with_unit(Unit::person(3).in_groups(1));
+    assert!(!request.correlates_groups());
+    let request = request.with_groups(5, GroupAim::Groups);
+    assert!(request.correlates_groups() && request.plan().unwrap().correlation().is_none());
+}
+
 #[test]
 fn single_groups_have_the_known_variance() {
     let approximate = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());

@@ -8,41 +8,54 @@ use evertally::Result;
 use evertally::mechanism::{
     BandedFamily, Family, MAX_CONSTANT_MEMORY, MechanismName, NoiseKind, SampledUse, Sharpness,
 };
+use evertally::plan::Compared;
 use evertally::privacy::Budget;
 
 /// Rounds matter by more than their second moment: with twice that sharpness, errors are up to 1 % smaller.
 const STEEPER: f64 = 2.0;
 
-/// The candidates of a request that names no mechanism.
-pub(super) fn candidates(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCandidate>> {
-    let mut tried = open_candidates(request, sampling);
+/// The attempts of a search, or the error if it is cancelled.
+type Attempts = Result<Vec<Result<VectorCandidate>>>;
+
+/// The candidates of a request that names no mechanism. Their number is not known in advance.
+pub(super) fn candidates(request: &VectorRequest, sampling: Sampling) -> Attempts {
+    let compared = &mut Compared::new(&request.observer, None);
+    let mut tried = open_candidates(request, sampling, compared)?;
     match sampling.steps_per_epoch() {
         None => {
-            let families = banded_for_poisson(request.horizon).into_iter();
-            tried.extend(families.flat_map(|family| by_doubling(request, sampling, family)));
+            for family in banded_for_poisson(request.horizon) {
+                tried.extend(by_doubling(request, sampling, family, compared)?);
+            }
         }
         Some(steps) => {
-            let families = banded_for_allocation(request).into_iter();
-            tried.extend(families.flat_map(|family| by_estimates(request, steps, family)));
+            for family in banded_for_allocation(request) {
+                tried.extend(by_estimates(request, steps, family, compared)?);
+            }
         }
     }
-    tried
+    Ok(tried)
 }
 
-fn attempt(request: &VectorRequest, name: MechanismName) -> Result<VectorCandidate> {
-    built(request, name).and_then(|mechanism| candidate(request, mechanism))
+/// One attempt; the outer error if the search is cancelled.
+fn attempt(
+    request: &VectorRequest,
+    name: MechanismName,
+    compared: &mut Compared<'_>,
+) -> Result<Result<VectorCandidate>> {
+    compared.next()?;
+    Ok(built(request, name).and_then(|mechanism| candidate(request, mechanism)))
 }
 
 /// Families with their parameters left open: independent noise under every scheme, and others of constant memory if the
 /// allocation is drawn once.
-fn open_candidates(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCandidate>> {
+fn open_candidates(request: &VectorRequest, sampling: Sampling, compared: &mut Compared<'_>) -> Attempts {
     let competes = |family: &&Family| match family.sampled {
         SampledUse::Always => true,
         SampledUse::AllocatedOnce => sampling.scheme() == SamplingScheme::RandomAllocation,
         SampledUse::Never | SampledUse::Banded(_) => false,
     };
     let names = MechanismName::all_families().filter(competes).filter_map(|family| family.open);
-    names.map(|name| attempt(request, name)).collect()
+    names.map(|name| attempt(request, name, compared)).collect()
 }
 
 /// The banded families whose bands are optimised, or have a closed form.
@@ -70,8 +83,13 @@ fn banded_for_allocation(request: &VectorRequest) -> Vec<BandedFamily> {
 }
 
 /// Increasing numbers of bands, until more of them have not helped twice; and numbers on either side of the best.
-fn by_doubling(request: &VectorRequest, sampling: Sampling, family: BandedFamily) -> Vec<Result<VectorCandidate>> {
-    let with_bands = |bands: u64| attempt(request, (family.with_bands)(bands));
+fn by_doubling(
+    request: &VectorRequest,
+    sampling: Sampling,
+    family: BandedFamily,
+    compared: &mut Compared<'_>,
+) -> Attempts {
+    let mut with_bands = |bands: u64| attempt(request, (family.with_bands)(bands), compared);
     let error = |found: &Result<VectorCandidate>| {
         found.as_ref().map_or(f64::INFINITY, |c| request.objective.of(c.max_std_error, c.mean_std_error))
     };
@@ -80,7 +98,7 @@ fn by_doubling(request: &VectorRequest, sampling: Sampling, family: BandedFamily
     let mut tried = vec![];
     let (mut least, mut best, mut failures) = (f64::INFINITY, 1, 0);
     for bands in std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(fits) {
-        let found = with_bands(bands);
+        let found = with_bands(bands)?;
         let error = error(&found);
         tried.push(found);
         (least, best, failures) = if error < least { (error, bands, 0) } else { (least, best, failures + 1) };
@@ -88,8 +106,10 @@ fn by_doubling(request: &VectorRequest, sampling: Sampling, family: BandedFamily
             break;
         }
     }
-    tried.extend(neighbours(best).filter(fits).map(with_bands));
-    tried
+    for bands in neighbours(best).filter(fits) {
+        tried.push(with_bands(bands)?);
+    }
+    Ok(tried)
 }
 
 /// Numbers of bands between the powers of two on either side of the best.
@@ -99,14 +119,27 @@ fn neighbours(best: u64) -> impl Iterator<Item = u64> {
 
 /// The best number of bands, and the best that fits the memory. These are found by estimates: only they get certified
 /// accounting, which takes longer.
-fn by_estimates(request: &VectorRequest, steps_per_epoch: u64, family: BandedFamily) -> Vec<Result<VectorCandidate>> {
-    let best = best_widths(request, steps_per_epoch.min(request.horizon), family.with_bands);
-    best.into_iter().map(|bands| attempt(request, (family.with_bands)(bands))).collect()
+fn by_estimates(
+    request: &VectorRequest,
+    steps_per_epoch: u64,
+    family: BandedFamily,
+    compared: &mut Compared<'_>,
+) -> Attempts {
+    let best = best_widths(request, steps_per_epoch.min(request.horizon), family.with_bands, compared)?;
+    best.into_iter().map(|bands| attempt(request, (family.with_bands)(bands), compared)).collect()
 }
 
 /// The number of bands that is probably best, and the best that fits the memory.
-fn best_widths(request: &VectorRequest, most: u64, with_bands: fn(u64) -> MechanismName) -> Vec<u64> {
-    let likely = |bands: u64| likely_error(request, with_bands(bands)).map(|error| (bands, error));
+fn best_widths(
+    request: &VectorRequest,
+    most: u64,
+    with_bands: fn(u64) -> MechanismName,
+    compared: &mut Compared<'_>,
+) -> Result<Vec<u64>> {
+    let mut likely = |bands: u64| {
+        compared.next()?;
+        Ok(likely_error(request, with_bands(bands)).map(|error| (bands, error)))
+    };
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
     let mut found: Vec<(u64, f64)> = vec![];
     let least = |found: &[(u64, f64)], fits: &dyn Fn(u64) -> bool| {
@@ -114,7 +147,8 @@ fn best_widths(request: &VectorRequest, most: u64, with_bands: fn(u64) -> Mechan
     };
     // From the widest on, errors fall and then grow.
     let widths: Vec<u64> = doubled.skip(1).chain([most]).collect();
-    for (bands, error) in widths.into_iter().rev().filter_map(likely) {
+    for width in widths.into_iter().rev() {
+        let Some((bands, error)) = likely(width)? else { continue };
         found.push((bands, error));
         let is_worse = least(&found, &|_| true).is_some_and(|(_, best)| error > 1.1 * best);
         if is_worse && bands <= request.max_memory {
@@ -122,12 +156,14 @@ fn best_widths(request: &VectorRequest, most: u64, with_bands: fn(u64) -> Mechan
         }
     }
     if let Some((best, _)) = least(&found, &|_| true) {
-        found.extend(neighbours(best).filter(|bands| *bands < most).filter_map(likely));
+        for bands in neighbours(best).filter(|bands| *bands < most) {
+            found.extend(likely(bands)?);
+        }
     }
     let best = [least(&found, &|_| true), least(&found, &|bands| bands <= request.max_memory)];
     let mut widths: Vec<u64> = best.into_iter().flatten().map(|(bands, _)| bands).collect();
     widths.dedup();
-    widths
+    Ok(widths)
 }
 
 /// An estimate of the error of a mechanism with sampling; nothing is certified.

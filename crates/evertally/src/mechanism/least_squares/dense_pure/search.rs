@@ -7,6 +7,7 @@
 
 use super::candidate::{Aim, BumpCandidate};
 use crate::mechanism::Objective;
+use std::ops::ControlFlow;
 
 /// How many of the starts are refined, and how many of those have their bumps rearranged.
 const REFINED: usize = 6;
@@ -19,28 +20,32 @@ const LONG: usize = 500;
 /// Steps by which a bump may grow beyond its support in one descent.
 const MARGIN: usize = 8;
 
-/// Receives progress: the best value and the completed share of the work.
+/// Receives progress: the best value and the completed share of the work. It may cancel the search.
 struct SearchReport<'a> {
     objective: Objective,
     best: f64,
-    progress: &'a mut dyn FnMut(f64, f64),
+    progress: &'a mut dyn FnMut(f64, f64) -> ControlFlow<()>,
 }
 
 impl SearchReport<'_> {
-    fn tell(&mut self, candidate: &BumpCandidate, done: f64) {
+    fn report(&mut self, candidate: &BumpCandidate, done: f64) -> ControlFlow<()> {
         self.best = self.best.min(candidate.figure(self.objective));
-        (self.progress)(self.best, done);
+        (self.progress)(self.best, done)
     }
 }
 
 /// A candidate with the value of the aim it has reached.
 type RankedCandidate = (f64, BumpCandidate);
 
-/// The best factorization found over `horizon` steps.
-pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn FnMut(f64, f64)) -> BumpCandidate {
+/// The best factorization found over `horizon` steps, unless the search is cancelled.
+pub(super) fn search(
+    horizon: usize,
+    objective: Objective,
+    progress: &mut dyn FnMut(f64, f64) -> ControlFlow<()>,
+) -> ControlFlow<(), BumpCandidate> {
     let mut report = SearchReport { objective, best: f64::INFINITY, progress };
     let aim = if objective == Objective::Mean { Aim::Mean } else { Aim::PowerMean { log_power: 6 } };
-    let mut ranked = rank_starts(horizon, aim, &mut report);
+    let mut ranked = rank_starts(horizon, aim, &mut report)?;
     ranked.truncate(REFINED);
     let count = ranked.len() as f64;
     for (index, (value, candidate)) in ranked.iter_mut().enumerate() {
@@ -48,16 +53,16 @@ pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn Fn
             candidate.tidy(MARGIN);
             *value = candidate.descend(aim, LONG);
         }
-        report.tell(candidate, 0.1 + 0.1 * (index + 1) as f64 / count);
+        report.report(candidate, 0.1 + 0.1 * (index + 1) as f64 / count)?;
     }
     sort(&mut ranked);
     ranked.truncate(REARRANGED);
     let count = ranked.len() as f64;
-    let rearranged = ranked.into_iter().enumerate().map(|(index, start)| {
-        let mut tell = |best: &BumpCandidate, share| report.tell(best, 0.2 + 0.7 * (index as f64 + share) / count);
-        rearrange(start, aim, &mut tell)
-    });
-    let mut last: Vec<RankedCandidate> = rearranged.collect();
+    let mut last: Vec<RankedCandidate> = Vec::new();
+    for (index, start) in ranked.into_iter().enumerate() {
+        let mut notify = |best: &BumpCandidate, share| report.report(best, 0.2 + 0.7 * (index as f64 + share) / count);
+        last.push(rearrange(start, aim, &mut notify)?);
+    }
     sort(&mut last);
     let (_, mut best) = last.swap_remove(0);
     best.tidy(MARGIN);
@@ -67,8 +72,8 @@ pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn Fn
             best.descend(Aim::PowerMean { log_power }, LONG);
         }
     }
-    report.tell(&best, 1.0);
-    best
+    report.report(&best, 1.0)?;
+    ControlFlow::Continue(best)
 }
 
 /// By value; equal ones stay in order.
@@ -77,7 +82,7 @@ fn sort(ranked: &mut [RankedCandidate]) {
 }
 
 /// All starts after a short descent, best first.
-fn rank_starts(horizon: usize, aim: Aim, report: &mut SearchReport) -> Vec<RankedCandidate> {
+fn rank_starts(horizon: usize, aim: Aim, report: &mut SearchReport) -> ControlFlow<(), Vec<RankedCandidate>> {
     let starts = starts(horizon);
     let count = starts.len() as f64;
     let mut ranked = Vec::new();
@@ -88,19 +93,19 @@ fn rank_starts(horizon: usize, aim: Aim, report: &mut SearchReport) -> Vec<Ranke
             candidate.tidy(MARGIN);
         }
         ranked.push((candidate.descend(aim, SHORT), candidate));
-        report.tell(&ranked[index].1, 0.1 * (index + 1) as f64 / count);
+        report.report(&ranked[index].1, 0.1 * (index + 1) as f64 / count)?;
     }
     sort(&mut ranked);
-    ranked
+    ControlFlow::Continue(ranked)
 }
 
-/// Removes and splits bumps as long as a sweep over all of them gains something. `tell` receives the completed share of
-/// the sweeps.
+/// Removes and splits bumps as long as a sweep over all of them gains something. `notify` receives the completed
+/// share of the sweeps.
 fn rearrange(
     (mut value, mut best): RankedCandidate,
     aim: Aim,
-    tell: &mut dyn FnMut(&BumpCandidate, f64),
-) -> RankedCandidate {
+    notify: &mut dyn FnMut(&BumpCandidate, f64) -> ControlFlow<()>,
+) -> ControlFlow<(), RankedCandidate> {
     for sweep in 0..SWEEPS {
         let before = value;
         let mut bump = 0;
@@ -118,13 +123,13 @@ fn rearrange(
             }
             bump += 1;
             let share = (sweep as f64 + bump as f64 / best.bumps().max(bump) as f64) / SWEEPS as f64;
-            tell(&best, share);
+            notify(&best, share)?;
         }
         if value > before * (1.0 - 1e-4) {
             break;
         }
     }
-    (value, best)
+    ControlFlow::Continue((value, best))
 }
 
 /// Spacings and budgets of the starts: fine hats alone, with coarse ones, and with a level between.

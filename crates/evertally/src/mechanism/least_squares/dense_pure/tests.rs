@@ -8,7 +8,7 @@ use crate::mechanism::rounding::FRACTION_BITS;
 use nalgebra::DMatrix;
 
 fn found(horizon: u64, objective: Objective) -> DensePure {
-    DensePure::search(horizon, objective, &mut |_, _| ()).unwrap()
+    DensePure::search(horizon, objective, &mut |_, _| ControlFlow::Continue(())).unwrap()
 }
 
 fn several() -> Vec<DensePure> {
@@ -209,6 +209,7 @@ fn sixty_four_steps() {
     let mut watch = |best: f64, done: f64| {
         assert!(best <= last.0 && (last.1..=1.0).contains(&done), "{best} {done} after {last:?}");
         last = (best, done);
+        ControlFlow::Continue(())
     };
     let by_mean = DensePure::search(64, Objective::Mean, &mut watch).unwrap();
     assert_eq!(last.1, 1.0);
@@ -355,6 +356,15 @@ fn senseless_bumps_and_horizons_are_refused() {
         assert!(assemble(first, weights).is_err(), "{first} {weights:?}");
     }
     assert!(DensePure::assemble(5, Objective::Mean, vec![Bump { first: 0, weights: vec![1] }; MAX_BUMPS + 1]).is_err());
-    assert!(DensePure::search(0, Objective::Mean, &mut |_, _| ()).is_err());
-    assert!(DensePure::search(513, Objective::Mean, &mut |_, _| ()).is_err());
+    for horizon in [0, 513] {
+        let refused = DensePure::search(horizon, Objective::Mean, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
+        assert!(refused.is_invalid());
+    }
+    let mut reports = 0;
+    let mut cancel = |_, _| {
+        reports += 1;
+        if reports == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    assert!(DensePure::search(512, Objective::Mean, &mut cancel).unwrap_err().is_cancelled());
+    assert_eq!(reports, 2);
 }

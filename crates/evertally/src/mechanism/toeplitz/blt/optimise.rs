@@ -9,7 +9,7 @@ use crate::mechanism::name::buffers::{Buffers, FRACTION_BITS};
 use crate::mechanism::state_space::response::PartialFractions;
 use crate::mechanism::state_space::segments;
 use crate::mechanism::{ColumnScaling, Objective, Participation};
-use crate::number::descent::{minimise, minimum};
+use crate::number::descent::{minimise_lazily, minimum};
 
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 2] = [30.0, 300.0];
@@ -17,6 +17,10 @@ const POWERS: [f64; 2] = [30.0, 300.0];
 const RIDGE: f64 = 1e-7;
 /// The decay of a buffer over the whole horizon that is a floor of the coefficients.
 const FLOOR_RATE: f64 = 0.03;
+/// After the first of these descents, the next begins only at points whose logarithm of the variance is less than the
+/// second number above the least; of points that differ by less than the first number, at one.
+const SAME_MINIMUM: f64 = 1e-6;
+const PROMISING: f64 = 0.05;
 /// Half the distance of the points between which a slope is measured: values are accurate to 10⁻¹², the slopes to 10⁻⁸.
 const DIFFERENCE: f64 = 1e-4;
 /// The same if weights are rounded.
@@ -35,7 +39,7 @@ pub(super) fn buffers(horizon: u64, columns: ColumnScaling, count: usize, object
         }
     };
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
-    let descend = |point, aim: &GridObjective| near(&start, point, |y| aim.evaluate(y));
+    let descend = |point, aim: &GridObjective| near(&start, point, |y, _| Some(aim.evaluate(y)));
     frozen(&aims.iter().fold(start.clone(), descend))
 }
 
@@ -61,7 +65,7 @@ pub(super) fn buffers_for(
     let starts = stretches.into_iter().flat_map(|stretch| {
         [Some(start(stretch, count)), start_with_floor(horizon, stretch, count)].into_iter().flatten()
     });
-    let descend = |start: Vec<f64>| frozen(&near(&start, start.clone(), |y| (figure(y), slopes(y, figure)))).ok();
+    let descend = |start: Vec<f64>| frozen(&near(&start, start.clone(), by_differences(&figure))).ok();
     starts.filter_map(descend).collect()
 }
 
@@ -92,12 +96,26 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     let with_floor = [1, 4, horizon]
         .into_iter()
         .filter_map(|times| start_with_floor(horizon, horizon.min(separation.saturating_mul(times)), count));
-    let descend = |start: Vec<f64>| {
-        let descend =
-            |point, aim: &GridObjective| near(&start, point, |y| (figure(y, aim), slopes(y, |y| figure(y, aim))));
-        frozen(&aims.iter().fold(start.clone(), descend)).ok()
-    };
-    spaced.chain(with_floor).filter_map(descend).collect()
+    let mut points: Vec<(Vec<f64>, Vec<f64>)> =
+        spaced.chain(with_floor).map(|start| (start.clone(), start)).collect();
+    for (done, aim) in aims.iter().enumerate() {
+        let value = |y: &[f64]| figure(y, aim);
+        points.iter_mut().for_each(|(start, point)| *point = near(start, point.clone(), by_differences(&value)));
+        if done + 1 < aims.len() {
+            points = promising(points, |(_, point)| value(point));
+        }
+    }
+    points.into_iter().filter_map(|(_, point)| frozen(&point).ok()).collect()
+}
+
+/// The points from which another descent may find the best: those near the least value, and of points with the same
+/// value, which are usually the same minimum, one.
+fn promising<P>(points: Vec<P>, value: impl Fn(&P) -> f64) -> Vec<P> {
+    let mut valued: Vec<(f64, P)> = points.into_iter().map(|point| (value(&point), point)).collect();
+    valued.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let least = valued.first().map_or(f64::NAN, |(value, _)| *value);
+    valued.dedup_by(|(next, _), (kept, _)| *next - *kept < SAME_MINIMUM);
+    valued.into_iter().filter(|(value, _)| *value - least < PROMISING).map(|(_, point)| point).collect()
 }
 
 /// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole
@@ -109,20 +127,41 @@ pub(super) fn buffers_near(others: Buffers, figure: impl Fn(Buffers) -> Option<f
     let mut point = coordinates(&rates);
     let value = |y: &[f64]| frozen(y).ok().and_then(&figure).map_or(f64::INFINITY, libm::log);
     let slope = |y: &[f64]| slopes_over(y, LONG_DIFFERENCE, value);
-    minimise(&mut point, MAX_STEPS, MIN_GAIN, &mut |y| (value(y), slope(y)));
+    let mut limited = |y: &[f64], limit: f64| {
+        let value = value(y);
+        (value <= limit).then(|| (value, slope(y)))
+    };
+    minimise_lazily(&mut point, MAX_STEPS, MIN_GAIN, &mut limited);
     frozen(&point).ok()
 }
 
-/// A local minimum near a point, pulled a little to `start`.
-fn near(start: &[f64], point: Vec<f64>, aim: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
-    minimum(point, |y| {
-        let (mut value, mut gradient) = aim(y);
+/// A local minimum near a point, pulled a little to `start`. The aim returns its value and gradient, or nothing if its
+/// second argument, a test of the value, fails.
+fn near(
+    start: &[f64],
+    point: Vec<f64>,
+    aim: impl Fn(&[f64], &dyn Fn(f64) -> bool) -> Option<(f64, Vec<f64>)>,
+) -> Vec<f64> {
+    let pulled = |value: f64, y: &[f64]| {
+        y.iter().zip(start).fold(value, |value, (y, start)| value + RIDGE * (y - start) * (y - start))
+    };
+    minimum(point, &mut |y, limit| {
+        let (value, mut gradient) = aim(y, &|value| pulled(value, y) <= limit)?;
         for ((gradient, y), start) in gradient.iter_mut().zip(y).zip(start) {
-            value += RIDGE * (y - start) * (y - start);
             *gradient += 2.0 * RIDGE * (y - start);
         }
-        (value, gradient)
+        Some((pulled(value, y), gradient)).filter(|(value, _)| *value <= limit)
     })
+}
+
+/// The aim of a function whose gradient is measured by differences, where its value passes the test.
+fn by_differences(
+    function: &impl Fn(&[f64]) -> f64,
+) -> impl Fn(&[f64], &dyn Fn(f64) -> bool) -> Option<(f64, Vec<f64>)> {
+    move |y, passes| {
+        let value = function(y);
+        passes(value).then(|| (value, slopes(y, function)))
+    }
 }
 
 /// The gradient of a function by central differences.

@@ -17,6 +17,8 @@ const MAX_OPTIMISED_LONG_STEPS: u64 = 1 << 9;
 /// The numbers of buffers that a search for a unit tries: more hardly help, because memory that lasts longer than the
 /// time until the unit returns costs more than it saves.
 const BUFFERS_OF_UNITS: std::ops::RangeInclusive<usize> = 1..=5;
+/// It ends earlier if this many in a row have not helped.
+const MAX_FAILURES: usize = 2;
 /// The same over horizons beyond [`runs::MAX_TABLE_STEPS`], where memory may last much longer than a pattern: until one
 /// more lowers the variance by less than this part.
 const BUFFERS_OF_LONG_RUNS: std::ops::RangeInclusive<usize> = 3..=7;
@@ -156,9 +158,16 @@ impl Blt {
         if horizon > runs::MAX_TABLE_STEPS {
             return Self::best_of_long_runs(horizon, runs, objective);
         }
-        let built: Vec<Self> = BUFFERS_OF_UNITS
-            .map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok())
-            .collect();
+        let (mut built, mut lowest, mut failures) = (Vec::new(), f64::INFINITY, 0);
+        for blt in BUFFERS_OF_UNITS.map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok()) {
+            let figure = blt.pattern_figure(objective);
+            failures = if figure < lowest * (1.0 - NEGLIGIBLE_GAIN) { 0 } else { failures + 1 };
+            lowest = lowest.min(figure);
+            built.push(blt);
+            if failures == MAX_FAILURES {
+                break;
+            }
+        }
         match least(built, |blt| blt.pattern_figure(objective)) {
             Some(best) => Ok(best),
             None => Self::optimised_for_runs(horizon, runs, 1, objective), // the reason

@@ -1,0 +1,105 @@
+//! Progress and cancellation of searches.
+
+use crate::{Error, ErrorKind, Result};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The progress of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SearchProgress {
+    /// Mechanisms that have been compared, and the number of all, if it is known in advance.
+    Mechanisms {
+        /// Compared so far.
+        done: usize,
+        /// To be compared.
+        total: Option<usize>,
+    },
+    /// The completed share, 0 to 1, of the search for one factorization that takes minutes.
+    Share(f64),
+}
+
+/// Receives the progress of a search, and may cancel it: before each mechanism that is compared, and several times
+/// during a search that takes minutes. The default observer never cancels.
+///
+/// An observer has no influence on the result, so all observers are equal.
+///
+/// ```
+/// use evertally::plan::{Observer, PlanRequest, Search};
+/// use evertally::privacy::{Budget, Rho};
+/// use std::sync::Arc;
+/// use std::sync::atomic::AtomicBool;
+/// let cancelled = Arc::new(AtomicBool::new(true)); // as set by a signal handler
+/// let search = Search::default().with_observer(Observer::until(cancelled));
+/// let request = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).with_search(search);
+/// assert!(request.plan().unwrap_err().is_cancelled());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Observer(Option<Arc<Observe>>);
+
+type Observe = dyn Fn(SearchProgress) -> ControlFlow<()> + Send + Sync;
+
+impl Observer {
+    /// An observer that calls a function, which cancels the search with [`ControlFlow::Break`].
+    pub fn new(observe: impl Fn(SearchProgress) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(observe)))
+    }
+
+    /// An observer that cancels the search once this flag is set.
+    pub fn until(cancelled: Arc<AtomicBool>) -> Self {
+        Self::new(move |_| if cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Reports progress.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] if the observer cancels the search.
+    pub fn report(&self, progress: SearchProgress) -> Result<()> {
+        match self.0.as_ref().map(|observe| observe(progress)) {
+            Some(ControlFlow::Break(())) => Err(Error::new(ErrorKind::Cancelled, "the search was cancelled")),
+            Some(ControlFlow::Continue(())) | None => Ok(()),
+        }
+    }
+}
+
+impl PartialEq for Observer {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer(..)" } else { "Observer(none)" })
+    }
+}
+
+/// The mechanisms that a search compares, as they are reported to its observer.
+#[derive(Debug)]
+pub struct Compared<'a> {
+    observer: &'a Observer,
+    done: usize,
+    total: Option<usize>,
+}
+
+impl<'a> Compared<'a> {
+    /// None so far, of a total that may be unknown.
+    pub fn new(observer: &'a Observer, total: Option<usize>) -> Self {
+        Self { observer, done: 0, total }
+    }
+
+    /// Reports those compared so far, and counts one more, which is compared next.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] if the observer cancels the search.
+    pub fn next(&mut self) -> Result<()> {
+        self.observer.report(SearchProgress::Mechanisms { done: self.done, total: self.total })?;
+        self.done += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

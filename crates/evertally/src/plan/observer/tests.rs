@@ -1,0 +1,47 @@
+//! Searches report every mechanism and end when they are cancelled.
+
+use super::*;
+use crate::plan::{PlanRequest, Search};
+use crate::privacy::{Budget, Delta, Epsilon, Unit};
+use std::sync::Mutex;
+
+/// The result of a search that is cancelled at a report, and the reports.
+fn observed(request: &PlanRequest, cancelled_at: usize) -> (Result<()>, Vec<(usize, usize)>) {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&reports);
+    let observer = Observer::new(move |progress| {
+        let SearchProgress::Mechanisms { done, total: Some(total) } = progress else { panic!("{progress:?}") };
+        noted.lock().unwrap().push((done, total));
+        if done == cancelled_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let plain = request.clone().plan().unwrap();
+    let request = request.clone().with_search(Search::default().with_observer(observer));
+    let planned = request.plan().map(|plan| assert_eq!(plan.digest(), plain.digest()));
+    let reports = reports.lock().unwrap().clone();
+    (planned, reports)
+}
+
+/// Both kinds of noise count together, and an observer changes nothing in the plan.
+#[test]
+fn every_mechanism_is_reported() {
+    let budget = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());
+    let request = PlanRequest::count(30, budget).with_unit(Unit::person(3).per_step(1).apart(7));
+    let (planned, reports) = observed(&request, usize::MAX);
+    planned.unwrap();
+    let total = reports[0].1;
+    assert!(total > 20, "{total}");
+    assert_eq!(reports, (0..total).map(|done| (done, total)).collect::<Vec<_>>());
+    let named = request.with_mechanism("binary".parse().unwrap());
+    assert_eq!(observed(&named, usize::MAX).1, [(0, 2), (1, 2)]);
+}
+
+/// A cancelled search compares no further mechanism, and reports neither a plan nor the refusal of a mechanism.
+#[test]
+fn a_cancelled_search_ends_at_once() {
+    let request = PlanRequest::count(30, Budget::Pure(Epsilon::new(1.0).unwrap()));
+    for at in [0, 1, 4] {
+        let (planned, reports) = observed(&request, at);
+        assert!(planned.unwrap_err().is_cancelled());
+        assert_eq!(reports.len(), at + 1);
+    }
+}
