@@ -3,7 +3,7 @@
 use crate::stream::interruptible;
 use anyhow::Result;
 use evertally::mechanism::{Mechanism, MechanismName};
-use evertally::plan::{Objective, Observer, PlanRequest, SearchProgress};
+use evertally::plan::{Objective, PlanRequest, SearchObserver, SearchProgress};
 use evertally_declare::error::PipelineError;
 use evertally_ledger::planner;
 pub(crate) use evertally_ledger::planner::longest_search;
@@ -39,7 +39,7 @@ pub(crate) fn found(name: MechanismName, horizon: u64, objective: Objective) -> 
 
 /// Shows the progress of searches on a terminal, until it is dropped, and cancels them after Ctrl-C.
 pub(crate) struct SearchDisplay {
-    observer: Observer,
+    observer: SearchObserver,
     bar: Arc<Mutex<Option<ProgressBar>>>,
 }
 
@@ -48,7 +48,7 @@ impl SearchDisplay {
     pub(crate) fn new(quiet: bool) -> Result<Self> {
         let (bar, cancelled, begun) = (Arc::new(Mutex::new(None)), interruptible()?, Instant::now());
         let shown = Arc::clone(&bar);
-        let observer = Observer::new(move |progress| {
+        let observer = SearchObserver::new(move |progress| {
             if !quiet && begun.elapsed() >= SHOWN_AFTER {
                 show(shown.lock().expect("no panic while it is drawn").get_or_insert_with(new_bar), progress);
             }
@@ -57,7 +57,7 @@ impl SearchDisplay {
         Ok(Self { observer, bar })
     }
 
-    pub(crate) fn observer(&self) -> &Observer {
+    pub(crate) fn observer(&self) -> &SearchObserver {
         &self.observer
     }
 

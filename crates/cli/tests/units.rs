@@ -323,7 +323,8 @@ fn groups_may_share_noise() {
     assert!(bench.read("shared.plan.toml").contains("[correlation]\ngroups = 2\n"));
     assert!(!bench.read("total.plan.toml").contains("correlation"));
     // A plan without files has the same error, and says if correlation gains nothing.
-    let plan = |more: &[&str]| bench.run(&[&["plan", "--horizon", "40", "--group-count", "2"], &daily[2..], more].concat());
+    let plan =
+        |more: &[&str]| bench.run(&[&["plan", "--horizon", "40", "--group-count", "2"], &daily[2..], more].concat());
     let ranked: Value =
         serde_json::from_str(&plan(&[&correlate[..], &["--per", "1", "--json"]].concat()).stdout).unwrap();
     assert!((ranked["chosen"]["max_std"].as_f64().unwrap() / shared - 1.0).abs() < 1e-3, "{ranked}");

@@ -17,7 +17,7 @@ use crate::steps::{Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::view::View;
 use evertally::noise::StreamName;
 use evertally::number;
-use evertally::plan::{Observer, PlanRequest, Search};
+use evertally::plan::{PlanRequest, Search, SearchObserver};
 use evertally::privacy::selection::Selection;
 use evertally::privacy::{Unit, Values};
 use evertally::sketch::Shape;
@@ -226,7 +226,7 @@ impl Settings {
     }
 
     /// The same settings, whose searches for plans report to this observer.
-    pub fn observed(mut self, observer: &Observer) -> Self {
+    pub fn observed(mut self, observer: &SearchObserver) -> Self {
         let search = self.request.search().clone().with_observer(observer.clone());
         self.request = self.request.with_search(search);
         self

@@ -15,7 +15,7 @@ use crate::steps::{Period, StepCalendar};
 use crate::titles::{measure_in_words, reading_in_words, rolling_in_words, workload_in_words};
 use evertally::hex;
 use evertally::mechanism::Workload;
-use evertally::plan::{Guarantee, Intervals, Observer, Plan, PlanRequest};
+use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest, SearchObserver};
 use evertally::privacy::RollingWindow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -96,7 +96,7 @@ impl Settings {
         plan.intervals(self.confidence)?;
         let scales = self.labels.scales(plan.request().grid());
         // The searches are done.
-        let settings = Arc::new(self.observed(&Observer::default()));
+        let settings = Arc::new(self.observed(&SearchObserver::default()));
         Ok(Stream { settings, plan, scales, measures, follows: None })
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::disk::{Disk, RealDisk};
 use evertally::mechanism::{LongSearch, Mechanism, MechanismName};
-use evertally::plan::{Objective, Observer, PlanRequest, Prepared, SearchProgress};
+use evertally::plan::{Objective, PlanRequest, Prepared, SearchObserver, SearchProgress};
 use evertally_declare::error::{Context, PipelineError, Result, usage};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::settings::Settings;
@@ -98,7 +98,7 @@ pub fn searched(
     name: MechanismName,
     horizon: u64,
     objective: Objective,
-    observer: &Observer,
+    observer: &SearchObserver,
     not_cached: &mut NotCached<'_>,
 ) -> Result<Arc<dyn Mechanism>> {
     let family = name.family();

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;
 use evertally::number::Grid;
-use evertally::plan::{Observer, Plan};
+use evertally::plan::{Plan, SearchObserver};
 use evertally_cluster::{BucketRows, ClusterJob, Digest, Digests, Reader, ReaderOutput, RowKind, Shard, ShuffleRow};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{PipelineError, Result, failure, usage};
@@ -122,7 +122,7 @@ impl ClusterWork {
             let settings = declared.resolve()?.truncated_to_complete_rows()?;
             let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
             key.with_ledger(budget_file.as_deref(), cancelled, |ledger| {
-                let (settings, present) = settings.observed(&Observer::until(cancelled.clone())).begun(ledger)?;
+                let (settings, present) = settings.observed(&SearchObserver::until(cancelled.clone())).begun(ledger)?;
                 let groups = settings.groups().map_or(0, |table| table.tuples().len());
                 if present.is_some_and(|present| present.present != groups) {
                     return Err(usage(

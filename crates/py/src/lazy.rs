@@ -16,7 +16,7 @@ use crate::units::multiple;
 use crate::watch::Class;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
-use evertally::plan::Observer;
+use evertally::plan::SearchObserver;
 use evertally::stream::{LazyPlan, LazySampling, LazyVector as Inner};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -78,7 +78,7 @@ pub(crate) fn plan_lazy(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
-    let best = move |observer: &Observer| LazyPlan::best(observed(request, observer), 1, sampling);
+    let best = move |observer: &SearchObserver| LazyPlan::best(observed(request, observer), 1, sampling);
     Ok(PyPlan::new(searching(py, best)?.or_raise()?.plan().clone()))
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::options::Options;
 use crate::whole::Whole;
-use evertally::plan::{Observer, PlanRequest, Search};
+use evertally::plan::{PlanRequest, Search, SearchObserver};
 use evertally_declare::declaration::Declaration;
 use evertally_declare::problem::Wording;
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ pub(crate) fn request(declared: &Declaration, options: &Options<'_>, horizon: u6
 }
 
 /// The request, whose search reports to this observer.
-pub(crate) fn observed(request: PlanRequest, observer: &Observer) -> PlanRequest {
+pub(crate) fn observed(request: PlanRequest, observer: &SearchObserver) -> PlanRequest {
     let search = request.search().clone().with_observer(observer.clone());
     request.with_search(search)
 }

@@ -1,13 +1,13 @@
 //! Long work without the GIL, interruptible by Ctrl-C.
 
 use crate::error::OrRaise;
-use evertally::plan::{Observer, SearchProgress};
+use evertally::plan::{SearchObserver, SearchProgress};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(crate) fn abandonable<T: Send + 'static>(py: Python<'_>, work: impl FnOnce()
     awaited(py, work, || Ok(()))
 }
 
-/// The same, with a call in this thread at every check of Python's signals. After an error of that call, too, the caller
-/// stops waiting.
+/// The same, with a call in this thread at every check of Python's signals. After an error of that call, too, the
+/// caller stops waiting.
 fn awaited<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -44,7 +44,7 @@ fn awaited<T: Send + 'static>(
 /// mechanism that it would compare.
 pub(crate) fn searching<T: Send + 'static>(
     py: Python<'_>,
-    search: impl FnOnce(&Observer) -> T + Send + 'static,
+    search: impl FnOnce(&SearchObserver) -> T + Send + 'static,
 ) -> PyResult<T> {
     searching_with(py, None, search)
 }
@@ -53,11 +53,11 @@ pub(crate) fn searching<T: Send + 'static>(
 pub(crate) fn searching_with<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    search: impl FnOnce(&Observer) -> T + Send + 'static,
+    search: impl FnOnce(&SearchObserver) -> T + Send + 'static,
 ) -> PyResult<T> {
     let (cancelled, reached) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
     let (flag, latest) = (Arc::clone(&cancelled), Arc::clone(&reached));
-    let observer = Observer::new(move |progress| {
+    let observer = SearchObserver::new(move |progress| {
         *latest.lock().expect("no panic while it is written") = Some(progress);
         if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -16,7 +16,7 @@ use crate::running::{in_chunks, searching};
 use crate::watch::Class;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
-use evertally::plan::Observer;
+use evertally::plan::SearchObserver;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
 use evertally::stream::LazySampling;
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
     options.finish()?;
     // A number of rows beyond 32 bits is too large anyway.
     let shape = Shape::CountSketch(Table::new(rows.try_into().unwrap_or(u32::MAX), width).or_raise()?);
-    let plan = move |observer: &Observer| SketchPlan::new(observed(request, observer), shape, sampling);
+    let plan = move |observer: &SearchObserver| SketchPlan::new(observed(request, observer), shape, sampling);
     let plan = searching(py, plan)?.or_raise()?;
     Ok(PyPlan::new(plan.plan().clone()))
 }

@@ -7,6 +7,7 @@ use crate::request::declaration;
 use crate::running::{cancellable, searching};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
+use evertally::plan::SearchObserver;
 use evertally_declare::declaration::Declaration;
 use evertally_declare::error::Result;
 use evertally_declare::problem::Wording;
@@ -19,7 +20,6 @@ use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use std::path::{Path, PathBuf};
-use evertally::plan::Observer;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -142,7 +142,8 @@ fn released(
     budget_file: Option<&Path>,
     cancelled: &Arc<AtomicBool>,
 ) -> Result<RecordBatch> {
-    let settings = declared.resolve()?.truncated_to_complete_rows()?.observed(&Observer::until(cancelled.clone()));
+    let settings =
+        declared.resolve()?.truncated_to_complete_rows()?.observed(&SearchObserver::until(cancelled.clone()));
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     key.with_ledger(budget_file, cancelled, |ledger| {
         // Uses the plan with which the stream began, if it exists already.
@@ -155,7 +156,7 @@ fn released(
 }
 
 /// The plan of a declaration.
-fn plan_of(declared: &Declaration, observer: &Observer) -> Result<evertally::plan::Plan> {
+fn plan_of(declared: &Declaration, observer: &SearchObserver) -> Result<evertally::plan::Plan> {
     Ok(evertally_ledger::planner::plan(declared.resolve()?.observed(observer), &mut |_| ())?.0.plan)
 }
 

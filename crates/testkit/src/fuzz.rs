@@ -433,7 +433,9 @@ fn searched(bytes: &[u8]) {
 }
 
 fn searched_seeds() -> Vec<Vec<u8>> {
-    let search = |horizon| DensePure::search(horizon, Objective::Max, &mut |_, _| ControlFlow::Continue(())).expect("in range").to_bytes();
+    let search = |horizon| {
+        DensePure::search(horizon, Objective::Max, &mut |_, _| ControlFlow::Continue(())).expect("in range").to_bytes()
+    };
     vec![search(1), search(4)]
 }
 

@@ -42,7 +42,7 @@ pub use training::{Training, TrainingOption};
 
 use super::{Sampling, SamplingScheme, optimizer};
 use evertally::mechanism::{Mechanism, MechanismName};
-use evertally::plan::Observer;
+use evertally::plan::SearchObserver;
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl VectorPlan {
         request.participation = chosen.participation;
         request.sampling = request.sampling.map(Sampling::in_plan);
         // The search is done.
-        request.observer = Observer::default();
+        request.observer = SearchObserver::default();
         let guarantee = VectorGuarantee::from_candidate(&request, &chosen).expect("the budget was accepted before");
         let mut plan = Self { request, chosen, guarantee, digest: [0; 32] };
         plan.digest = file::digest(&plan);

@@ -19,8 +19,8 @@ struct DescentPoint {
     gradient: Vec<f64>,
 }
 
-/// The objective: a function that returns its value and gradient at a point, or nothing if the value is above a limit or
-/// not a number: a rejected step needs no gradient.
+/// The objective: a function that returns its value and gradient at a point, or nothing if the value is above a limit
+/// or not a number: a rejected step needs no gradient.
 pub(crate) type Function<'f> = dyn FnMut(&[f64], f64) -> Option<(f64, Vec<f64>)> + 'f;
 
 /// An estimate of the curvature, and its line search.
@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn the_full_estimate_finds_the_bottom_of_a_bent_valley() {
-        let found = minimum(vec![0.0, 0.5, -0.5, 2.0], &mut |x, limit| Some(valley(x)).filter(|(value, _)| *value <= limit));
+        let found =
+            minimum(vec![0.0, 0.5, -0.5, 2.0], &mut |x, limit| Some(valley(x)).filter(|(value, _)| *value <= limit));
         assert!(found.iter().all(|x| (x - 1.0).abs() < 1e-3), "{found:?}");
     }
 

@@ -3,7 +3,7 @@
 use super::calibrate::{Calibration, calibrated};
 use super::competitors::{attempts_with, competitors, competitors_of_mix};
 use super::correlation::Correlation;
-use super::{Compared, Guarantee, PlanRequest};
+use super::{ComparedMechanisms, Guarantee, PlanRequest};
 use crate::mechanism::{Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, Workload, check_steps};
 use crate::noise::DiscreteLaw;
 use crate::number::power;
@@ -85,7 +85,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     let mix = request.scaled_mix()?;
     let rivals: Vec<_> = kinds.into_iter().map(|kind| Rivals::new(request, kind, sensitivity, mix)).collect();
     let total = rivals.iter().map(|rivals| rivals.names.len()).sum();
-    let mut compared = Compared::new(request.search.observer(), Some(total));
+    let mut compared = ComparedMechanisms::new(request.search.observer(), Some(total));
     let mut attempts = Vec::new();
     for rivals in rivals {
         attempts.extend(rivals.attempts(request, sensitivity, &mut compared)?);
@@ -192,7 +192,7 @@ impl Rivals {
         self,
         request: &PlanRequest,
         sensitivity: Sensitivity,
-        compared: &mut Compared<'_>,
+        compared: &mut ComparedMechanisms<'_>,
     ) -> Result<Vec<Attempt>> {
         let (Self { kind, criterion, names }, horizon) = (self, request.horizon);
         let attempt = |head: Arc<dyn Mechanism>| {

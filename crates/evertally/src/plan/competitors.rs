@@ -1,6 +1,6 @@
 //! The names that compete for a unit and a workload: the same for counts, vectors, and programs that list mechanisms.
 
-use super::Compared;
+use super::ComparedMechanisms;
 use crate::Result;
 use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, Mix, NoiseKind, Publishes, Workload};
 
@@ -17,12 +17,12 @@ const NEAR: f64 = 1.75;
 ///
 /// ```
 /// use evertally::mechanism::{Criterion, Mechanism, MechanismName, Objective, Participation};
-/// use evertally::plan::{Compared, Observer, attempts_with, competitors};
+/// use evertally::plan::{ComparedMechanisms, SearchObserver, attempts_with, competitors};
 /// let unit = Participation::new(7, 54)?;
 /// let criterion = Criterion::from_vectors(Objective::Max, unit);
 /// let names = competitors(500, criterion.law(), &criterion);
-/// let observer = Observer::default();
-/// let mut compared = Compared::new(&observer, Some(names.len()));
+/// let observer = SearchObserver::default();
+/// let mut compared = ComparedMechanisms::new(&observer, Some(names.len()));
 /// let build = |name: MechanismName| name.build(500, &criterion);
 /// let found = attempts_with(names, &mut compared, build, |built| criterion.figure(&**built))?;
 /// let best = found.into_iter().flatten().map(|built| criterion.figure(&*built)).fold(f64::INFINITY, f64::min);
@@ -31,7 +31,7 @@ const NEAR: f64 = 1.75;
 /// ```
 pub fn attempts_with<C>(
     names: impl IntoIterator<Item = MechanismName>,
-    compared: &mut Compared<'_>,
+    compared: &mut ComparedMechanisms<'_>,
     mut attempt: impl FnMut(MechanismName) -> Result<C>,
     figure: impl Fn(&C) -> f64,
 ) -> Result<Vec<Result<C>>> {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum SearchProgress {
     /// Mechanisms that have been compared, and the number of all, if it is known in advance.
     Mechanisms {
-        /// Compared so far.
+        /// ComparedMechanisms so far.
         done: usize,
         /// To be compared.
         total: Option<usize>,
@@ -26,22 +26,22 @@ pub enum SearchProgress {
 /// An observer has no influence on the result, so all observers are equal.
 ///
 /// ```
-/// use evertally::plan::{Observer, PlanRequest, Search};
+/// use evertally::plan::{SearchObserver, PlanRequest, Search};
 /// use evertally::privacy::{Budget, Rho};
 /// use std::sync::Arc;
 /// use std::sync::atomic::AtomicBool;
 /// let cancelled = Arc::new(AtomicBool::new(true)); // as set by a signal handler
-/// let search = Search::default().with_observer(Observer::until(cancelled));
+/// let search = Search::default().with_observer(SearchObserver::until(cancelled));
 /// let request = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).with_search(search);
 /// assert!(request.plan().unwrap_err().is_cancelled());
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<Observe>>);
+pub struct SearchObserver(Option<Arc<Observe>>);
 
 type Observe = dyn Fn(SearchProgress) -> ControlFlow<()> + Send + Sync;
 
-impl Observer {
+impl SearchObserver {
     /// An observer that calls a function, which cancels the search with [`ControlFlow::Break`].
     pub fn new(observe: impl Fn(SearchProgress) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(observe)))
@@ -49,7 +49,9 @@ impl Observer {
 
     /// An observer that cancels the search once this flag is set.
     pub fn until(cancelled: Arc<AtomicBool>) -> Self {
-        Self::new(move |_| if cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Self::new(
+            move |_| if cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+        )
     }
 
     /// Reports progress.
@@ -64,29 +66,29 @@ impl Observer {
     }
 }
 
-impl PartialEq for Observer {
+impl PartialEq for SearchObserver {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl fmt::Debug for Observer {
+impl fmt::Debug for SearchObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Observer(..)" } else { "Observer(none)" })
+        f.write_str(if self.0.is_some() { "SearchObserver(..)" } else { "SearchObserver(none)" })
     }
 }
 
 /// The mechanisms that a search compares, as they are reported to its observer.
 #[derive(Debug)]
-pub struct Compared<'a> {
-    observer: &'a Observer,
+pub struct ComparedMechanisms<'a> {
+    observer: &'a SearchObserver,
     done: usize,
     total: Option<usize>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> ComparedMechanisms<'a> {
     /// None so far, of a total that may be unknown.
-    pub fn new(observer: &'a Observer, total: Option<usize>) -> Self {
+    pub fn new(observer: &'a SearchObserver, total: Option<usize>) -> Self {
         Self { observer, done: 0, total }
     }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// use evertally::privacy::{Budget, Epsilon};
 /// use std::ops::ControlFlow;
 /// use std::sync::Arc;
-/// let found = DensePure::search(16, Objective::Max, &mut |_, _| ControlFlow::Continue(()))?; // or DensePure::from_bytes
+/// // Or read from a file: `DensePure::from_bytes`.
+/// let found = DensePure::search(16, Objective::Max, &mut |_, _| ControlFlow::Continue(()))?;
 /// let budget = Budget::Pure(Epsilon::new(1.0)?);
 /// let request = PlanRequest::count(16, budget);
 /// let request = request.with_search(Search::default().with_prepared(Prepared::new([Arc::new(found) as _])));

@@ -1,6 +1,6 @@
 //! Search options, which never become part of a plan.
 
-use super::{Observer, Prepared};
+use super::{Prepared, SearchObserver};
 
 /// Options of the search over mechanisms. They determine the candidates and are not part of the resulting plan: the
 /// same plan has the same digest however it was found.
@@ -17,7 +17,7 @@ use super::{Observer, Prepared};
 pub struct Search {
     pub(super) light_steps: bool,
     pub(super) prepared: Prepared,
-    observer: Observer,
+    observer: SearchObserver,
 }
 
 impl Search {
@@ -28,12 +28,12 @@ impl Search {
     }
 
     /// Reports progress to this observer, which may cancel the search; none by default.
-    pub fn with_observer(self, observer: Observer) -> Self {
+    pub fn with_observer(self, observer: SearchObserver) -> Self {
         Self { observer, ..self }
     }
 
     /// The observer of the search.
-    pub fn observer(&self) -> &Observer {
+    pub fn observer(&self) -> &SearchObserver {
         &self.observer
     }
 

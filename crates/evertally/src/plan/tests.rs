@@ -319,7 +319,8 @@ fn a_pure_epsilon_is_never_less_than_what_is_spent() {
 #[test]
 fn prepared_mechanisms_are_not_built_again() {
     use crate::mechanism::DensePure;
-    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, Objective::Max, &mut |_, _| ControlFlow::Continue(())).unwrap());
+    let found: Arc<dyn Mechanism> =
+        Arc::new(DensePure::search(16, Objective::Max, &mut |_, _| ControlFlow::Continue(())).unwrap());
     let request = |horizon| {
         let prepared = Prepared::new([found.clone()]);
         PlanRequest::count(horizon, pure(1.0)).with_search(Search::default().with_prepared(prepared))

@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::request::declared;
 use crate::running::searching_with;
 use crate::whole::{SequenceIndex, Whole};
-use evertally::plan::{Objective, Observer};
+use evertally::plan::{Objective, SearchObserver};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{Panel, PanelLine, panels};
 use evertally_plot::sheet::SheetTexts;
@@ -113,7 +113,7 @@ pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict
     let objective = request.objective();
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;
     let steps = training.steps();
-    let search = move |observer: &Observer| training.with_observer(observer.clone()).options();
+    let search = move |observer: &SearchObserver| training.with_observer(observer.clone()).options();
     let found = searching_with(py, progress.as_ref(), search)?.or_raise()?;
     PyTraining::new(py, found, steps, objective)
 }

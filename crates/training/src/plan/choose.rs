@@ -11,7 +11,7 @@ use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
     Criterion, Mechanism, MechanismName, NoiseKind, Participation, TrainingLoop, check_steps, streaming_names,
 };
-use evertally::plan::{Compared, attempts_with, ranked};
+use evertally::plan::{ComparedMechanisms, attempts_with, ranked};
 use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 use std::sync::Arc;
@@ -139,7 +139,7 @@ fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
         }
         None => {
             let names: Vec<_> = families(request).collect();
-            let mut compared = Compared::new(&request.observer, Some(names.len()));
+            let mut compared = ComparedMechanisms::new(&request.observer, Some(names.len()));
             attempts_with(names, &mut compared, attempt, |candidate| {
                 let (max, mean) = errors(candidate);
                 request.objective.of(max * max, mean * mean)

@@ -3,7 +3,7 @@
 use super::Series;
 use crate::{Optimizer, Sampling};
 use evertally::mechanism::{MAX_CONSTANT_MEMORY, MechanismName, Participation};
-use evertally::plan::{Objective, Observer};
+use evertally::plan::{Objective, SearchObserver};
 use evertally::privacy::{Budget, Neighbours};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub struct VectorRequest {
     pub(super) optimizer: Option<Optimizer>,
     pub(super) sampling: Option<Sampling>,
     pub(super) max_memory: u64,
-    pub(super) observer: Observer,
+    pub(super) observer: SearchObserver,
 }
 
 impl VectorRequest {
@@ -68,7 +68,7 @@ impl VectorRequest {
             optimizer: None,
             sampling: None,
             max_memory: MAX_CONSTANT_MEMORY,
-            observer: Observer::default(),
+            observer: SearchObserver::default(),
         }
     }
 
@@ -150,7 +150,7 @@ impl VectorRequest {
 
     /// Reports the progress of the search to this observer, which may cancel it; none by default. It is not part of the
     /// plan.
-    pub fn with_observer(self, observer: Observer) -> Self {
+    pub fn with_observer(self, observer: SearchObserver) -> Self {
         Self { observer, ..self }
     }
 

@@ -7,7 +7,7 @@
 use super::{VectorCandidate, VectorPlan, VectorRequest};
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::Participation;
-use evertally::plan::Observer;
+use evertally::plan::SearchObserver;
 use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 
@@ -82,7 +82,7 @@ impl Training {
     }
 
     /// The same run, whose searches report to this observer, which may cancel them.
-    pub fn with_observer(self, observer: Observer) -> Self {
+    pub fn with_observer(self, observer: SearchObserver) -> Self {
         Self { request: self.request.with_observer(observer), ..self }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 fn observed(request: &PlanRequest, cancelled_at: usize) -> (Result<()>, Vec<(usize, usize)>) {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&reports);
-    let observer = Observer::new(move |progress| {
+    let observer = SearchObserver::new(move |progress| {
         let SearchProgress::Mechanisms { done, total: Some(total) } = progress else { panic!("{progress:?}") };
         noted.lock().unwrap().push((done, total));
         if done == cancelled_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -8,7 +8,7 @@ use evertally::Result;
 use evertally::mechanism::{
     BandedFamily, Family, MAX_CONSTANT_MEMORY, MechanismName, NoiseKind, SampledUse, Sharpness,
 };
-use evertally::plan::Compared;
+use evertally::plan::ComparedMechanisms;
 use evertally::privacy::Budget;
 
 /// Rounds matter by more than their second moment: with twice that sharpness, errors are up to 1 % smaller.
@@ -19,7 +19,7 @@ type Attempts = Result<Vec<Result<VectorCandidate>>>;
 
 /// The candidates of a request that names no mechanism. Their number is not known in advance.
 pub(super) fn candidates(request: &VectorRequest, sampling: Sampling) -> Attempts {
-    let compared = &mut Compared::new(&request.observer, None);
+    let compared = &mut ComparedMechanisms::new(&request.observer, None);
     let mut tried = open_candidates(request, sampling, compared)?;
     match sampling.steps_per_epoch() {
         None => {
@@ -40,7 +40,7 @@ pub(super) fn candidates(request: &VectorRequest, sampling: Sampling) -> Attempt
 fn attempt(
     request: &VectorRequest,
     name: MechanismName,
-    compared: &mut Compared<'_>,
+    compared: &mut ComparedMechanisms<'_>,
 ) -> Result<Result<VectorCandidate>> {
     compared.next()?;
     Ok(built(request, name).and_then(|mechanism| candidate(request, mechanism)))
@@ -48,7 +48,7 @@ fn attempt(
 
 /// Families with their parameters left open: independent noise under every scheme, and others of constant memory if the
 /// allocation is drawn once.
-fn open_candidates(request: &VectorRequest, sampling: Sampling, compared: &mut Compared<'_>) -> Attempts {
+fn open_candidates(request: &VectorRequest, sampling: Sampling, compared: &mut ComparedMechanisms<'_>) -> Attempts {
     let competes = |family: &&Family| match family.sampled {
         SampledUse::Always => true,
         SampledUse::AllocatedOnce => sampling.scheme() == SamplingScheme::RandomAllocation,
@@ -87,7 +87,7 @@ fn by_doubling(
     request: &VectorRequest,
     sampling: Sampling,
     family: BandedFamily,
-    compared: &mut Compared<'_>,
+    compared: &mut ComparedMechanisms<'_>,
 ) -> Attempts {
     let mut with_bands = |bands: u64| attempt(request, (family.with_bands)(bands), compared);
     let error = |found: &Result<VectorCandidate>| {
@@ -123,7 +123,7 @@ fn by_estimates(
     request: &VectorRequest,
     steps_per_epoch: u64,
     family: BandedFamily,
-    compared: &mut Compared<'_>,
+    compared: &mut ComparedMechanisms<'_>,
 ) -> Attempts {
     let best = best_widths(request, steps_per_epoch.min(request.horizon), family.with_bands, compared)?;
     best.into_iter().map(|bands| attempt(request, (family.with_bands)(bands), compared)).collect()
@@ -134,7 +134,7 @@ fn best_widths(
     request: &VectorRequest,
     most: u64,
     with_bands: fn(u64) -> MechanismName,
-    compared: &mut Compared<'_>,
+    compared: &mut ComparedMechanisms<'_>,
 ) -> Result<Vec<u64>> {
     let mut likely = |bands: u64| {
         compared.next()?;

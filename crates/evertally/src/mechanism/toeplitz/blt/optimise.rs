@@ -96,8 +96,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     let with_floor = [1, 4, horizon]
         .into_iter()
         .filter_map(|times| start_with_floor(horizon, horizon.min(separation.saturating_mul(times)), count));
-    let mut points: Vec<(Vec<f64>, Vec<f64>)> =
-        spaced.chain(with_floor).map(|start| (start.clone(), start)).collect();
+    let mut points: Vec<(Vec<f64>, Vec<f64>)> = spaced.chain(with_floor).map(|start| (start.clone(), start)).collect();
     for (done, aim) in aims.iter().enumerate() {
         let value = |y: &[f64]| figure(y, aim);
         points.iter_mut().for_each(|(start, point)| *point = near(start, point.clone(), by_differences(&value)));
