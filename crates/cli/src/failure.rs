@@ -39,6 +39,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     let library = |e: &evertally::Error| e.is_invalid() || e.is_overflow();
     if error.downcast_ref::<PipelineError>().is_some_and(PipelineError::is_cancelled)
         || error.downcast_ref::<Cancelled>().is_some()
+        || error.downcast_ref::<evertally::Error>().is_some_and(evertally::Error::is_cancelled)
     {
         130
     } else if error.downcast_ref::<PipelineError>().is_some_and(PipelineError::is_usage)

@@ -54,7 +54,7 @@ pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyR
     let options = Options::new(given)?;
     let horizon = options.take("horizon")?.map_or(MAX_HORIZON, |Whole(steps)| steps);
     let request = request(&declared(json)?, &options, horizon)?;
-    let progress = options.take("progress")?;
+    let progress: Option<Bound<'_, PyAny>> = options.take("progress")?;
     options.finish()?;
     searching_with(py, progress.as_ref(), move |observer| planned(observed(request, observer)))?.or_raise()
 }

@@ -200,7 +200,7 @@ impl Rivals {
             Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? })
         };
         if let Some(name) = request.mechanism {
-            compared.next()?;
+            compared.begin_next()?;
             let prepared = request.search.prepared.named(name, horizon, request.objective);
             let built = prepared.map_or_else(|| name.build(horizon, &criterion), Ok);
             return Ok(vec![built.and_then(attempt)]);

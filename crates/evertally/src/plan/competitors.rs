@@ -38,12 +38,12 @@ pub fn attempts_with<C>(
     let (quick, long): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.stand_in().is_none());
     let mut found: Vec<Result<C>> = Vec::new();
     for name in quick {
-        compared.next()?;
+        compared.begin_next()?;
         found.push(attempt(name));
     }
     let mut least = found.iter().flatten().map(&figure).fold(f64::INFINITY, f64::min);
     for name in long {
-        compared.next()?;
+        compared.begin_next()?;
         let stand_in = name.stand_in().map(&mut attempt);
         if stand_in.is_some_and(|built| built.is_ok_and(|built| figure(&built) <= NEAR * least)) {
             let built = attempt(name);

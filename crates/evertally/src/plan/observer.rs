@@ -96,7 +96,7 @@ impl<'a> ComparedMechanisms<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Cancelled`] if the observer cancels the search.
-    pub fn next(&mut self) -> Result<()> {
+    pub fn begin_next(&mut self) -> Result<()> {
         self.observer.report(SearchProgress::Mechanisms { done: self.done, total: self.total })?;
         self.done += 1;
         Ok(())

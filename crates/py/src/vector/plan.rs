@@ -48,7 +48,7 @@ pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
     let options = Options::new(given)?;
     let Whole(horizon) = options.needed("horizon")?;
     let request = request(&declared(json)?, &options, horizon)?;
-    let progress = options.take("progress")?;
+    let progress: Option<Bound<'_, PyAny>> = options.take("progress")?;
     options.finish()?;
     searching_with(py, progress.as_ref(), move |observer| planned(request.with_observer(observer.clone())))?.or_raise()
 }

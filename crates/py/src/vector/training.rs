@@ -108,7 +108,7 @@ pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict
     let options = Options::new(given)?;
     let (Whole(examples), Whole(batch)) = (options.needed("examples")?, options.needed("batch")?);
     let (epochs, request) = (options.needed("epochs")?, request(&declared(json)?, &options, 1)?);
-    let progress = options.take("progress")?;
+    let progress: Option<Bound<'_, PyAny>> = options.take("progress")?;
     options.finish()?;
     let objective = request.objective();
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;

@@ -42,7 +42,7 @@ fn attempt(
     name: MechanismName,
     compared: &mut ComparedMechanisms<'_>,
 ) -> Result<Result<VectorCandidate>> {
-    compared.next()?;
+    compared.begin_next()?;
     Ok(built(request, name).and_then(|mechanism| candidate(request, mechanism)))
 }
 
@@ -136,8 +136,8 @@ fn best_widths(
     with_bands: fn(u64) -> MechanismName,
     compared: &mut ComparedMechanisms<'_>,
 ) -> Result<Vec<u64>> {
-    let mut likely = |bands: u64| {
-        compared.next()?;
+    let mut likely = |bands: u64| -> Result<Option<(u64, f64)>> {
+        compared.begin_next()?;
         Ok(likely_error(request, with_bands(bands)).map(|error| (bands, error)))
     };
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
