@@ -102,6 +102,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
             optimizer: file.optimizer,
             sampling: file.sampling,
             max_memory: evertally::mechanism::MAX_CONSTANT_MEMORY, // the mechanism is named
+            observer: evertally::plan::SearchObserver::default(),
         }
         .plan()?;
         if plan.sigma().to_bits() != file.sigma.to_bits() {
