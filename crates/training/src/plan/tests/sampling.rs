@@ -3,10 +3,35 @@
 use super::*;
 use crate::{Batches, Sampling, SamplingScheme};
 use evertally::noise::{GuardedKey, TestSeed};
+use evertally::plan::SearchObserver;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn sampled(horizon: u64, epsilon: f64, fraction: f64) -> VectorRequest {
     VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0)
         .with_sampling(Sampling::cyclic_poisson(fraction).unwrap())
+}
+
+/// Searches end at the first report that cancels them, in a fixed order and with every kind of sampling.
+#[test]
+fn cancelled_searches_end() {
+    let requests = [
+        sampled(200, 1.0, 0.05),
+        sampled(200, 1.0, 0.05).with_optional_sampling(None),
+        allocated(200, 1.0, 50),
+        allocated_per_epoch(200, 1.0, 50),
+    ];
+    for request in requests {
+        let reports = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reports);
+        let observer = SearchObserver::new(move |_| match counted.fetch_add(1, Ordering::Relaxed) {
+            0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
+        assert!(request.with_observer(observer).plan().unwrap_err().is_cancelled());
+        assert_eq!(reports.load(Ordering::Relaxed), 2);
+    }
 }
 
 fn batches(plan: &VectorPlan, seed: u64, name: &str, examples: u64) -> Batches {
