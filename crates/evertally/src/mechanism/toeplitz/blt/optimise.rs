@@ -157,7 +157,7 @@ fn near(
 fn by_differences(
     function: &impl Fn(&[f64]) -> f64,
 ) -> impl Fn(&[f64], &dyn Fn(f64) -> bool) -> Option<(f64, Vec<f64>)> {
-    move |y, passes| {
+    move |y: &[f64], passes: &dyn Fn(f64) -> bool| {
         let value = function(y);
         passes(value).then(|| (value, slopes(y, function)))
     }
