@@ -27,34 +27,53 @@
 //! The same argument shows that both divergences grow with every entry of `G`, that other examples do not reveal a bin,
 //! and that less than with the worst bin alone is revealed.
 //!
+//! ## The common move
+//!
+//! Let `τ² = 1/(1ᵀ G⁻¹ 1)`, the smallest variance of a weighted mean of the `u_i = ⟨m_i, x⟩/σ²` with weights that add
+//! up to 1, and `τξ` that mean under `Q`. Then every `u_i` has the covariance `τ²` with it, so that `u_i = τξ + u'_i`
+//! with `u'` independent of `ξ`: **every bin moves `ξ` by `τ`**, and the release is one of Gaussian noise without
+//! allocation, next to an allocation to bins with the Gram matrix `G' = G - τ²`. With `g'_i = g_i - τ²`
+//!
+//! ```text
+//! M = e^{τξ - τ²/2} M',      M' = (1/b) Σ e^{u'_i - g'_i/2},      h(a) = E (1 - e^{a + τξ - τ²/2})₊,
+//! ```
+//!
+//! where `h` is the δ of Gaussian noise at `a`, the divergences are `E M' h(ε - ln M')` for a removed example and `E
+//! h(ε + ln M')` for an added one. So `ξ` is integrated, not drawn. With correlated noise most of the variance of `ln
+//! M` is that of `ξ`; the rest is that of few bins with an unusual `u'_i`. (Without a common move `h(a) = (1 - e^a)₊`.)
+//! With the triangular factor `G = L Lᵀ` and `L d = 1`, `τ² = 1/‖d‖²`, and `u' = L (z - d ⟨d, z⟩/‖d‖²)`. If `L d`
+//! misses 1 by `η`, the covariances of `u'` and of a common move of `(1 + |η|) τ` are still at least `G`, which only
+//! adds to the divergences; the headroom below covers it.
+//!
 //! ## Removed: tuples
 //!
-//! With `u_i = ⟨m_i, x⟩/σ²` the ratio is `M = (1/b) Σ e^{u_i - g_i/2}`. Under `Q` values `M > e^ε` are so rare that the
-//! sampling aims at them: **bins `i_1 … i_s` are drawn**, each with probability proportional to `Π e^{G_(i i')}` over
-//! the earlier ones, and `x` from `N(Σ m_(i_l), σ²)`. The pair (tuple, x) gets the weight
+//! Large `M'` are so rare under `Q` that the sampling aims at them: **bins `i_1 … i_s` are drawn**, each with
+//! probability proportional to `Π e^{G'_(i i')}` over the earlier ones, and `u'` with the mean `Σ_l G'_(· i_l)`. The
+//! pair (tuple, u') gets the weight
 //!
 //! ```text
-//! W = (M - e^ε)₊ M^{-s} Π_l S_l/b,        S_l = Σ_j Π_(l' < l) e^{G_(i_l' j)}.
+//! W = h(ε - ln M') M'^{1-s} Π_l S_l/b,        S_l = Σ_j Π_(l' < l) e^{G'_(i_l' j)}.
 //! ```
 //!
-//! `E W = δ(ε)`: of the density of the pair, `Π_l (e^{…}/S_l) e^{Σ_l u_(i_l) - ½‖Σ m‖²/σ²}` relative to `Q`, all
-//! products of the tuple cancel, and there remains `(M - e^ε)₊ dQ` times `Π_l e^{u - g/2}/(b M)`, which sums to 1 over
-//! the tuples. And `W` is **bounded**: with `A_k = max_i (1/b) Σ_j e^{k G_ij}`, by Hölder's inequality `S_l ≤ b
-//! A_(l-1)`, so that
+//! `E W = δ(ε)`: of the density of the pair, `Π_l (e^{…}/S_l) e^{Σ_l u'_(i_l) - …}` relative to `Q`, all products of
+//! the tuple cancel, and there remains `M' h(ε - ln M') dQ` times `Π_l e^{u' - g'/2}/(b M')`, which sums to 1 over the
+//! tuples. And `W` is **bounded**: with `A_k = max_i (1/b) Σ_j e^{k G'_ij}`, by Hölder's inequality `S_l ≤ b A_(l-1)`,
+//! so that
 //!
 //! ```text
-//! W ≤ B = e^{-(s-1)ε} (1/s)((s-1)/s)^{s-1} Π_(k<s) A_k,
+//! W ≤ B = Π_(k<s) A_k · max_a h(a) e^{(s-1)(a - ε)},
 //! ```
 //!
-//! which is about the bound of Rényi's divergence of order `s` for δ, a hundred times δ. (That alone is the accounting
-//! of Schuchardt and Kalinin 2026, arXiv 2601.21636.) Its spread is a few times δ.
+//! which is about the bound of Rényi's divergence of order `s` for δ, a hundred to a few thousand times δ. (That alone
+//! is the accounting of Schuchardt and Kalinin 2026, arXiv 2601.21636.) Its spread is a few times δ.
 //!
 //! ## From a mean to a bound
 //!
-//! `N` weights are drawn, each the mean over sixteen tuples with one vector of noise. If `E W ≥ μ`, then
-//! `Π_n (1 + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it
-//! exceeds `1/β` with probability at most `β` (Markov). The smallest `μ` at which it does is the **upper bound of δ**;
-//! it is `√(2 ln(1/β)/N)` times the spread above the mean, a few percent.
+//! `N` weights are drawn, each the mean over four tuples with one vector of noise. If `E W ≥ μ`, then `Π_n (1 + λ(μ -
+//! W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it exceeds `1/β`
+//! with probability at most `β` (Markov). The smallest `μ` at which it does is the **upper bound of δ**; it is about
+//! `√(2 ln(1/β)/N)` times the spread and `B ln(1/β)/N` above the mean. `N` is chosen for 5 % of δ, or for 20 % if that
+//! takes more than 2¹⁵ vectors, at most 2²⁵ entries of vectors in all.
 //!
 //! `β = δ/2²⁰`, and **it is part of δ**: the bound holds for all but that share of the coins, and a release with bad
 //! coins reveals at most everything. The share is so small that a thousand plans can be compared and the best one used
@@ -63,28 +82,29 @@
 //!
 //! ## Added
 //!
-//! Here `M < e^{-ε}` is rare under `Q`. Let `m̄` be the mean of the `m_i`, `v = ‖m̄‖²/σ²`, `ḡ` the mean of the `g_i`.
-//! By Jensen `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights
-//! `(1 - e^ε M)₊ e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or if that is not
-//! enough: `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies
-//! below the line through two of its points, to the left of both. Two points with probabilities of about 0.4 % and ½
-//! are estimated by counting, their probabilities are bounded, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded
-//! with that line.
+//! Here `M < e^{-ε}` is rare under `Q`. Let `m̄` be the mean of the `m_i`, `v = ‖m̄‖²/σ²`, `ḡ` the mean of the `g_i`,
+//! `ū` the mean of the `u_i`. By Jensen `ln M ≥ ū - ḡ/2`, so that `Q(M ≤ e^-ε) ≤ e^{-(ε - ḡ/2)²/2v}` if `ε > ḡ/2`. If
+//! that is not enough, draw `u'` with the mean `-s` times its covariances with `ū'`, `s = (ε - ḡ/2)/v`: the weights
+//! `h(ε + ln M') e^{s ū' + s² v'/2}`, `v' = v - τ²`, are at most `e^{s ḡ'/2 + s² v'/2} max_a h(a) e^{s(a - ε)}`, and
+//! bounded as above.
+//!
+//! Otherwise the probabilities of `ln M' ≤ r` are estimated by counting at hundreds of `r`, and bounded together. Left
+//! of these, `ln M'` is convex in the noise, so **`Φ⁻¹(Q(ln M' ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003),
+//! and lies below all lines through two points to the right of `r`. With these bounds as its distribution function, the
+//! law gives a bound of `E h(ε + ln M')`, as `h` falls.
 //!
 //! ## Rounds
 //!
-//! If an example is allocated to a **new bin in each of `E` rounds**, whose rows are disjoint, it moves them by
-//! `m_π = Σ_e m_(e, i_e)` for a pattern `π` of independent bins. The above requires only that the bins are vectors
-//! without negative entries, so the patterns act as `b^E` bins. Inner products of patterns are sums over rounds, so all
-//! computed quantities factor: `M = Π_e M_e`, tuples of patterns are drawn round by round, `Π_l S_l` is a product over
-//! rounds, and `A_k` the power of that of one round. All rounds have one Gram matrix here; if their matrices differ, no
-//! entry may be smaller than that of any round.
+//! If an example is allocated to a **new bin in each of `E` rounds**, whose rows are disjoint, it moves them by `m_π =
+//! Σ_e m_(e, i_e)` for a pattern `π` of independent bins. The above requires only that the bins are vectors without
+//! negative entries, so the patterns act as `b^E` bins. Inner products of patterns are sums over rounds, so all
+//! computed quantities factor: `M' = Π_e M'_e`, tuples of patterns are drawn round by round, `Π_l S_l` is a product
+//! over rounds, and `A_k` the power of that of one round. The common moves add up to one of `√E τ`. All rounds have one
+//! Gram matrix here; if their matrices differ, no entry may be smaller than that of any round.
 //!
-//! For the added direction, `ū`, `ḡ` and `v` are `E` times those of a round. If they are not enough, the probabilities
-//! of `ln M_1 ≤ r` are estimated by counting at hundreds of `r` for one round, bounded together, and bounded again by
-//! all lines through two of some points to the right of `r`. The convolution of the law with these bounds as its
-//! distribution function bounds the sum. (For very many rounds the sum is so nearly normal that the line above is
-//! close.)
+//! For the added direction, `ū`, `ḡ` and `v` are `E` times those of a round. The probabilities of `ln M'_e ≤ r` are
+//! bounded for one round, and the convolution of that law bounds the sum. (Of very many rounds the sum itself is
+//! counted: it is so nearly normal that the lines are close.)
 //!
 //! ## Disjoint rows
 //!
@@ -93,7 +113,8 @@
 //!
 //! ## Rounding
 //!
-//! `H` is increased by a relative 10⁻⁹, and δ by as much. Normal numbers have the law of `noise::standard_normal`.
+//! `H` is increased by a relative 10⁻⁹, and so are the square of the common move and δ. Normal numbers have the law of
+//! `noise::standard_normal`.
 
 mod added;
 mod bets;
@@ -105,10 +126,12 @@ mod removed;
 mod rounds;
 mod search;
 mod shifted;
+mod smoothed;
 
 use evertally::privacy::{Delta, Epsilon};
 use evertally::{Error, Result};
 use paths::Factor;
+use smoothed::Smoothed;
 use std::sync::Arc;
 
 /// Maximum number of bins: matrices have their square as number of entries.
@@ -170,6 +193,38 @@ impl RandomAllocation {
         Ok(Self { bins, rounds: 1, gram: gram.into(), factor: factor.into() })
     }
 
+    /// Independent noise of standard deviation 1 on every step of an epoch, and contributions of norm 1 in `selected`
+    /// of its `steps` steps, drawn at random without replacement (`k` of `t` allocation). `O(steps/selected)²`.
+    ///
+    /// This is at least as private as allocation to one of `⌊steps/selected⌋` bins in each of `selected` rounds
+    /// (Feldman and Shenfeld 2025, arXiv 2502.08202): cut a random order of the steps into that many blocks of that
+    /// size, discard the rest, and draw one step of each block. The drawn set is uniform, so the release is the
+    /// mixture, over the orders, of these rounds, and δ of a mixture is at most the largest δ of its parts.
+    ///
+    /// ```
+    /// use evertally_training::random_allocation::RandomAllocation;
+    /// use evertally::privacy::Delta;
+    /// // 3 of 60 steps.
+    /// let epsilon = RandomAllocation::of_steps(3, 60)?.epsilon(1.5, Delta::new(1e-5)?)?;
+    /// assert!((1.2..1.4).contains(&epsilon), "{epsilon}");
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `selected` is 0, more than `steps` or above 2^14, or blocks have more than 2048 steps.
+    #[doc(alias = "k of t")]
+    pub fn of_steps(selected: u64, steps: u64) -> Result<Self> {
+        if selected == 0 || selected > steps {
+            return Err(Error::invalid(format!(
+                "an example takes part in 1 to all {steps} steps of an epoch, got {selected}"
+            )));
+        }
+        Self::check(steps / selected)?;
+        let bins = (steps / selected) as usize; // fits: at most 2048
+        let entry = |at: usize| f64::from(u8::from(at / bins == at % bins));
+        Self::new(bins, (0..bins * bins).map(entry).collect())?.in_rounds(selected)
+    }
+
     /// The same in this many rounds, at least 1. Each round draws a new bin, and rounds have disjoint rows.
     ///
     /// ```
@@ -224,6 +279,17 @@ impl RandomAllocation {
         (0..self.bins).map(|i| self.gram[i * self.bins + i]).fold(0.0, f64::max)
     }
 
+    /// The move that all bins of all rounds have in common, in standard deviations of this noise, and ε.
+    fn smoothed(&self, noise: f64, epsilon: f64) -> Smoothed {
+        let square = self.rounds as f64 * self.factor.common() * (1.0 + ROUNDING);
+        Smoothed { moved: square.sqrt() / noise, epsilon }
+    }
+
+    /// The squared length of that of a round.
+    fn common(&self) -> f64 {
+        self.factor.common()
+    }
+
     /// The distance that the releases move for an observer who knows the bins: that of the worst bin of every round.
     fn moved_if_known(&self) -> f64 {
         (self.rounds as f64 * self.largest()).sqrt()
@@ -235,10 +301,9 @@ impl RandomAllocation {
     }
 
     /// A noise with which (ε, δ) holds: within a tenth of a percent of the minimum if no two bins share a row, as with
-    /// independent noise, in about a second (or the noise of known bins where the bound is imprecise). Otherwise half a
-    /// percent above the minimum if bins have similar vectors, and up to a sixth above it if each of very many bins
-    /// shares rows with few others; this takes some seconds for hundreds of bins, minutes for two thousand bins or
-    /// hundreds of rounds.
+    /// independent noise, in about a second (or the noise of known bins where the bound is imprecise). Otherwise within
+    /// one or two percent of the minimum, half a percent if bins have similar vectors; this takes some seconds for
+    /// hundreds of bins, minutes for two thousand bins or hundreds of rounds.
     ///
     /// The inverse is consistent: [`epsilon`](Self::epsilon) of the result, at this δ, is at most this ε.
     ///

@@ -15,10 +15,63 @@ const RAISED: f64 = 1e-11;
 /// Interleaved vectors: entry `i` of each belongs to bin `i`.
 pub(super) type Block = Vec<[f64; LANES]>;
 
+/// The largest error of the factor times its direction that the headroom of the common move covers.
+const MISSED: f64 = 1e-10;
+/// Common moves whose square is a smaller part of the largest bin's are neglected.
+const MIN_COMMON_SHARE: f64 = 1e-4;
+
 /// The lower triangular factor of a positive matrix, each row from its first entry that is not 0.
 #[derive(Debug)]
 pub(super) struct Factor {
     rows: Vec<Row>,
+    common: Common,
+}
+
+/// What all bins have in common: see "The common move" in the header of `random_allocation.rs`.
+#[derive(Debug, Default)]
+struct Common {
+    /// `κ`, the square of the common move.
+    square: f64,
+    /// `d` with `L d = 1`; empty if there is no common move.
+    direction: Vec<f64>,
+}
+
+impl Common {
+    fn of(rows: &[Row]) -> Self {
+        let mut direction: Vec<f64> = vec![];
+        let mut missed = 0.0f64;
+        for Row { first, values } in rows {
+            let (pivot, before) = values.split_last().expect("a row ends with its pivot");
+            let own = (1.0 - dot(before, &direction[*first..])) / pivot;
+            let terms = before.iter().zip(&direction[*first..]).map(|(value, other)| (value * other).abs());
+            let size = terms.sum::<f64>() + (own * pivot).abs();
+            direction.push(own);
+            missed = missed.max((before.len() + 4) as f64 * f64::EPSILON * size);
+        }
+        let square = 1.0 / dot(&direction, &direction);
+        let largest = rows.iter().map(|row| dot(&row.values, &row.values)).fold(f64::MIN_POSITIVE, f64::max);
+        // Not if one of them is not a number.
+        let is_precise = square >= MIN_COMMON_SHARE * largest && missed <= MISSED;
+        if is_precise { Self { square, direction } } else { Self::default() }
+    }
+
+    /// Takes the common move out of independent normal variables.
+    fn project(&self, normals: &mut Block) {
+        if self.direction.is_empty() {
+            return;
+        }
+        let mut sums = [0.0; LANES];
+        for (own, normal) in self.direction.iter().zip(&*normals) {
+            for (sum, one) in sums.iter_mut().zip(normal) {
+                *sum += self.square * own * one;
+            }
+        }
+        for (own, normal) in self.direction.iter().zip(normals) {
+            for (one, sum) in normal.iter_mut().zip(&sums) {
+                *one -= own * sum;
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -56,13 +109,20 @@ impl Factor {
             values.push((left.max(0.0) + 1e-13 * given[i].max(f64::MIN_POSITIVE)).sqrt());
             rows.push(Row { first, values });
         }
-        Some(Self { rows })
+        let common = Common::of(&rows);
+        Some(Self { rows, common })
     }
 
-    /// Independent vectors.
+    /// The squared length of the move that all bins have in common.
+    pub(super) fn common(&self) -> f64 {
+        self.common.square
+    }
+
+    /// Independent vectors, without the common move: their covariances are those of the bins, less its square.
     fn draw(&self, coins: &mut Coins, normals: &mut Block, out: &mut Block) {
         normals.clear();
         normals.extend(self.rows.iter().map(|_| std::array::from_fn(|_| standard_normal(coins))));
+        self.common.project(normals);
         out.clear();
         out.extend(self.rows.iter().map(|Row { first, values }| {
             let mut sums = [0.0; LANES];

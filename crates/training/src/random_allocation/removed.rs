@@ -4,16 +4,15 @@ use super::RandomAllocation;
 use super::bets::DrawnWeights;
 use super::coins::Coins;
 use super::paths::{LANES, Paths};
+use super::smoothed::Smoothed;
 use evertally::number::lanes::dot;
 
 /// Maximum number of bins of a tuple.
 const MAX_TUPLE_BINS: usize = 16;
 /// Exponents stay below this.
 const MAX_EXPONENT: f64 = 600.0;
-/// Number of tuples drawn per vector of noise, which costs more than they do; with vectors for several rounds, the
-/// tuples would cost more.
-const TUPLES_PER_VECTOR: usize = 16;
-const TOGETHER_IN_ROUNDS: usize = 4;
+/// Number of tuples drawn per vector of noise, which costs about as much as they do.
+const TUPLES_PER_VECTOR: usize = 4;
 
 /// An allocation under a noise.
 pub(super) struct Tuples<'a> {
@@ -25,6 +24,8 @@ pub(super) struct Tuples<'a> {
     reaches: Vec<std::ops::Range<usize>>,
     /// `A_k` for `k = 0, 1, …`: as many as do not overflow.
     largest: Vec<f64>,
+    /// `τ²` of a round.
+    common: f64,
 }
 
 impl<'a> Tuples<'a> {
@@ -44,27 +45,29 @@ impl<'a> Tuples<'a> {
         let reaches = factors.chunks(bins).map(reach).collect();
         let mut powers = vec![1.0; factors.len()];
         let mut largest = vec![];
-        for _ in 0..most.min(MAX_TUPLE_BINS) {
-            largest.push(powers.chunks(bins).map(|row| row.iter().sum::<f64>() / bins as f64).fold(0.0, f64::max));
+        let common = allocation.common() / square;
+        for k in 0..most.min(MAX_TUPLE_BINS) {
+            let sum = powers.chunks(bins).map(|row| row.iter().sum::<f64>() / bins as f64).fold(0.0, f64::max);
+            largest.push(sum * libm::exp(-(k as f64) * common));
             for (power, factor) in powers.iter_mut().zip(&factors) {
                 *power *= factor;
             }
         }
-        Some(Self { allocation, noise, factors, reaches, largest })
+        Some(Self { allocation, noise, factors, reaches, largest, common })
     }
 
     /// `B` for tuples of `s` bins.
     pub(super) fn bound(&self, bins: usize, epsilon: f64) -> f64 {
-        let s = bins as f64;
         let logs = self.largest[..bins].iter().map(|a| libm::log(*a)).sum::<f64>() * self.allocation.rounds as f64;
-        let curve = (s - 1.0) * libm::log((s - 1.0) / s) - libm::log(s);
-        libm::exp(logs - (s - 1.0) * epsilon + curve) * (1.0 + super::ROUNDING)
+        self.allocation.smoothed(self.noise, epsilon).peak(bins as f64 - 1.0)
+            * libm::exp(logs)
+            * (1.0 + super::ROUNDING)
     }
 
     /// The number of bins with the smallest bound.
     pub(super) fn tightest(&self, epsilon: f64) -> usize {
-        let bound = |bins: &usize| self.bound(*bins, epsilon);
-        (2..=self.largest.len()).min_by(|a, b| bound(a).total_cmp(&bound(b))).expect("there are at least three")
+        let bounds = (2..=self.largest.len()).map(|bins| (bins, self.bound(bins, epsilon)));
+        bounds.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are at least three").0
     }
 
     /// The largest number of bins of a tuple.
@@ -86,12 +89,13 @@ impl<'a> Tuples<'a> {
         let mut tuple = Tuple::new(self.allocation.bins);
         let mut likelihoods = vec![0.0; self.allocation.bins];
         let rounds = self.allocation.rounds;
-        let together = if rounds == 1 { TUPLES_PER_VECTOR } else { TOGETHER_IN_ROUNDS };
+        let smoothed = self.allocation.smoothed(self.noise, epsilon);
         let mut seen = [[Seen::default(); TUPLES_PER_VECTOR]; LANES];
         paths.visit_rounds(count, rounds, |round, block| {
-            for (lane, seen) in seen.iter_mut().map(|seen| &mut seen[..together]).enumerate() {
+            for (lane, seen) in seen.iter_mut().enumerate() {
                 for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
-                    let below = half * self.allocation.gram[bin * (self.allocation.bins + 1)];
+                    let square = self.allocation.gram[bin * (self.allocation.bins + 1)] - self.allocation.common();
+                    let below = half * square;
                     *likelihood = libm::exp(path[lane] / self.noise - below);
                 }
                 if round == 0 {
@@ -99,8 +103,8 @@ impl<'a> Tuples<'a> {
                 }
                 seen.iter_mut().for_each(|seen| self.add_round(seen, bins, tuple_coins, &mut tuple, &likelihoods));
                 if round + 1 == rounds {
-                    let sum: f64 = seen.iter().map(|seen| seen.weight(bins, epsilon)).sum();
-                    weights.push(sum / together as f64);
+                    let sum: f64 = seen.iter().map(|seen| seen.weight(bins, smoothed)).sum();
+                    weights.push(sum / TUPLES_PER_VECTOR as f64);
                 }
             }
         });
@@ -109,8 +113,11 @@ impl<'a> Tuples<'a> {
 
     /// A round of a new tuple, with the likelihood ratios of the bins under the noise alone.
     fn add_round(&self, seen: &mut Seen, bins: usize, tuple_coins: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) {
-        seen.log_weight += tuple.draw(bins, self, tuple_coins);
-        seen.log_ratio += libm::log(dot(&tuple.products, likelihoods) / self.allocation.bins as f64);
+        // The factors are those of bins with the common move; each pair of a tuple has one `e^{-τ²}` for it.
+        let s = bins as f64;
+        seen.log_weight += tuple.draw(bins, self, tuple_coins) - 0.5 * s * (s - 1.0) * self.common;
+        let ratio = dot(&tuple.products, likelihoods) / self.allocation.bins as f64;
+        seen.log_ratio += libm::log(ratio) - s * self.common;
     }
 }
 
@@ -119,17 +126,18 @@ impl<'a> Tuples<'a> {
 struct Seen {
     /// `ln Π S_l/b`.
     log_weight: f64,
-    /// `ln M`.
+    /// `ln M'`.
     log_ratio: f64,
 }
 
 impl Seen {
     /// `W`.
-    fn weight(&self, bins: usize, epsilon: f64) -> f64 {
-        if self.log_ratio <= epsilon {
+    fn weight(&self, bins: usize, smoothed: Smoothed) -> f64 {
+        let exceeding = smoothed.at(smoothed.epsilon - self.log_ratio);
+        if exceeding <= 0.0 {
             return 0.0;
         }
-        libm::exp(self.log_weight - (bins as f64 - 1.0) * self.log_ratio) * -libm::expm1(epsilon - self.log_ratio)
+        libm::exp(self.log_weight - (bins as f64 - 1.0) * self.log_ratio) * exceeding
     }
 }
 

@@ -16,16 +16,19 @@ const PILOTS: u64 = 1 << 11;
 const ROUGH_PILOTS: u64 = 1 << 9;
 /// Maximum number of values of all kept paths.
 const MAX_KEPT_VALUES: u64 = 1 << 23;
-/// With several rounds, weights are drawn in this many parts.
+/// Weights are drawn in this many parts.
 const PARTS: u64 = 16;
 /// The relative precision of such a comparison.
 const ROUGH_TOLERANCE: f64 = 0.01;
-/// Minimum and maximum number of paths of a test.
-const TESTED: (f64, f64) = (2048.0, 32_768.0);
+/// Minimum number of paths of a test, and the maximum for a small excess and for a moderate one.
+const TESTED: (f64, f64, f64) = (2048.0, 32_768.0, 262_144.0);
+/// The number of bins that the most paths may have together, in all rounds.
+const MAX_TESTED_BINS: f64 = 33_554_432.0;
 /// Numbers of bins that tuples are tried with, beyond that with the smallest bound.
 const EXTRA_BINS: [usize; 4] = [0, 1, 2, 4];
-/// The relative excess that a bound of δ may have if that many paths suffice: about 0.2 % of the noise.
-const EXCESS: f64 = 0.05;
+/// The relative excess that a bound of δ may have if that many paths suffice: 0.2 to 0.4 % of the
+/// noise, and four times that.
+const EXCESS: (f64, f64) = (0.05, 0.2);
 /// A bound this close to the target is not improved.
 const NEAR: f64 = 0.9;
 /// The relative precision of the search for a point.
@@ -89,6 +92,18 @@ impl<'a> AllocationSearch<'a> {
         -libm::log(self.delta * SHARE)
     }
 
+    /// The number of paths for weights of this mean and relative variance, below a bound.
+    fn count(&self, (mean, variance): (f64, f64), bound: f64) -> u64 {
+        let (of_bound, of_spread) = (self.surprise() * bound / (0.9 * mean), (2.0 * self.surprise() * variance).sqrt());
+        // The root of the number at which the sum of both errors, `of_bound/n + of_spread/√n`, is the excess.
+        let root =
+            |excess: f64| (of_spread + (of_spread * of_spread + 4.0 * excess * of_bound).sqrt()) / (2.0 * excess);
+        let paths = |excess: f64| root(excess) * root(excess);
+        let bins = (self.allocation.rounds * self.allocation.bins as u64) as f64;
+        let most = (MAX_TESTED_BINS / bins).min(TESTED.2);
+        paths(EXCESS.0).min(TESTED.1).max(paths(EXCESS.1).min(most)).max(TESTED.0) as u64
+    }
+
     /// The best test of a point. Tuples longer than those with the smallest bound may have less spread.
     fn test(&self, tuples: &Tuples, point: SearchPoint) -> Test {
         let tightest = tuples.tightest(point.epsilon);
@@ -108,8 +123,7 @@ impl<'a> AllocationSearch<'a> {
                 let variance = weights.relative_variance();
                 ((weights.mean(), variance), 2.0 * (variance / self.pilots as f64).sqrt())
             };
-            let paths = 2.0 * self.surprise() * law.1 / (EXCESS * EXCESS);
-            let count = paths.clamp(TESTED.0, TESTED.1) as u64;
+            let count = self.count(law, bound);
             let bet = Bet::new(count, bound, law, self.surprise());
             let expected = law.0 * (1.0 + bet.excess(count, law) + error);
             Test { bins, more, count, bet, expected }
@@ -133,10 +147,9 @@ impl<'a> AllocationSearch<'a> {
         let paths = |purpose: &'static str, part| Paths::fresh(&self.allocation.factor, coins(purpose, part));
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return 1.0 };
         let test = self.test(&tuples, point);
-        let parts = if self.allocation.rounds == 1 { 1 } else { PARTS };
-        let weights = in_parts(parts, |part| {
+        let weights = in_parts(PARTS, |part| {
             let (mut paths, mut tuple_coins) = (paths("removed", part), coins("tuples", part));
-            tuples.weights(test.bins, point.epsilon, test.count.div_ceil(parts), &mut paths, &mut tuple_coins)
+            tuples.weights(test.bins, point.epsilon, test.count.div_ceil(PARTS), &mut paths, &mut tuple_coins)
         });
         let weights = DrawnWeights::all(weights);
         let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));

@@ -2,17 +2,20 @@
 
 use super::RandomAllocation;
 use super::paths::{LANES, Paths};
+use super::smoothed::Smoothed;
 
 /// An allocation under a noise, relative to the mean of its bins.
 pub(super) struct Shifted<'a> {
     pub(super) allocation: &'a RandomAllocation,
     noise: f64,
-    /// `(1/b) Σ_j G_ij`.
+    /// `(1/b) Σ_j G_ij`, less `τ²`.
     means: Vec<f64>,
     /// `v`, of all rounds.
     pub(super) variance: f64,
     /// `ḡ`, of all rounds.
     pub(super) square: f64,
+    /// `τ²`, of all rounds.
+    pub(super) common: f64,
 }
 
 impl<'a> Shifted<'a> {
@@ -23,10 +26,12 @@ impl<'a> Shifted<'a> {
         let rounds = allocation.rounds as f64;
         let variance = rounds * (means.iter().sum::<f64>() / bins as f64);
         let square = rounds * (allocation.gram.iter().step_by(bins + 1).sum::<f64>() / bins as f64 / unit);
-        Self { allocation, noise, means, variance, square }
+        let common = allocation.common() / unit;
+        let means = means.into_iter().map(|mean| mean - common).collect();
+        Self { allocation, noise, means, variance, square, common: rounds * common }
     }
 
-    /// `ln M` and `ū` of at least this many paths whose noise is shifted by this multiple of the mean of the bins.
+    /// `ln M'` and `ū'` of at least this many paths whose noise is shifted by this multiple of the mean of the bins.
     pub(super) fn visit_paths(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
         let mut seen = [(0.0, 0.0); LANES];
         paths.visit_rounds(count, self.allocation.rounds, |round, block| {
@@ -40,12 +45,12 @@ impl<'a> Shifted<'a> {
         });
     }
 
-    /// The number of bins in a round.
-    pub(super) fn bins(&self) -> u64 {
-        self.allocation.bins as u64
+    /// The common move of all rounds and ε.
+    pub(super) fn smoothed(&self, epsilon: f64) -> Smoothed {
+        self.allocation.smoothed(self.noise, epsilon)
     }
 
-    /// `ln M_e` of at least this many single rounds.
+    /// `ln M'_e` of at least this many single rounds.
     pub(super) fn look_at_rounds(&self, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64)) {
         paths.visit(count, |block| {
             let mut seen = [(0.0, 0.0); LANES];
@@ -54,14 +59,14 @@ impl<'a> Shifted<'a> {
         });
     }
 
-    /// Adds a round to `ln M` and `ū` of every lane.
+    /// Adds a round to `ln M'` and `ū'` of every lane.
     fn add_round(&self, shift: f64, block: &[[f64; LANES]], seen: &mut [(f64, f64); LANES]) {
         let bins = self.allocation.bins;
         let (mut ratios, mut middles) = ([0.0; LANES], [0.0; LANES]);
         let half = 0.5 / (self.noise * self.noise);
         for (bin, values) in block.iter().enumerate() {
             let moved = shift * self.means[bin];
-            let below = half * self.allocation.gram[bin * (bins + 1)];
+            let below = half * (self.allocation.gram[bin * (bins + 1)] - self.allocation.common());
             for lane in 0..LANES {
                 let value = values[lane] / self.noise - moved;
                 middles[lane] += value;

@@ -151,3 +151,24 @@ fn more_noise_is_never_worse() {
         assert!(found <= poisson && found > 0.9 * poisson, "{bins:?}, ε = {epsilon}: {found} {poisson}");
     }
 }
+
+/// Selected steps, steps, noise, δ, and the interval of ε that the accountant of Feldman and Shenfeld, PLD_accounting
+/// 2.0, computes for them (`gaussian_allocation_epsilon_range`).
+#[test]
+fn selected_steps_agree_with_another_accountant() {
+    for (selected, steps, noise, delta, range) in [
+        (1, 40, 1.038, 1e-5, 0.980_482_47..1.014_633_75),
+        (1, 100, 1.0737, 1e-5, 0.489_189_06..0.512_689_62),
+        (4, 200, 1.2, 1e-5, 1.094_181_62..1.149_267_93),
+        (10, 100, 2.0, 1e-6, 2.380_331_46..2.466_081_63),
+        (3, 60, 1.0, 1e-5, 2.353_064_55..2.422_756_72),
+    ] {
+        let found = RandomAllocation::of_steps(selected, steps).unwrap();
+        let found = found.epsilon(noise, Delta::new(delta).unwrap()).unwrap();
+        assert!(range.contains(&found), "{selected} of {steps}: {found}, not in {range:?}");
+    }
+    assert!(RandomAllocation::of_steps(0, 5).unwrap_err().to_string().contains("1 to all 5 steps"));
+    assert!(RandomAllocation::of_steps(6, 5).is_err());
+    // A block that is not full counts as one that lacks its last step.
+    assert_eq!(RandomAllocation::of_steps(3, 11).unwrap(), RandomAllocation::of_steps(3, 9).unwrap());
+}
