@@ -39,7 +39,7 @@ from typing import Literal
 
 from . import _evertally, _keywords, _names, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
-from ._types import Number, Table, Time
+from ._types import Number, SamplingScheme, Table, Time
 '''
 
 PARTS_HEAD = '''\

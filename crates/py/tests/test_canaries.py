@@ -427,6 +427,24 @@ class TestAudit:
         with pytest.raises(ValueError, match="samples its examples"):
             TrainingAudit(plan)
 
+    def test_batches_of_fixed_size(self, key: et.SecretKey) -> None:
+        """A canary that is replaced takes part in the same steps, with the opposite gradient."""
+        plan = et.training.plan_vector(
+            60,
+            epsilon=6.0,
+            delta=1e-5,
+            sampling="fixed-size",
+            sampled_fraction=0.1,
+            neighbours="replace-one",
+            mechanism="epoch-bands(bands=2)",
+        )
+        batches = et.training.Batches(plan, key, "fixed size", examples=1000)
+        sound = Loop(plan, 3, batches=batches).run().report()
+        assert not sound.refuted and sound.bounds is not None and sound.bounds.mu is None
+        assert 0.0 < sound.bounds.epsilon < sound.bounds.promised_epsilon == pytest.approx(6.0, rel=1e-3)
+        assert abs(sound.canary.value - 1) < 4 * sound.canary.std_error
+        assert Doubled(plan, 3, batches=batches).run().refuted
+
     def test_noise_of_the_library(self, key: et.SecretKey) -> None:
         """With the plan's own noise, and the same noise with other data."""
         plan = correlated(rho=8.0)

@@ -84,6 +84,19 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan_vector(steps_per_epoch) in every epoch": lambda n: et.training.plan_vector(
         40, epsilon=2.0, delta=1e-5, sampling="per-epoch-random-allocation", steps_per_epoch=n, mechanism="input"
     ),
+    "plan_vector(examples)": lambda n: et.training.plan_vector(
+        40, epsilon=2.0, delta=1e-5, sampling="truncated-poisson", sampled_fraction=0.1, examples=n, mechanism="input"
+    ),
+    "plan_vector(max_batch_size)": lambda n: et.training.plan_vector(
+        40,
+        epsilon=2.0,
+        delta=1e-5,
+        sampling="truncated-poisson",
+        sampled_fraction=0.1,
+        examples=100,
+        max_batch_size=n,
+        mechanism="input",
+    ),
     "plan_vector(max_memory)": lambda n: et.training.plan_vector(40, rho=0.5, max_memory=n),
     "plan_vector(warmup)": lambda n: et.training.plan_vector(
         40, rho=0.5, learning_rate=0.1, schedule="cosine", warmup=n, mechanism="smooth"

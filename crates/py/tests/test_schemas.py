@@ -176,6 +176,8 @@ def test_vector_plans_have_their_schema() -> None:
         {"sampling": "poisson", "sampled_fraction": 0.1},
         {"sampling": "random-allocation", "steps_per_epoch": 5},
         {"sampling": "per-epoch-random-allocation", "steps_per_epoch": 5},
+        {"sampling": "fixed-size", "sampled_fraction": 0.1, "neighbours": "replace-one"},
+        {"sampling": "truncated-poisson", "sampled_fraction": 0.1, "examples": 500},
     ]
     for options in sampled:
         plans.append(train.plan_vector(20, epsilon=2.0, delta=1e-6, mechanism="input", **options))

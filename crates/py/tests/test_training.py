@@ -221,3 +221,58 @@ class TestPerEpochRandomAllocation:
         refused("steps per epoch must be at least 1", 0)
         refused("True is not a whole number", True)
         refused("omit participations and separation", participations=3, separation=5)
+
+
+def replaced(**more: Any) -> et.training.VectorPlan:
+    given: dict[str, Any] = {"sampling": "fixed-size", "sampled_fraction": 0.01, "neighbours": "replace-one"}
+    return et.training.plan_vector(1000, delta=1e-5, **(given | more))
+
+
+class TestFixedSize:
+    def test_the_noise_is_that_of_replaced_examples(self) -> None:
+        # From a fine grid of losses, composed in NumPy: ε = 2.198924 for noise of twice the norm.
+        own = replaced(epsilon=2.198924, mechanism="input")
+        assert own.sigma == pytest.approx(2.0, rel=1e-4)
+        assert (own.sampling, own.groups, own.neighbours) == ("fixed-size", 1, "replace-one")
+        assert et.training.VectorPlan.from_json(own.to_json()) == own
+        assert own.guarantee.epsilon_at(1e-6) > 2.2 and own.spent(through=10).epsilon_at(1e-5) < 2.0
+        with pytest.raises(et.InvalidError, match="replace-one"):
+            replaced(epsilon=2.0, neighbours="add-remove", mechanism="input")
+
+    def test_batches_have_one_size(self) -> None:
+        own = replaced(epsilon=2.0, mechanism="epoch-bands(bands=2)")
+        batches = et.training.Batches(own, KEY, "fixed", examples=1001)
+        assert (batches.sampling, batches.groups, batches.expected_size, batches.max_size) == ("fixed-size", 2, 10, 10)
+        for step in range(1, 50):
+            batch = batches.batch(step)
+            assert len(set(batch.tolist())) == 10 and (batch % 2 == (step - 1) % 2).all()
+        assert (batches.batch(1) != batches.batch(3)).any()
+
+    def test_it_competes_for_replaced_examples(self) -> None:
+        options = et.training.plan_training(1000, 100, 1, epsilon=2.0, delta=1e-5, neighbours="replace-one")
+        assert {option.sampling for option in options} == {None, "fixed-size"}
+
+
+class TestTruncatedPoisson:
+    def test_the_maximum_is_planned_or_declared(self) -> None:
+        sampling: dict[str, Any] = {"sampling": "truncated-poisson", "sampled_fraction": 0.02, "mechanism": "input"}
+        own, plain = plan(examples=5000, **sampling), plan(sampling="poisson", mechanism="input")
+        assert own.max_batch_size is not None and 150 < own.max_batch_size < 180
+        assert plain.sigma < own.sigma < 1.0002 * plain.sigma and plain.max_batch_size is None
+        assert et.training.VectorPlan.from_json(own.to_json()) == own
+        batches = et.training.Batches(own, KEY, "truncated", examples=4000)
+        assert (batches.sampling, batches.max_size) == ("truncated-poisson", own.max_batch_size)
+        tight = plan(examples=5000, max_batch_size=own.max_batch_size - 12, **sampling)
+        assert tight.sigma > own.sigma
+        for words, more in {
+            "at most 5000 examples": None,
+            "needs examples": {},
+            "raise the maximum batch": {"examples": 5000, "max_batch_size": 120},
+        }.items():
+            with pytest.raises(et.InvalidError, match=words):
+                if more is None:
+                    et.training.Batches(own, KEY, "truncated", examples=5001)
+                else:
+                    plan(**sampling, **more)
+        with pytest.raises(et.InvalidError, match="truncated-poisson"):
+            plan(examples=5000)

@@ -1,18 +1,20 @@
 //! Sampled batches of a plan.
 
-use super::{SamplingScheme, VectorPlan};
+use super::{Sampling, SamplingScheme, VectorPlan};
 use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
 use evertally::{Error, Result};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The examples of every batch of a [plan with sampling](super::VectorRequest::with_sampling), sampled from the key.
 ///
 /// Examples have the fixed numbers `0 .. examples`. With **(cyclic) Poisson sampling**, every example of group
 /// `(t-1) mod groups` (those whose number has that remainder) takes part in step `t` (from 1) with the plan's rate: if
-/// its 64 bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. With **random allocation**,
-/// every example is allocated to one step of an epoch, a uniform number that is a function of key, name, plan and
-/// number, and takes part in that step of every epoch. With **per-epoch random allocation**, an example rests
-/// between its steps. Let a mechanism have `w` bands, and an example's number have the remainder φ modulo the `b` steps
+/// its 64 bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. With a maximum batch, a
+/// larger batch is replaced by a uniform subset. With **batches of fixed size**, a uniform subset of the group takes
+/// part, a function of key, name, plan and step. With **random allocation**, every example is allocated to one step of
+/// an epoch, a uniform number that is a function of key, name, plan and number, and takes part in that step of every
+/// epoch. With **per-epoch random allocation**, an example rests between its steps. Let a mechanism have `w` bands, and an example's number have the remainder φ modulo the `b` steps
 /// of an epoch. In every round `e` (from 0) the example draws a uniform `p` from `0 … b-w`, a function of key, name,
 /// plan, round and number. It takes part in the step `(e b + φ + p) mod E b` (from 0), if there is one; `E` rounds
 /// cover the horizon. So a run can be repeated, and nobody has to trust a loader's seed.
@@ -43,8 +45,10 @@ pub struct Batches {
 
 /// The kind of sampling, and its state.
 enum BatchSampler {
-    /// For every step separately: `⌊rate · 2^64⌋`, `None` if every example of a group takes part.
-    Steps { groups: u64, threshold: Option<u64> },
+    /// For every step separately: `⌊rate · 2^64⌋`, `None` if every example of a group takes part; the maximum batch.
+    Steps { groups: u64, threshold: Option<u64>, max_batch: Option<u64> },
+    /// For every step separately: a uniform subset of a group, of this size.
+    Subsets { groups: u64, size: u64 },
     /// Once: the examples of every step of an epoch; computed on first use.
     Once { steps_per_epoch: u64, members: OnceLock<Vec<Vec<u64>>> },
     /// In every round: the examples by their step since the start of the round; the last two requested rounds.
@@ -64,11 +68,40 @@ fn round_node(round: u64) -> Node {
     Node { level: 1, index: round }
 }
 
+impl BatchSampler {
+    /// For a plan whose steps are sampled separately, in this many groups.
+    fn by_step(sampling: Sampling, groups: u64, examples: u64) -> Result<Self> {
+        if let Some(size) = sampling.batch_size(examples, groups) {
+            if size == 0 {
+                return Err(Error::invalid(format!(
+                    "batches of {} of {examples} examples in {groups} groups would hold no example: plan with a larger \
+                     fraction, or fewer bands",
+                    sampling.fraction()
+                )));
+            }
+            return Ok(Self::Subsets { groups, size });
+        }
+        let max_batch = match sampling.truncation() {
+            Some((_, most)) if examples > most => {
+                return Err(Error::invalid(format!(
+                    "the maximum batch was planned for at most {most} examples, got {examples}"
+                )));
+            }
+            truncation => truncation.map(|(max_batch, _)| max_batch),
+        };
+        let rate = sampling.rate(groups).expect("the plan was made with it");
+        // Rounded down; only a rate of 1 is every example. Casts saturate.
+        let threshold = (rate < 1.0).then(|| (rate * libm::exp2(64.0)) as u64);
+        Ok(Self::Steps { groups, threshold, max_batch })
+    }
+}
+
 impl Batches {
     /// The batches of a plan, for this number of examples.
     ///
     /// # Errors
-    /// If the plan has no sampling, or the number of examples is 0 or above 2^32.
+    /// If the plan has no sampling, or the number of examples is 0, above 2^32, above that of a plan with a maximum
+    /// batch, or too small for a batch of fixed size.
     pub fn new(plan: &VectorPlan, key: &SecretKey, name: StreamName, examples: u64) -> Result<Self> {
         let Some(sampling) = plan.request().sampling() else {
             return Err(Error::invalid(
@@ -93,12 +126,7 @@ impl Batches {
                 }
             }
             (Some(steps_per_epoch), _) => BatchSampler::Once { steps_per_epoch, members: OnceLock::new() },
-            (None, _) => {
-                let groups = plan.groups().expect("a plan without random allocation has groups");
-                let rate = sampling.rate(groups).expect("the plan was made with it");
-                // Rounded down; only a rate of 1 is every example. Casts saturate.
-                BatchSampler::Steps { groups, threshold: (rate < 1.0).then(|| (rate * libm::exp2(64.0)) as u64) }
-            }
+            (None, _) => BatchSampler::by_step(sampling, plan.groups().expect("it is drawn by step"), examples)?,
         };
         let bits = KeyedNoise::unrecorded(key, &name, &plan.digest(), Purpose::Batches);
         Ok(Self { bits, horizon: plan.horizon(), examples, fraction: sampling.fraction(), draw })
@@ -114,11 +142,24 @@ impl Batches {
             return Err(Error::invalid(format!("step {step} is not one of the plan's {} steps", self.horizon)));
         }
         match &self.draw {
-            BatchSampler::Steps { groups, threshold } => {
+            BatchSampler::Steps { groups, threshold, max_batch } => {
                 let mut bits = self.bits.bits(Node { level: 0, index: step });
                 let of_group = ((step - 1) % groups..self.examples).step_by(*groups as usize);
-                let Some(threshold) = *threshold else { return Ok(of_group.collect()) };
-                Ok(of_group.filter(|_| bits.next_u64() < threshold).collect())
+                let mut batch: Vec<u64> = match *threshold {
+                    Some(threshold) => of_group.filter(|_| bits.next_u64() < threshold).collect(),
+                    None => of_group.collect(),
+                };
+                if let Some(max_batch) = max_batch.filter(|most| *most < batch.len() as u64) {
+                    let kept = subset(&mut bits, max_batch, batch.len() as u64);
+                    batch = kept.into_iter().map(|place| batch[place as usize]).collect();
+                }
+                Ok(batch)
+            }
+            BatchSampler::Subsets { groups, size } => {
+                let first = (step - 1) % groups;
+                let of_group = (self.examples - first).div_ceil(*groups); // there is an example for every group
+                let chosen = subset(&mut self.bits.bits(Node { level: 0, index: step }), *size, of_group);
+                Ok(chosen.into_iter().map(|place| first + place * groups).collect())
             }
             BatchSampler::Once { steps_per_epoch, members } => {
                 let members = match members.get() {
@@ -194,6 +235,8 @@ impl Batches {
     /// How examples are sampled. Cyclic Poisson sampling with one group is Poisson sampling.
     pub fn scheme(&self) -> SamplingScheme {
         match self.draw {
+            BatchSampler::Subsets { .. } => SamplingScheme::FixedSize,
+            BatchSampler::Steps { max_batch: Some(_), .. } => SamplingScheme::TruncatedPoisson,
             BatchSampler::Steps { groups: 1, .. } => SamplingScheme::Poisson,
             BatchSampler::Steps { .. } => SamplingScheme::CyclicPoisson,
             BatchSampler::Once { .. } => SamplingScheme::RandomAllocation,
@@ -201,10 +244,10 @@ impl Batches {
         }
     }
 
-    /// The number of groups of examples, with (cyclic) Poisson sampling.
+    /// The number of groups of examples, with (cyclic) Poisson sampling and batches of fixed size.
     pub fn groups(&self) -> Option<u64> {
         match self.draw {
-            BatchSampler::Steps { groups, .. } => Some(groups),
+            BatchSampler::Steps { groups, .. } | BatchSampler::Subsets { groups, .. } => Some(groups),
             BatchSampler::Once { .. } | BatchSampler::PerEpoch { .. } => None,
         }
     }
@@ -215,7 +258,16 @@ impl Batches {
             BatchSampler::Once { steps_per_epoch, .. } | BatchSampler::PerEpoch { steps_per_epoch, .. } => {
                 Some(steps_per_epoch)
             }
-            BatchSampler::Steps { .. } => None,
+            BatchSampler::Steps { .. } | BatchSampler::Subsets { .. } => None,
+        }
+    }
+
+    /// The largest possible batch, if it is known beforehand: with batches of fixed size, or a maximum batch.
+    pub fn max_size(&self) -> Option<u64> {
+        match self.draw {
+            BatchSampler::Subsets { size, .. } => Some(size),
+            BatchSampler::Steps { max_batch, .. } => max_batch,
+            BatchSampler::Once { .. } | BatchSampler::PerEpoch { .. } => None,
         }
     }
 
@@ -231,7 +283,10 @@ impl Batches {
 
     /// The expected batch size, averaged over all steps: divide sums of gradients by it.
     pub fn expected_size(&self) -> f64 {
-        self.fraction * self.examples as f64
+        match self.draw {
+            BatchSampler::Subsets { size, .. } => size as f64,
+            _ => self.fraction * self.examples as f64,
+        }
     }
 }
 
@@ -240,6 +295,9 @@ impl std::fmt::Debug for Batches {
         let Self { horizon, examples, fraction, draw, .. } = self;
         let scheme = self.scheme();
         match draw {
+            BatchSampler::Subsets { groups, size } => {
+                write!(f, "Batches({scheme}, {horizon} steps, {size} of {examples} examples in {groups} groups)")
+            }
             BatchSampler::Steps { groups, .. } => {
                 write!(f, "Batches({scheme}, {horizon} steps, {fraction} of {examples} examples in {groups} groups)")
             }
@@ -256,4 +314,16 @@ fn uniform(bits: &mut impl RandomBits, below: u64) -> u64 {
     // The number of surplus words, 2^64 mod `below`.
     let surplus = (u64::MAX % below + 1) % below;
     std::iter::repeat_with(|| bits.next_u64()).find(|word| *word >= surplus).expect("without end") % below
+}
+
+/// A uniform subset of this size of the numbers below `count`, in order. `O(size log size)`. (Bentley and Floyd 1987.)
+fn subset(bits: &mut impl RandomBits, size: u64, count: u64) -> BTreeSet<u64> {
+    let mut chosen = BTreeSet::new();
+    for last in count - size..count {
+        let place = uniform(bits, last + 1);
+        if !chosen.insert(place) {
+            chosen.insert(last);
+        }
+    }
+    chosen
 }

@@ -108,7 +108,8 @@ impl VectorPlan {
     fn build(mut request: VectorRequest, chosen: VectorCandidate) -> Self {
         request.mechanism = Some(chosen.name);
         request.participation = chosen.participation;
-        request.sampling = request.sampling.map(Sampling::in_plan);
+        let sampling = request.sampling_with(&*chosen.mechanism, chosen.participation);
+        request.sampling = sampling.map(Sampling::in_plan);
         // The search is done.
         request.observer = SearchObserver::default();
         let guarantee = VectorGuarantee::from_candidate(&request, &chosen).expect("the budget was accepted before");
@@ -140,11 +141,17 @@ impl VectorPlan {
     /// How examples are sampled, if they are. Cyclic Poisson sampling with one group is Poisson sampling.
     pub fn sampling_scheme(&self) -> Option<SamplingScheme> {
         let scheme = self.request.sampling?.scheme();
-        Some(if self.groups() == Some(1) { SamplingScheme::Poisson } else { scheme })
+        let is_poisson = scheme == SamplingScheme::CyclicPoisson && self.groups() == Some(1);
+        Some(if is_poisson { SamplingScheme::Poisson } else { scheme })
     }
 
-    /// With (cyclic) Poisson [sampling](VectorRequest::with_sampling): the number of groups of examples, one of which
-    /// takes part in a step.
+    /// With [truncated Poisson sampling](crate::Sampling::truncated_poisson): the maximum batch.
+    pub fn max_batch(&self) -> Option<u64> {
+        self.request.sampling?.truncation().map(|(max_batch, _)| max_batch)
+    }
+
+    /// With (cyclic) Poisson [sampling](VectorRequest::with_sampling) or batches of fixed size: the number of groups of
+    /// examples, one of which takes part in a step.
     pub fn groups(&self) -> Option<u64> {
         self.request.sampling.filter(|own| own.is_by_step()).map(|_| self.request.participation.separation())
     }

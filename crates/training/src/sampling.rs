@@ -19,87 +19,49 @@
 //! An example is **added or removed**: its number is fixed, and the groups of others do not change. The draws must stay
 //! secret and come from the key: [`Batches`](super::Batches) makes them.
 //!
+//! **Batches of fixed size.** In step `t` a uniform subset of `B` of the examples of the group takes part, and
+//! neighbours differ by one example that is **replaced**, under the same number. Let all batches of other groups be
+//! known: they are the same on both sides. Then the rows of a round are a Gaussian mechanism of the round's batch, and
+//! the exchange of one example of the batch moves them by at most `2 norm · ‖c_(t_r)‖`, whatever was released before:
+//! a step of [`SampledGaussian::without_replacement`] with `q = B` over the examples of the group. Groups have `⌊n/G⌋`
+//! examples or one more, and `B = ⌊p G ⌊n/G⌋⌋`, so that `q ≤ p G` for each. An example that is replaced by one with the
+//! vector 0 (zero-out) is a case of this.
+//!
+//! **Truncated Poisson sampling** has a maximum batch: [`truncation`].
+//!
 //! **Random allocation** (balls in bins). Every example is allocated to one of the `b` steps of an epoch at random,
 //! once for the whole run, and takes part in that step of every epoch; only that step is secret. That needs no bands:
-//! any mechanism with a row of `R` for every step works. [`RandomAllocation`] proves and accounts for the guarantee;
+//! any mechanism with a row of `R` for every step works.
+//! [`RandomAllocation`](crate::random_allocation::RandomAllocation) proves and accounts for the guarantee;
 //! [`allocation`] computes how far an example moves the rows.
 //!
 //! **Per-epoch random allocation.** Every example is allocated again in every epoch of `b` steps, so that the distance
 //! of its steps is at least the number of bands of the mechanism. [`per_epoch`] describes this and its guarantee.
 
 mod allocation;
+mod guarantee;
+mod kind;
 mod per_epoch;
+mod scheme;
+mod truncation;
+
+pub(crate) use guarantee::SamplingGuarantee;
+pub use scheme::SamplingScheme;
 
 use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
-use crate::random_allocation::RandomAllocation;
 use evertally::mechanism::{Bands, Family, Mechanism, MechanismName, Participation, SampledUse};
-use evertally::privacy::{Budget, Delta, Epsilon};
+use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
+use kind::Kind;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// Rounds whose columns differ by less are all counted as the longest of them, which saves work if there are many
 /// rounds.
 const ALIKE_RATIO: f64 = 1.003;
 
-/// How the examples of a step are sampled. Its names are used in plan files, in Python and in messages.
-///
-/// ```
-/// use evertally_training::SamplingScheme;
-/// let names = SamplingScheme::ALL.map(SamplingScheme::name);
-/// assert_eq!(names, ["poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation"]);
-/// assert_eq!("poisson".parse(), Ok(SamplingScheme::Poisson));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SamplingScheme {
-    /// Every example takes part in every step with the same probability, independently: the sampling of DP-SGD.
-    #[doc(alias = "Poisson subsampling")]
-    Poisson,
-    /// The same within a group of examples; groups take turns. One group is Poisson sampling.
-    #[doc(alias = "lots")]
-    CyclicPoisson,
-    /// Every example is allocated to a step of the epoch once, and takes part in that step of every epoch.
-    #[doc(alias = "balls in bins")]
-    #[doc(alias = "bins")]
-    RandomAllocation,
-    /// Every example is allocated to a step again in every epoch, at least as many steps after its previous one as the
-    /// mechanism has bands.
-    #[doc(alias = "fresh bins")]
-    #[doc(alias = "b-min-sep")]
-    PerEpochRandomAllocation,
-}
-
-impl SamplingScheme {
-    /// All schemes.
-    pub const ALL: [Self; 4] =
-        [Self::Poisson, Self::CyclicPoisson, Self::RandomAllocation, Self::PerEpochRandomAllocation];
-
-    /// The name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Poisson => "poisson",
-            Self::CyclicPoisson => "cyclic-poisson",
-            Self::RandomAllocation => "random-allocation",
-            Self::PerEpochRandomAllocation => "per-epoch-random-allocation",
-        }
-    }
-}
-
-impl fmt::Display for SamplingScheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for SamplingScheme {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        let known = || Self::ALL.map(|scheme| format!("`{scheme}`")).join(", ");
-        let found = Self::ALL.into_iter().find(|scheme| scheme.name() == text);
-        found.ok_or_else(|| Error::invalid(format!("sampling must be one of {}, got `{text}`", known())))
-    }
-}
+/// Batches of fixed size are accounted for with a rate that is larger by this: the rounding of a fraction such as 1/3
+/// then makes no batch smaller by one.
+const SIZE_ROOM: f64 = 1e-12;
 
 /// The sampling of the examples of a step; see the header of `training/src/sampling.rs`.
 ///
@@ -114,107 +76,8 @@ impl FromStr for SamplingScheme {
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "RawSampling", into = "RawSampling")]
+#[serde(transparent)]
 pub struct Sampling(Kind);
-
-/// The kind of sampling, with numbers that were checked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Poisson { fraction: f64 },
-    CyclicPoisson { fraction: f64 },
-    RandomAllocation { steps_per_epoch: u64 },
-    PerEpochRandomAllocation { steps_per_epoch: u64 },
-}
-
-/// The form in files. The order of the variants is part of the digest of plans. Poisson sampling is cyclic Poisson
-/// sampling in one group, and gives the same plans.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum RawSampling {
-    CyclicPoisson { fraction: f64 },
-    RandomAllocation { steps_per_epoch: u64 },
-    PerEpochRandomAllocation { steps_per_epoch: u64 },
-}
-
-impl TryFrom<RawSampling> for Sampling {
-    type Error = Error;
-    fn try_from(raw: RawSampling) -> Result<Self> {
-        match raw {
-            RawSampling::CyclicPoisson { fraction } => Self::cyclic_poisson(fraction),
-            RawSampling::RandomAllocation { steps_per_epoch } => Self::random_allocation(steps_per_epoch),
-            RawSampling::PerEpochRandomAllocation { steps_per_epoch } => {
-                Self::per_epoch_random_allocation(steps_per_epoch)
-            }
-        }
-    }
-}
-
-impl From<Sampling> for RawSampling {
-    fn from(Sampling(kind): Sampling) -> Self {
-        match kind {
-            Kind::Poisson { fraction } | Kind::CyclicPoisson { fraction } => Self::CyclicPoisson { fraction },
-            Kind::RandomAllocation { steps_per_epoch } => Self::RandomAllocation { steps_per_epoch },
-            Kind::PerEpochRandomAllocation { steps_per_epoch } => Self::PerEpochRandomAllocation { steps_per_epoch },
-        }
-    }
-}
-
-/// Checks a sampled fraction.
-fn checked_fraction(fraction: f64) -> Result<f64> {
-    if !(1e-12..=1.0).contains(&fraction) {
-        return Err(Error::invalid(format!(
-            "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got \
-             {fraction}"
-        )));
-    }
-    Ok(fraction)
-}
-
-/// Checks the number of steps of an epoch.
-fn checked_steps(steps_per_epoch: u64) -> Result<u64> {
-    if steps_per_epoch == 0 {
-        return Err(Error::invalid(
-            "the number of steps per epoch must be at least 1: use the number of batches in an epoch",
-        ));
-    }
-    Ok(steps_per_epoch)
-}
-
-/// The guarantee of a mechanism with sampling, for noise of standard deviation 1 and vectors of norm 1.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum SamplingGuarantee {
-    /// The rounds of one example.
-    Rounds(SampledGaussians),
-    /// The step, or steps, that one example is allocated to.
-    Allocation(RandomAllocation),
-}
-
-impl SamplingGuarantee {
-    /// The noise for (ε, δ), rounded up.
-    pub(super) fn noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
-        match self {
-            Self::Rounds(rounds) => rounds.certified_factor_for(epsilon, delta),
-            Self::Allocation(allocation) => allocation.certified_noise_for(epsilon, delta),
-        }
-    }
-
-    /// A faster estimate of the same, without certification: to compare mechanisms.
-    pub(super) fn likely_noise_for(&self, budget: &Budget) -> Option<f64> {
-        let Budget::Approximate(epsilon, delta) = *budget else { return None };
-        match self {
-            Self::Rounds(rounds) => rounds.certified_factor_for(epsilon, delta).ok(),
-            Self::Allocation(allocation) => Some(allocation.likely_noise_for(epsilon, delta)),
-        }
-    }
-
-    /// An ε with this noise, rounded up.
-    pub(super) fn epsilon(&self, noise: f64, delta: Delta) -> Result<f64> {
-        match self {
-            Self::Rounds(rounds) => Ok(rounds.scaled(noise)?.epsilon(delta)),
-            Self::Allocation(allocation) => allocation.epsilon(noise, delta),
-        }
-    }
-}
 
 impl Sampling {
     /// Poisson sampling: every example takes part in a step with this probability, independently. The mechanism must
@@ -223,7 +86,7 @@ impl Sampling {
     /// # Errors
     /// If the fraction is not above 0 and at most 1.
     pub fn poisson(fraction: f64) -> Result<Self> {
-        Ok(Self(Kind::Poisson { fraction: checked_fraction(fraction)? }))
+        Kind::Poisson { fraction }.checked().map(Self)
     }
 
     /// Cyclic Poisson sampling with as many groups of examples as the mechanism has bands: one group is Poisson
@@ -232,7 +95,52 @@ impl Sampling {
     /// # Errors
     /// If the fraction is not above 0 and at most 1.
     pub fn cyclic_poisson(fraction: f64) -> Result<Self> {
-        Ok(Self(Kind::CyclicPoisson { fraction: checked_fraction(fraction)? }))
+        Kind::CyclicPoisson { fraction }.checked().map(Self)
+    }
+
+    /// Batches of one fixed size, each a uniform subset of all examples, or of the group of examples whose turn it is,
+    /// with as many groups as the mechanism has bands. The fraction is the size of a batch over the number of
+    /// examples, which is public: neighbours differ by one example that is
+    /// [replaced](evertally::privacy::Neighbours::ReplaceOne).
+    ///
+    /// A loader that shuffles the data and visits every example once per epoch draws other batches: this guarantee does
+    /// not hold for it.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Neighbours};
+    /// use evertally_training::{Sampling, VectorRequest};
+    /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
+    /// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
+    /// let request = request.with_neighbours(Neighbours::ReplaceOne).with_sampling(Sampling::fixed_size(0.01)?);
+    /// assert!(request.plan()?.sigma() > 1.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the fraction is not above 0 and at most 1.
+    #[doc(alias = "without_replacement")]
+    pub fn fixed_size(fraction: f64) -> Result<Self> {
+        Kind::FixedSize { fraction }.checked().map(Self)
+    }
+
+    /// Cyclic Poisson sampling with a maximum batch: a larger batch loses examples at random until it has this size,
+    /// so that a device needs memory for that many. `examples` is at least the number of examples. Without a maximum,
+    /// the plan chooses one that costs a thousandth of δ.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
+    /// use evertally_training::{Sampling, VectorRequest};
+    /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
+    /// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
+    /// let plan = request.with_sampling(Sampling::truncated_poisson(0.01, 10_000, None)?).plan()?;
+    /// assert_eq!(plan.max_batch(), Some(176));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the fraction is not above 0 and at most 1, or a number is 0.
+    pub fn truncated_poisson(fraction: f64, examples: u64, max_batch: Option<u64>) -> Result<Self> {
+        Kind::TruncatedPoisson { fraction, examples, max_batch }.checked().map(Self)
     }
 
     /// Random allocation: every example is allocated to one of the steps of an epoch at random, once, and takes part in
@@ -254,7 +162,7 @@ impl Sampling {
     #[doc(alias = "balls_in_bins")]
     #[doc(alias = "in_bins")]
     pub fn random_allocation(steps_per_epoch: u64) -> Result<Self> {
-        Ok(Self(Kind::RandomAllocation { steps_per_epoch: checked_steps(steps_per_epoch)? }))
+        Kind::RandomAllocation { steps_per_epoch }.checked().map(Self)
     }
 
     /// Per-epoch random allocation: in every epoch, every example is allocated to one of its steps at random. The
@@ -277,7 +185,7 @@ impl Sampling {
     /// If an epoch has no steps.
     #[doc(alias = "in_fresh_bins")]
     pub fn per_epoch_random_allocation(steps_per_epoch: u64) -> Result<Self> {
-        Ok(Self(Kind::PerEpochRandomAllocation { steps_per_epoch: checked_steps(steps_per_epoch)? }))
+        Kind::PerEpochRandomAllocation { steps_per_epoch }.checked().map(Self)
     }
 
     /// The scheme.
@@ -287,13 +195,26 @@ impl Sampling {
             Kind::CyclicPoisson { .. } => SamplingScheme::CyclicPoisson,
             Kind::RandomAllocation { .. } => SamplingScheme::RandomAllocation,
             Kind::PerEpochRandomAllocation { .. } => SamplingScheme::PerEpochRandomAllocation,
+            Kind::FixedSize { .. } => SamplingScheme::FixedSize,
+            Kind::TruncatedPoisson { .. } => SamplingScheme::TruncatedPoisson,
+        }
+    }
+
+    /// The change of one example between neighbouring data sets that the guarantee is for.
+    pub fn neighbours(self) -> Neighbours {
+        match self.0 {
+            Kind::FixedSize { .. } => Neighbours::ReplaceOne,
+            _ => Neighbours::AddRemove,
         }
     }
 
     /// The expected share of all examples in a step.
     pub fn fraction(self) -> f64 {
         match self.0 {
-            Kind::Poisson { fraction } | Kind::CyclicPoisson { fraction } => fraction,
+            Kind::Poisson { fraction }
+            | Kind::CyclicPoisson { fraction }
+            | Kind::FixedSize { fraction }
+            | Kind::TruncatedPoisson { fraction, .. } => fraction,
             Kind::RandomAllocation { steps_per_epoch } | Kind::PerEpochRandomAllocation { steps_per_epoch } => {
                 1.0 / steps_per_epoch as f64
             }
@@ -303,10 +224,10 @@ impl Sampling {
     /// The number of steps in an epoch, with random allocation.
     pub fn steps_per_epoch(self) -> Option<u64> {
         match self.0 {
-            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => None,
             Kind::RandomAllocation { steps_per_epoch } | Kind::PerEpochRandomAllocation { steps_per_epoch } => {
                 Some(steps_per_epoch)
             }
+            _ => None,
         }
     }
 
@@ -315,6 +236,51 @@ impl Sampling {
         match self.0 {
             Kind::Poisson { fraction } => Self(Kind::CyclicPoisson { fraction }),
             _ => self,
+        }
+    }
+
+    /// The same with the maximum batch that a plan with this many groups and steps chooses, if it has to.
+    pub(super) fn with_chosen_maximum(self, groups: u64, horizon: u64, budget: &Budget) -> Self {
+        match (self.0, budget) {
+            (Kind::TruncatedPoisson { fraction, examples, max_batch: None }, Budget::Approximate(epsilon, delta)) => {
+                let rounds = self.group_rounds(groups, horizon);
+                let max_batch = rounds.map(|rounds| rounds.max_batch(*epsilon, *delta));
+                Self(Kind::TruncatedPoisson { fraction, examples, max_batch })
+            }
+            _ => self,
+        }
+    }
+
+    /// For truncated Poisson sampling: the rounds of the largest group.
+    fn group_rounds(self, groups: u64, horizon: u64) -> Option<truncation::GroupRounds> {
+        let Kind::TruncatedPoisson { examples, .. } = self.0 else { return None };
+        let (examples, rounds) = (examples.div_ceil(groups), horizon.div_ceil(groups));
+        Some(truncation::GroupRounds { examples, rate: self.rate(groups)?, rounds })
+    }
+
+    /// For truncated Poisson sampling: the maximum batch in a plan, and the largest number of examples.
+    pub(super) fn truncation(self) -> Option<(u64, u64)> {
+        match self.0 {
+            Kind::TruncatedPoisson { examples, max_batch: Some(max_batch), .. } => Some((max_batch, examples)),
+            _ => None,
+        }
+    }
+
+    /// For batches of fixed size: their size for this many examples.
+    pub(super) fn batch_size(self, examples: u64, groups: u64) -> Option<u64> {
+        let Kind::FixedSize { .. } = self.0 else { return None };
+        let group = examples / groups;
+        let size = self.rate(groups)? * group as f64 * (1.0 + SIZE_ROOM / 2.0);
+        Some((size as u64).min(group))
+    }
+
+    /// Rounds of one kind: with the rate of a group, and noise for an example that moves them by at most 1.
+    pub(super) fn rounds_alike(self, rate: f64, noise: f64, times: u64) -> Result<SampledGaussian> {
+        match self.0 {
+            Kind::FixedSize { .. } => {
+                SampledGaussian::without_replacement((rate * (1.0 + SIZE_ROOM)).min(1.0), noise, times)
+            }
+            _ => SampledGaussian::new(rate, noise, times),
         }
     }
 
@@ -338,9 +304,9 @@ impl Sampling {
     /// that it is allocated to.
     pub(super) fn participation(self, horizon: u64, bands: u64) -> Participation {
         let (period, separation) = match self.0 {
-            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => (bands, bands),
             Kind::RandomAllocation { steps_per_epoch } => (steps_per_epoch, steps_per_epoch),
             Kind::PerEpochRandomAllocation { steps_per_epoch } => (steps_per_epoch, bands),
+            _ => (bands, bands),
         };
         Participation::new(horizon.div_ceil(period).max(1), separation).expect("neither is 0")
     }
@@ -351,13 +317,13 @@ impl Sampling {
     /// If no bound is known for it, or it has more bands than the fraction allows groups.
     pub(super) fn guarantee(self, mechanism: &dyn Mechanism) -> Result<SamplingGuarantee> {
         match self.0 {
-            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => self.rounds(mechanism).map(SamplingGuarantee::Rounds),
             Kind::RandomAllocation { steps_per_epoch } => {
                 allocation::guarantee(mechanism, steps_per_epoch).map(SamplingGuarantee::Allocation)
             }
             Kind::PerEpochRandomAllocation { steps_per_epoch } => {
                 per_epoch::guarantee(mechanism, steps_per_epoch).map(SamplingGuarantee::Allocation)
             }
+            _ => self.rounds_of_groups(mechanism, None),
         }
     }
 
@@ -365,11 +331,11 @@ impl Sampling {
     /// of an epoch that begins at its phase.
     pub(super) fn rounds_through(self, steps: u64, horizon: u64) -> u64 {
         match self.0 {
-            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => steps,
             Kind::RandomAllocation { steps_per_epoch } => steps.div_ceil(steps_per_epoch),
             Kind::PerEpochRandomAllocation { steps_per_epoch } => {
                 ((steps - 1).div_ceil(steps_per_epoch) + 1).min(horizon.div_ceil(steps_per_epoch))
             }
+            _ => steps,
         }
     }
 
@@ -385,24 +351,17 @@ impl Sampling {
         groups: u64,
     ) -> Result<SamplingGuarantee> {
         match self.0 {
-            Kind::Poisson { .. } | Kind::CyclicPoisson { .. } => {
-                self.rounds_of_groups(mechanism, Some(groups)).map(SamplingGuarantee::Rounds)
-            }
             Kind::RandomAllocation { .. } => self.guarantee(mechanism),
             Kind::PerEpochRandomAllocation { steps_per_epoch } => {
                 let rounds = self.rounds_through(steps, horizon);
                 per_epoch::guarantee_in_rounds(mechanism, steps_per_epoch, rounds).map(SamplingGuarantee::Allocation)
             }
+            _ => self.rounds_of_groups(mechanism, Some(groups)),
         }
     }
 
-    /// The composition of the rounds of one example.
-    fn rounds(self, mechanism: &dyn Mechanism) -> Result<SampledGaussians> {
-        self.rounds_of_groups(mechanism, None)
-    }
-
-    /// The same for at least as many groups as bands.
-    fn rounds_of_groups(self, mechanism: &dyn Mechanism, groups: Option<u64>) -> Result<SampledGaussians> {
+    /// The composition of the rounds of one example, for as many groups as bands, or this many.
+    fn rounds_of_groups(self, mechanism: &dyn Mechanism, groups: Option<u64>) -> Result<SamplingGuarantee> {
         let Some(Bands { count, squares }) = mechanism.bands() else {
             return Err(Error::invalid(format!(
                 "`{}` is not banded, and this library has no bound on its amplification by sampling; use {}, or plan \
@@ -436,10 +395,14 @@ impl Sampling {
         let mut rest = &longest[..];
         while let Some(first) = rest.first() {
             let alike = rest.iter().take_while(|other| like(first, other)).count();
-            events.push(SampledGaussian::new(rate, (1.0 - 1e-14) / first.sqrt(), alike as u64)?);
+            events.push(self.rounds_alike(rate, (1.0 - 1e-14) / first.sqrt(), alike as u64)?);
             rest = &rest[alike..];
         }
-        SampledGaussians::new(&events)
+        let events = SampledGaussians::new(&events)?;
+        Ok(match (self.truncation(), self.group_rounds(count, mechanism.horizon())) {
+            (Some((max_batch, _)), Some(rounds)) => SamplingGuarantee::Truncated(events, rounds.overflow(max_batch)),
+            _ => SamplingGuarantee::Rounds(events),
+        })
     }
 }
 

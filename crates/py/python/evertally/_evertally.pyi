@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .training._order import FixedBatches
 from ._types import ArrowStream
 from ._types import Number as _Number
+from ._types import SamplingScheme as _SamplingScheme
 
 __all__ = [
     "ArrowTable",
@@ -80,7 +81,6 @@ _Numbers = npt.ArrayLike | Iterable[_Number]
 _Sampling = Literal["keyed", "integer", "float"]
 _Index = int | np.integer[Any]
 _Item = _Index | str | bytes
-_SamplingScheme = Literal["poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation"]
 _Cipher = Literal["aes-128-ctr", "chacha8", "chacha20"]
 _Float = Literal["float32", "float64"] | type[np.floating[Any]] | np.dtype[np.floating[Any]]
 _Array = TypeVar("_Array", bound=npt.NDArray[np.floating[Any]])
@@ -414,6 +414,8 @@ class VectorPlan:
     @property
     def sampled_fraction(self) -> float | None: ...
     @property
+    def max_batch_size(self) -> int | None: ...
+    @property
     def steps_per_epoch(self) -> int | None: ...
     @property
     def groups(self) -> int | None: ...
@@ -492,6 +494,8 @@ class Batches:
     def examples(self) -> int: ...
     @property
     def expected_size(self) -> float: ...
+    @property
+    def max_size(self) -> int | None: ...
     @property
     def sampling(self) -> _SamplingScheme: ...
     @property

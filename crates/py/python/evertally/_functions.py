@@ -11,7 +11,7 @@ from typing import Literal
 
 from . import _evertally, _keywords, _names, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
-from ._types import Number, Table, Time
+from ._types import Number, SamplingScheme, Table, Time
 
 __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_training", "plan_vector", "release"]
 
@@ -282,8 +282,10 @@ def plan_vector(
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     participations: int | None = None,
     separation: int | None = None,
-    sampling: Literal["poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation"] | None = None,
+    sampling: SamplingScheme | None = None,
     sampled_fraction: float | None = None,
+    examples: int | None = None,
+    max_batch_size: int | None = None,
     steps_per_epoch: int | None = None,
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
@@ -336,9 +338,14 @@ def plan_vector(
             allocated to one step of an epoch, once (balls in bins); works with any mechanism that has a row for every
             step. "per-epoch-random-allocation": allocated again in every epoch, at least as many steps after its last
             one as the mechanism has bands; less noise for many epochs and small ε. Planning with random allocation
-            takes seconds.
-        ``sampled_fraction``: With (cyclic) Poisson sampling: the share of all examples that takes part in a step, in
-            expectation (batch size over number of examples).
+            takes seconds. "fixed-size": a uniform subset of the examples (or of the group whose turn it is) of one
+            size, drawn again in every step; needs `neighbours="replace-one"`. "truncated-poisson": "cyclic-poisson"
+            with a maximum batch, above which examples are dropped at random.
+        ``sampled_fraction``: With (cyclic, truncated) Poisson sampling or batches of fixed size: the share of all
+            examples that takes part in a step, in expectation (batch size over number of examples).
+        ``examples``: With truncated Poisson sampling: the largest number of examples that batches are drawn from.
+        ``max_batch_size``: With truncated Poisson sampling: the maximum batch. The probability of a larger batch is
+            part of δ. By default the smallest that costs at most a thousandth of δ.
         ``steps_per_epoch``: With random allocation: the number of steps, or batches, of an epoch, up to 2048.
 
     Mechanism:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable
-from typing import Any, Protocol, SupportsFloat, SupportsIndex, TypeVar, Union
+from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypeVar, Union
 
 
 class ArrowStream(Protocol):
@@ -22,6 +22,11 @@ Time = Union[str, dt.date, dt.datetime]
 
 #: A number that denotes a multiple of a grid exactly: int, float, Decimal, their NumPy counterparts, or decimal text.
 Number = Union[SupportsIndex, SupportsFloat, str]
+
+#: How the examples of a step are sampled.
+SamplingScheme = Literal[
+    "poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation", "fixed-size", "truncated-poisson"
+]
 
 
 class Frozen:

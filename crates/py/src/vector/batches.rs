@@ -15,13 +15,15 @@ use pyo3::prelude::*;
 ///
 /// Examples are numbered 0 to ``examples - 1`` and keep their numbers: if one is removed, its number stays unused. The
 /// count of numbers is public. With (cyclic) Poisson sampling, the examples whose number leaves the remainder
-/// (t - 1) mod :attr:`groups` take part in step t, each with the same probability. With random allocation, every
-/// example is allocated to a step of the epoch once, and takes part in that step of every epoch. With per-epoch random
-/// allocation, every example takes part once in each of its epochs, which begin at the step given by its number modulo
-/// :attr:`steps_per_epoch`. The random choices are a function of key, name, plan, step and number. So a run that
+/// (t - 1) mod :attr:`groups` take part in step t, each with the same probability; with a maximum batch, a larger one
+/// loses examples at random. With batches of fixed size, a uniform subset of them takes part. With random allocation,
+/// every example is allocated to a step of the epoch once, and takes part in that step of every epoch. With per-epoch
+/// random allocation, every example takes part once in each of its epochs, which begin at the step given by its number
+/// modulo :attr:`steps_per_epoch`. The random choices are a function of key, name, plan, step and number. So a run that
 /// restarts, or continues after a crash, has the same batches, and the run matches what the guarantee assumes. The
 /// object is a sequence of arrays, one per step, such as PyTorch's ``DataLoader`` accepts as its ``batch_sampler``.
-/// Batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by the size of the batch.
+/// Unless their size is fixed, batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by
+/// the size of the batch.
 ///
 /// **As secret as the key**: against anyone who knows the batches, the guarantee is weaker.
 ///
@@ -73,13 +75,19 @@ impl PyBatches {
         self.inner.expected_size()
     }
 
+    /// The largest possible batch, if it is known beforehand: with batches of fixed size, or a maximum batch.
+    #[getter]
+    fn max_size(&self) -> Option<u64> {
+        self.inner.max_size()
+    }
+
     /// How examples are sampled: one of the plan's names.
     #[getter]
     fn sampling(&self) -> &'static str {
         self.inner.scheme().name()
     }
 
-    /// The number of groups of examples, with (cyclic) Poisson sampling.
+    /// The number of groups of examples, with (cyclic) Poisson sampling and batches of fixed size.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()

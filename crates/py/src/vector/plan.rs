@@ -195,8 +195,8 @@ impl PyVectorPlan {
     }
 
     /// How the examples of a step are sampled, if they are: ``"poisson"``, ``"cyclic-poisson"``,
-    /// ``"random-allocation"`` or ``"per-epoch-random-allocation"``. Cyclic Poisson sampling with one group is
-    /// ``"poisson"``.
+    /// ``"random-allocation"``, ``"per-epoch-random-allocation"``, ``"fixed-size"`` or ``"truncated-poisson"``.
+    /// Cyclic Poisson sampling with one group is ``"poisson"``.
     ///
     /// >>> import evertally as et
     /// >>> sampling = {"sampling": "cyclic-poisson", "sampled_fraction": 0.01}
@@ -231,8 +231,19 @@ impl PyVectorPlan {
         self.inner.steps_per_epoch()
     }
 
-    /// With (cyclic) Poisson sampling: the number of groups of examples. Those of group (t - 1) mod groups may take
-    /// part in step t.
+    /// With truncated Poisson sampling: the maximum batch, as declared or as chosen by the plan.
+    ///
+    /// >>> import evertally as et
+    /// >>> sampling = {"sampling": "truncated-poisson", "sampled_fraction": 0.01, "examples": 10_000}
+    /// >>> et.training.plan_vector(200, epsilon=1, delta=1e-5, mechanism="input", **sampling).max_batch_size
+    /// 176
+    #[getter]
+    fn max_batch_size(&self) -> Option<u64> {
+        self.inner.max_batch()
+    }
+
+    /// With (cyclic) Poisson sampling and batches of fixed size: the number of groups of examples. Those of group
+    /// (t - 1) mod groups may take part in step t.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()

@@ -52,24 +52,39 @@ fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
     let scheme = options.take::<String>("sampling")?.map(|name| sampling_scheme(&name)).transpose()?;
     let fraction: Option<f64> = options.take("sampled_fraction")?;
     let steps: Option<u64> = options.take("steps_per_epoch")?.map(|Whole(steps)| steps);
+    let examples: Option<u64> = options.take("examples")?.map(|Whole(examples)| examples);
+    let max_batch: Option<u64> = options.take("max_batch_size")?.map(|Whole(size)| size);
+    if scheme != Some(SamplingScheme::TruncatedPoisson) && (examples.is_some() || max_batch.is_some()) {
+        return Err(invalid("examples and max_batch_size are for sampling=\"truncated-poisson\""));
+    }
     let made = match (scheme, fraction, steps) {
         (None, None, None) => return Ok(None),
         (Some(SamplingScheme::Poisson), Some(fraction), None) => Sampling::poisson(fraction),
         (Some(SamplingScheme::CyclicPoisson), Some(fraction), None) => Sampling::cyclic_poisson(fraction),
+        (Some(SamplingScheme::FixedSize), Some(fraction), None) => Sampling::fixed_size(fraction),
+        (Some(SamplingScheme::TruncatedPoisson), Some(fraction), None) => {
+            let Some(examples) = examples else {
+                return Err(invalid(
+                    "sampling=\"truncated-poisson\" needs examples, the largest number of examples, on which the \
+                     probability of larger batches depends",
+                ));
+            };
+            Sampling::truncated_poisson(fraction, examples, max_batch)
+        }
         (Some(SamplingScheme::RandomAllocation), None, Some(steps)) => Sampling::random_allocation(steps),
         (Some(SamplingScheme::PerEpochRandomAllocation), None, Some(steps)) => {
             Sampling::per_epoch_random_allocation(steps)
         }
-        (Some(scheme @ (SamplingScheme::Poisson | SamplingScheme::CyclicPoisson)), ..) => {
+        (Some(scheme @ (SamplingScheme::RandomAllocation | SamplingScheme::PerEpochRandomAllocation)), ..) => {
             return Err(invalid(format!(
-                "sampling=\"{scheme}\" needs sampled_fraction, the batch size over the number of examples, and no \
-                 steps_per_epoch"
+                "sampling=\"{scheme}\" needs steps_per_epoch, the number of batches in an epoch, and no \
+                 sampled_fraction"
             )));
         }
         (Some(scheme), ..) => {
             return Err(invalid(format!(
-                "sampling=\"{scheme}\" needs steps_per_epoch, the number of batches in an epoch, and no \
-                 sampled_fraction"
+                "sampling=\"{scheme}\" needs sampled_fraction, the batch size over the number of examples, and no \
+                 steps_per_epoch"
             )));
         }
         (None, ..) => {

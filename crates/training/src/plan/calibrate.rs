@@ -58,8 +58,8 @@ impl VectorGuarantee {
     /// those who know the batches the guarantee of the noise alone.
     pub(super) fn from_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
         let all = Self::new(&request.budget)?;
-        let Some(sampling) = request.sampling else { return Ok(all) };
-        let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
+        let Some(sampling) = request.sampling_with(&*chosen.mechanism, chosen.participation) else { return Ok(all) };
+        let noise = chosen.sigma / (request.norm * request.norms_per_step()) * (1.0 - ROUNDING);
         let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
         let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
         let sampled = Some((sampling.guarantee(&*chosen.mechanism)?, noise));
@@ -137,10 +137,11 @@ pub(super) fn calibrated(
 ) -> Result<(f64, f64)> {
     let sensitivity = mechanism.participation_squared(participation).sqrt() * (1.0 + ROUNDING);
     let by_mu = |mu: f64| sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
-    let sigma = match (request.budget, request.sampling) {
+    let sigma = match (request.budget, request.sampling_with(mechanism, participation)) {
         (Budget::Approximate(epsilon, delta), Some(sampling)) => {
             // The guarantee is computed again from σ, a little below it.
-            sampling.guarantee(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
+            let noise = sampling.guarantee(mechanism)?.noise_for(epsilon, delta)?;
+            noise * (request.norm * request.norms_per_step()) * (1.0 + 4.0 * ROUNDING)
         }
         (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
         (ref budget, _) => by_mu(VectorGuarantee::new(budget)?.mu),

@@ -86,13 +86,17 @@ impl VectorRequest {
                 "the amplification by sampling is accounted for in (ε, δ): give the budget as epsilon and delta",
             ));
         }
-        if self.neighbours != Neighbours::AddRemove {
-            return Err(Error::invalid(
-                "sampling needs examples to be added or removed: leave neighbours at add-remove, or plan without \
-                 sampling",
-            ));
+        match (self.sampling.map(Sampling::neighbours), self.neighbours) {
+            (Some(Neighbours::AddRemove), Neighbours::ReplaceOne) => Err(Error::invalid(
+                "this sampling needs examples to be added or removed: leave neighbours at add-remove, use batches of \
+                 fixed size, or plan without sampling",
+            )),
+            (Some(Neighbours::ReplaceOne), Neighbours::AddRemove) => Err(Error::invalid(
+                "the guarantee of batches of fixed size is for an example that is replaced by another, not for one \
+                 that is added or removed: declare neighbours as replace-one, or use Poisson sampling",
+            )),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Series;
 use crate::{Optimizer, Sampling};
-use evertally::mechanism::{MAX_CONSTANT_MEMORY, MechanismName, Participation};
+use evertally::mechanism::{MAX_CONSTANT_MEMORY, Mechanism, MechanismName, Participation};
 use evertally::plan::{Objective, SearchObserver};
 use evertally::privacy::{Budget, Neighbours};
 use evertally_kernels::Cipher;
@@ -79,6 +79,13 @@ impl VectorRequest {
             Neighbours::ReplaceOne => 2.0,
         }
     }
+
+    /// The sampling, with the maximum batch that the plan chooses: for this mechanism, in as many groups as the steps
+    /// of an example are apart.
+    pub(super) fn sampling_with(&self, mechanism: &dyn Mechanism, participation: Participation) -> Option<Sampling> {
+        let groups = participation.separation();
+        self.sampling.map(|own| own.with_chosen_maximum(groups, mechanism.horizon(), &self.budget))
+    }
 }
 
 /// Setters. Nothing is checked before the plan is made.
@@ -131,7 +138,8 @@ impl VectorRequest {
     }
 
     /// Examples are sampled as [`Batches`](super::super::Batches) draws them. The noise is then as small as
-    /// [`Sampling`]'s amplification allows. The budget must be (ε, δ), examples are added or removed, and the
+    /// [`Sampling`]'s amplification allows. The budget must be (ε, δ), [neighbours](Self::with_neighbours) those
+    /// [of the sampling](Sampling::neighbours) (examples added or removed, except for batches of fixed size), and the
     /// participation follows from the mechanism's bands.
     pub fn with_sampling(self, sampling: Sampling) -> Self {
         self.with_optional_sampling(Some(sampling))

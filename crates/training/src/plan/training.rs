@@ -112,13 +112,17 @@ impl Training {
         best.ok_or_else(|| Error::invalid("no training option fits the memory limit"))
     }
 
-    /// The kinds of sampling that can be accounted for: in (ε, δ), with examples added or removed.
+    /// The kinds of sampling that can be accounted for: in (ε, δ), batches of fixed size if an example is replaced, and
+    /// others if one is added or removed.
     fn samplings(&self) -> Result<Vec<Sampling>> {
         let is_approximate = matches!(self.request.budget, Budget::Approximate(..));
-        if !is_approximate || self.request.neighbours != Neighbours::AddRemove {
-            return Ok(vec![]);
+        let fraction = self.batch as f64 / self.examples as f64;
+        match self.request.neighbours {
+            _ if !is_approximate => return Ok(vec![]),
+            Neighbours::ReplaceOne => return Ok(vec![Sampling::fixed_size(fraction)?]),
+            Neighbours::AddRemove => {}
         }
-        let mut samplings = vec![Sampling::cyclic_poisson(self.batch as f64 / self.examples as f64)?];
+        let mut samplings = vec![Sampling::cyclic_poisson(fraction)?];
         // The number of whole batches, if that keeps the expected batch size.
         let (steps, batch) = (self.steps_per_epoch(), self.batch as f64);
         let expected = self.examples as f64 / steps as f64;
@@ -192,6 +196,11 @@ impl TrainingOption {
             Some(SamplingScheme::CyclicPoisson) => {
                 format!("cyclic Poisson sampling in {} groups", self.plan.groups().unwrap_or(1))
             }
+            Some(SamplingScheme::FixedSize) => match self.plan.groups() {
+                Some(1) | None => "batches of fixed size".into(),
+                Some(groups) => format!("batches of fixed size in {groups} groups"),
+            },
+            Some(SamplingScheme::TruncatedPoisson) => "truncated Poisson sampling".into(),
             Some(SamplingScheme::RandomAllocation) => "random allocation".into(),
             Some(SamplingScheme::PerEpochRandomAllocation) => "per-epoch random allocation".into(),
         };

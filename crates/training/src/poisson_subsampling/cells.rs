@@ -135,12 +135,17 @@ impl Laws {
     }
 }
 
-impl LossCells {
-    /// The cells of an event.
-    pub(super) fn new(event: &SampledGaussian, direction: Direction, cut: Cut) -> Self {
-        if event.noise < MIN_NOISE {
-            return Self::revealed(event, direction, cut.step);
-        }
+/// The cutting of one direction of an event.
+struct Cutting {
+    laws: Laws,
+    places: Vec<i64>,
+    /// For each place an end of the losses that are at most its own, slightly inside, whatever the rounding; and how
+    /// much lower the loss may be there.
+    ends: Vec<(f64, f64)>,
+}
+
+impl Cutting {
+    fn new(event: &SampledGaussian, direction: Direction, cut: Cut) -> Self {
         let (noise, step) = (event.noise, cut.step);
         let laws = Laws { rate: event.rate, distance: 1.0 / noise, direction };
         let (sign, low, high) = match direction {
@@ -156,27 +161,69 @@ impl LossCells {
         let below = boundaries(-low / step, least, cut.widest);
         let above = boundaries(high / step, most, cut.widest);
         let places: Vec<i64> = below[1..].iter().rev().map(|place| -place).chain(above).collect();
-        // The ends of the losses that are at most those of the places: slightly inside, whatever the rounding.
-        let ends: Vec<(f64, f64)> = places
-            .iter()
-            .map(|place| {
-                let (x, error) = place_of(event, sign * (*place as f64 * step));
-                ((x - sign * error) / noise, 2.0 * error / (noise * noise))
-            })
-            .collect();
-        let mut cells = Self { points: Vec::with_capacity(2 * places.len() + 4), infinity: 0.0 };
-        for (place, end) in places.windows(2).zip(ends.windows(2)) {
-            let (low, high) = if sign > 0.0 { (end[0].0, end[1].0) } else { (end[1].0, end[0].0) };
-            if low < high {
-                cells.split(laws.between(low, high), end[0].1, [place[0], place[1]], step);
+        let end = |place: &i64| {
+            let (x, error) = place_of(event, sign * (*place as f64 * step));
+            ((x - sign * error) / noise, 2.0 * error / (noise * noise))
+        };
+        let ends = places.iter().map(end).collect();
+        Self { laws, places, ends }
+    }
+
+    /// Adds the cells whose losses are all at least 0, or all at most 0, or both.
+    fn split_into(&self, cells: &mut LossCells, (above, below): (bool, bool), step: f64) {
+        for (place, end) in self.places.windows(2).zip(self.ends.windows(2)) {
+            let (low, high) = match self.laws.direction {
+                Direction::Remove => (end[0].0, end[1].0),
+                Direction::Add => (end[1].0, end[0].0),
+            };
+            if low < high && if place[0] >= 0 { above } else { below } {
+                cells.split(self.laws.between(low, high), end[0].1, [place[0], place[1]], step);
             }
         }
-        cells.finish(event, &laws, (&places, &ends), step);
+    }
+}
+
+impl LossCells {
+    /// The cells of an event.
+    pub(super) fn new(event: &SampledGaussian, direction: Direction, cut: Cut) -> Self {
+        if event.is_symmetric() {
+            return Self::of_replaced(event, cut);
+        }
+        if event.noise < MIN_NOISE {
+            return Self::revealed(event, direction, cut.step);
+        }
+        let cutting = Cutting::new(event, direction, cut);
+        let mut cells = Self { points: Vec::with_capacity(2 * cutting.places.len() + 4), infinity: 0.0 };
+        cutting.split_into(&mut cells, (true, true), cut.step);
+        cells.finish(event, &cutting, cut.step);
+        cells
+    }
+
+    /// The cells of a batch of fixed size, in either direction: positive losses are those of a removed example,
+    /// negative ones those of an added example, and the rest is 0.
+    fn of_replaced(event: &SampledGaussian, cut: Cut) -> Self {
+        if event.noise < MIN_NOISE {
+            return Self::revealed(event, Direction::Remove, cut.step);
+        }
+        let mut cells = Self { points: Vec::new(), infinity: 0.0 };
+        let positive = Cutting::new(event, Direction::Remove, cut);
+        positive.split_into(&mut cells, (true, false), cut.step);
+        let (top, _) = positive.ends[positive.ends.len() - 1];
+        let (first, _, error) = positive.laws.between(top, f64::INFINITY);
+        cells.infinity = first * (1.0 + error);
+        let negative = Cutting::new(event, Direction::Add, cut);
+        negative.split_into(&mut cells, (false, true), cut.step);
+        let (bottom, _) = negative.ends[0];
+        let (first, _, error) = negative.laws.between(bottom, f64::INFINITY);
+        cells.points.push((negative.places[0], first * (1.0 + error)));
+        let half = 0.5 / event.noise;
+        let equal = (1.0 - event.rate) * mass(-half, half);
+        cells.points.push((0, equal * (1.0 + precision(half) + 8.0 * UNIT)));
         cells
     }
 
     /// The two outermost cells. The loss of the mixture is at least `ln(1-q)`, so one of the two may be bounded.
-    fn finish(&mut self, event: &SampledGaussian, laws: &Laws, (places, ends): (&[i64], &[(f64, f64)]), step: f64) {
+    fn finish(&mut self, event: &SampledGaussian, Cutting { laws, places, ends }: &Cutting, step: f64) {
         let (first, last) = (places[0], places[places.len() - 1]);
         let (bottom, top) = (ends[0], ends[ends.len() - 1]);
         // Steps that are certainly beyond the bound.

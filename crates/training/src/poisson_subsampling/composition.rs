@@ -1,7 +1,7 @@
 //! A composition of sampled releases, as it is computed.
 
 use super::compose::{self, Workspace};
-use super::event::{Direction, SampledGaussian};
+use super::event::{Direction, SampledGaussian, Subsampling};
 use evertally::privacy::gaussian;
 
 /// Headroom for the few roundings of a formula.
@@ -22,7 +22,8 @@ impl Composition {
         let square: f64 = whole.iter().map(|own| own.times as f64 / (own.noise * own.noise)).sum();
         let mu = square.sqrt() * (1.0 + ROUNDING * (1.0 + whole.len() as f64));
         if mu > 0.0 {
-            events.push(SampledGaussian { rate: 1.0, noise: (1.0 - ROUNDING) / mu, times: 1 });
+            let noise = (1.0 - ROUNDING) / mu;
+            events.push(SampledGaussian { rate: 1.0, noise, times: 1, subsampling: Subsampling::Poisson });
         }
         Self { mu, events }
     }
@@ -30,6 +31,11 @@ impl Composition {
     /// Only steps in which all examples take part.
     pub(super) fn is_gaussian(&self) -> bool {
         self.mu > 0.0 && self.events.len() == 1
+    }
+
+    /// Whether both directions have the same δ: noise alone is symmetric, and so are batches of fixed size.
+    pub(super) fn is_symmetric(&self) -> bool {
+        self.events.iter().all(|own| own.rate == 1.0 || own.is_symmetric())
     }
 
     /// δ at this ε, rounded up; precise if it is near or above `wanted`.
@@ -46,11 +52,12 @@ impl Composition {
         compose::divergence(&self.events, Direction::Remove, epsilon, (0.0, wanted), space)
     }
 
-    /// δ if an example is added, or a bound of it that is at most `enough`.
+    /// δ if an example is added, or a bound of it that is at most `enough`, which is at least [`delta_removed`].
+    ///
+    /// [`delta_removed`]: Self::delta_removed
     pub(super) fn delta_added(&self, epsilon: f64, enough: f64, space: &mut Workspace) -> f64 {
-        // Noise alone is symmetric.
-        if self.is_gaussian() {
-            return self.delta_removed(epsilon, enough, space);
+        if self.is_symmetric() {
+            return enough;
         }
         compose::divergence(&self.events, Direction::Add, epsilon, (enough, 1.0), space)
     }

@@ -24,6 +24,16 @@ pub struct SampledGaussian {
     pub(super) rate: f64,
     pub(super) noise: f64,
     pub(super) times: u64,
+    pub(super) subsampling: Subsampling,
+}
+
+/// How the examples of a step are sampled, and how neighbours differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Subsampling {
+    /// Each example with the same probability; an example is added or removed.
+    Poisson,
+    /// A batch of fixed size, without replacement; an example is replaced.
+    WithoutReplacement,
 }
 
 impl SampledGaussian {
@@ -42,7 +52,31 @@ impl SampledGaussian {
         if !(1..=MOST_STEPS).contains(&times) {
             return Err(Error::invalid(format!("from 1 to {MOST_STEPS} steps can be accounted at once, got {times}")));
         }
-        Ok(Self { rate, noise, times })
+        Ok(Self { rate, noise, times, subsampling: Subsampling::Poisson })
+    }
+
+    /// A step on a batch of fixed size, a uniform subset of all examples, of which one is **replaced** by another.
+    /// `rate` is at least the size of the batch over the number of examples, and the noise has standard deviation
+    /// `noise` times the largest distance between the contributions of two examples: twice the clipping norm.
+    ///
+    /// ```
+    /// use evertally::privacy::Delta;
+    /// use evertally_training::poisson_subsampling::{SampledGaussian, SampledGaussians};
+    /// // Batches of 100 out of 10,000 examples, and noise of twice the clipping norm.
+    /// let steps = SampledGaussians::new(&[SampledGaussian::without_replacement(0.01, 1.0, 1000)?])?;
+    /// assert!((steps.epsilon(Delta::new(1e-5)?) - 2.199).abs() < 0.001);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn without_replacement(rate: f64, noise: f64, times: u64) -> Result<Self> {
+        Ok(Self { subsampling: Subsampling::WithoutReplacement, ..Self::new(rate, noise, times)? })
+    }
+
+    /// Whether neighbours can be exchanged: an example is replaced.
+    pub(super) fn is_symmetric(&self) -> bool {
+        self.subsampling == Subsampling::WithoutReplacement
     }
 
     /// The probability that an example takes part.

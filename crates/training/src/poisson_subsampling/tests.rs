@@ -288,6 +288,7 @@ fn extreme_numbers_stay_bounds() {
 }
 
 mod golden;
+mod replaced;
 
 #[test]
 fn no_steps_are_refused() {

@@ -196,7 +196,8 @@ def make_private(
     _bind(optimizer, plan, key, name)
     state = _state(noise, model, int(optimizer.iterations.value), noise_state)
     size = order.expected_size
-    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if plan.sampling is not None else int(size)
+    most = order.max_size if isinstance(order, evertally.training.Batches) else int(size)
+    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if most is None else most
     return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of)
 
 

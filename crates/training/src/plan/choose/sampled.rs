@@ -2,7 +2,7 @@
 
 use super::{built, candidate, error, max_and_mean};
 use crate::plan::{VectorCandidate, VectorRequest};
-use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
+use crate::poisson_subsampling::SampledGaussians;
 use crate::{Sampling, SamplingScheme};
 use evertally::Result;
 use evertally::mechanism::{
@@ -169,7 +169,8 @@ fn best_widths(
 /// An estimate of the error of a mechanism with sampling; nothing is certified.
 fn likely_error(request: &VectorRequest, name: MechanismName) -> Option<f64> {
     let mechanism = built(request, name).ok()?;
-    let noise = request.sampling?.guarantee(&*mechanism).ok()?.likely_noise_for(&request.budget)?;
+    let sampling = request.sampling_with(&*mechanism, super::participation(request, name))?;
+    let noise = sampling.guarantee(&*mechanism).ok()?.likely_noise_for(&request.budget)?;
     let (max, mean) = match &request.optimizer {
         Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer).ok()?),
         None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
@@ -186,7 +187,7 @@ pub(super) fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<
     let is_open = name.with_sharpness(Sharpness::default()).is_some();
     let Some(bands) = name.bands().filter(|_| is_open && sampling.is_by_step()) else { return Ok(name) };
     let Some(rate) = sampling.rate(bands) else { return Ok(name) };
-    let rounds = SampledGaussian::new(rate, 1.0, request.horizon.div_ceil(bands.max(1)))?;
+    let rounds = sampling.rounds_alike(rate, 1.0, request.horizon.div_ceil(bands.max(1)))?;
     let noise = SampledGaussians::new(&[rounds])?.certified_factor_for(epsilon, delta)?;
     let sharpness = Sharpness::near(STEEPER / (noise * noise));
     Ok(name.with_sharpness(sharpness).unwrap_or(name))

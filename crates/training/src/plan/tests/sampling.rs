@@ -1,6 +1,7 @@
 //! Plans with sampled examples.
 
 use super::*;
+use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use crate::{Batches, Sampling, SamplingScheme};
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::SearchObserver;
@@ -134,6 +135,10 @@ fn senseless_sampling_is_refused() {
         request.with_participation(Participation::new(4, 10).unwrap()).with_mechanism("input".parse().unwrap()),
         "omit participations and separation",
     );
+    let fixed = Sampling::fixed_size(0.1).unwrap();
+    refused(sampled(40, 2.0, 0.1).with_sampling(fixed), "replace-one");
+    let small = Sampling::truncated_poisson(0.1, 1000, Some(110)).unwrap();
+    refused(sampled(40, 2.0, 0.1).with_sampling(small).with_mechanism("input".parse().unwrap()), "maximum batch");
     for fraction in [0.0, -0.1, 1.1, f64::NAN] {
         assert!(Sampling::cyclic_poisson(fraction).is_err());
     }
@@ -186,9 +191,14 @@ fn sampled_plans_and_batches_are_frozen() {
             [179, 190, 12, 85, 151, 172, 241, 146],
             &[25, 32],
         ),
+        ("banded-sqrt(bands=4)", Sampling::fixed_size(fraction), [0; 8], &[]),
+        ("banded-sqrt(bands=4)", Sampling::truncated_poisson(fraction, 40, Some(9)), [0; 8], &[]),
     ] {
-        let request = VectorRequest::new(16, approximate(2.0, 1e-5), 1.0).with_sampling(sampling.unwrap());
+        let sampling = sampling.unwrap();
+        let request = VectorRequest::new(16, approximate(2.0, 1e-5), 1.0).with_sampling(sampling);
+        let request = request.with_neighbours(sampling.neighbours());
         let plan = named(name, request);
+        if digest == [0; 8] { eprintln!("XX {:?} {:?}", &plan.digest()[..8], batches(&plan, 1, "a", 40).batch(3).unwrap()); continue; }
         assert_eq!(plan.digest()[..8], digest, "{name}: {:?}", plan.digest());
         assert_eq!(batches(&plan, 1, "a", 40).batch(3).unwrap(), third, "{name}");
     }
@@ -238,6 +248,99 @@ fn batches_are_sampled_from_the_key() {
     let plain = named("input", VectorRequest::new(8, zcdp(0.5), 1.0));
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("no sampling"));
+}
+
+/// The guarantee of batches of fixed size: that of Poisson sampling, composed of the pair for a replaced example, whose
+/// vectors are up to twice the norm apart; and the batches are uniform subsets of their group.
+#[test]
+fn batches_of_fixed_size_have_the_noise_of_replaced_examples() {
+    let request = sampled(40, 2.0, 0.05).with_neighbours(Neighbours::ReplaceOne);
+    let plan = named("banded-sqrt(bands=2)", request.with_sampling(Sampling::fixed_size(0.05).unwrap()));
+    assert_eq!((plan.sampling_scheme(), plan.groups()), (Some(SamplingScheme::FixedSize), Some(2)));
+    let columns = plan.mechanism().dense().r;
+    let square = |j: usize| (0..40).map(|t| columns.row(t)[j].powi(2)).sum::<f64>();
+    let longest = (0..40).map(square).fold(0.0, f64::max).sqrt();
+    let noise = plan.sigma() / (2.0 * longest);
+    let all = SampledGaussians::new(&[SampledGaussian::without_replacement(0.1, noise, 20).unwrap()]).unwrap();
+    let spent = all.epsilon(Delta::new(1e-5).unwrap());
+    assert!((spent / 2.0 - 1.0).abs() < 0.01, "{spent}");
+    assert!((plan.guarantee().mu() * plan.sigma() / (2.0 * plan.sensitivity()) - 1.0).abs() < 1e-9);
+    // Groups of 51 and 50 examples, from which batches of 5 are drawn.
+    let own = batches(&plan, 1, "a", 101);
+    assert_eq!((own.expected_size(), own.max_size()), (5.0, Some(5)));
+    let mut counts = [0u32; 101];
+    for seed in 0..250 {
+        for step in 1..=40 {
+            let batch = batches(&plan, seed, "a", 101).batch(step).unwrap();
+            assert!(batch.len() == 5 && batch.windows(2).all(|pair| pair[0] < pair[1]));
+            assert!(batch.iter().all(|example| example % 2 == (step - 1) % 2));
+            batch.iter().for_each(|example| counts[*example as usize] += 1);
+        }
+    }
+    // Pearson's statistic against the group's mean, over 1 - q for draws without replacement: 99 degrees of freedom,
+    // the quantile of 10⁻⁵ is 170.
+    let of = |example: usize| 25_000.0 / if example.is_multiple_of(2) { 51.0 } else { 50.0 };
+    let squares = |(example, count): (usize, &u32)| (f64::from(*count) - of(example)).powi(2) / of(example) / 0.9;
+    let statistic: f64 = counts.iter().enumerate().map(squares).sum();
+    assert!((30.0..170.0).contains(&statistic), "{statistic}");
+    let tiny = Batches::new(&plan, &GuardedKey::insecure_from_test_seed(TestSeed(1)), "a".parse().unwrap(), 10);
+    assert!(tiny.unwrap_err().to_string().contains("no example"));
+}
+
+/// A maximum batch that costs a thousandth of δ, and batches up to it. A smaller one costs more.
+#[test]
+fn a_maximum_batch_is_planned() {
+    let delta = Delta::new(1e-5).unwrap();
+    let truncated = |max_batch: Option<u64>| {
+        let sampling = Sampling::truncated_poisson(0.05, 4000, max_batch).unwrap();
+        sampled(40, 2.0, 0.05).with_sampling(sampling)
+    };
+    let plain = named("banded-sqrt(bands=2)", sampled(40, 2.0, 0.05));
+    let plan = named("banded-sqrt(bands=2)", truncated(None));
+    let most = plan.max_batch().unwrap();
+    assert!((260..300).contains(&most), "{most}");
+    let more = plan.sigma() / plain.sigma() - 1.0;
+    assert!(more > 0.0 && more < 2e-4, "{more}");
+    let tight = named("banded-sqrt(bands=2)", truncated(Some(most - 10)));
+    assert!(tight.sigma() > plan.sigma() && tight.digest() != plan.digest());
+    for plan in [&plan, &tight] {
+        let (same, other) =
+            (plan.guarantee().epsilon_at(delta), plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap()));
+        assert!(same == 2.0 && other < 1.9 && other > 1.0, "{same} {other}");
+        let smaller = plan.guarantee().epsilon_at(Delta::new(0.9e-5).unwrap());
+        assert!(smaller > 2.0 && smaller < 2.5, "{smaller}");
+        let read: VectorPlan = serde_json::from_str(&serde_json::to_string(plan).unwrap()).unwrap();
+        assert_eq!((read.digest(), read.max_batch()), (plan.digest(), plan.max_batch()));
+        assert!(plan.spent(20).unwrap().epsilon_at(delta) < 2.0);
+    }
+    let own = batches(&tight, 1, "a", 4000);
+    assert_eq!((own.scheme(), own.max_size()), (SamplingScheme::TruncatedPoisson, Some(most - 10)));
+    assert!((1..=40).all(|step| own.batch(step).unwrap().len() as u64 <= most - 10));
+    let many = Batches::new(&plan, &GuardedKey::insecure_from_test_seed(TestSeed(1)), "a".parse().unwrap(), 4001);
+    assert!(many.unwrap_err().to_string().contains("at most 4000"));
+}
+
+/// A batch above the maximum, here one of sixteen, becomes a uniform subset of it.
+#[test]
+fn batches_above_the_maximum_lose_examples_at_random() {
+    let budget = Budget::Approximate(Epsilon::new(0.1).unwrap(), Delta::new(0.25).unwrap());
+    let sampling = Sampling::truncated_poisson(0.2, 60, Some(16)).unwrap();
+    let plan = named("input", VectorRequest::new(1, budget, 1.0).with_sampling(sampling));
+    let (mut counts, mut full) = ([0u32; 60], 0);
+    for seed in 0..8000 {
+        let batch = batches(&plan, seed, "a", 60).batch(1).unwrap();
+        assert!(batch.len() <= 16 && batch.windows(2).all(|pair| pair[0] < pair[1]));
+        if batch.len() == 16 {
+            full += 1;
+            batch.iter().for_each(|example| counts[*example as usize] += 1);
+        }
+    }
+    // P[Binomial(60, 0.2) ≥ 16] = 0.13: within 5 standard deviations.
+    assert!((0.113..0.151).contains(&(f64::from(full) / 8000.0)), "{full}");
+    // Pearson's statistic of subsets of 16 of 60: 59 degrees of freedom, and the quantile of 10⁻⁵ is 117.
+    let mean = f64::from(full) * 16.0 / 60.0;
+    let statistic: f64 = counts.iter().map(|n| (f64::from(*n) - mean).powi(2) / mean / (1.0 - 16.0 / 60.0)).sum();
+    assert!((20.0..117.0).contains(&statistic), "{statistic}");
 }
 
 fn allocated(horizon: u64, epsilon: f64, steps_per_epoch: u64) -> VectorRequest {

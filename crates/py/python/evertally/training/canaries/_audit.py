@@ -303,13 +303,15 @@ class TrainingAudit:
         """The effect of each canary's coin on the innovations, for an adversary who does not know the samples: the
         log-likelihood ratio of the release with and without the canary in a round, and the shift in standard deviations
         that the canary would cause; arrays (canaries, rounds). Without sampling there is one round, the whole run."""
-        absent = (-1.0 if self._is_replaced else 0.0) * self._takes_part[:, 0] - 1.0 * self._takes_part[:, 1]
+        replaced = self._is_replaced and self.plan.groups is None
+        absent = (-1.0 if replaced else 0.0) * self._takes_part[:, 0] - 1.0 * self._takes_part[:, 1]
         rest = self._innovations()[:, 0].T - self._columns(absent)
         if self.plan.groups is None:
-            moved = (2.0 if self._is_replaced else 1.0) * self._columns(self._takes_part[:, 0])
+            moved = (2.0 if replaced else 1.0) * self._columns(self._takes_part[:, 0])
             squares = (moved**2).sum(axis=1, keepdims=True)
             return (moved * rest).sum(axis=1, keepdims=True) - 0.5 * squares, np.sqrt(squares)
-        # Groups are public, samples are not: a canary may take part in all steps of its group.
+        # Groups are public, samples are not: a canary may take part in all steps of its group. The ratio is that of a
+        # canary that takes part to none, and a replaced canary is the opposite one.
         moved = self.plan.norm * self._whitening
         squares = (moved**2).sum(axis=0)
         logs = np.append(rest @ moved - 0.5 * squares, np.zeros((len(rest), 1)), axis=1)

@@ -58,8 +58,9 @@ def shown(
         mu = mu_lower_bound(canaries, guesses, right, confidence=confidence)
         return budget.epsilon_of_gaussian(mu, delta) if mu > 0.0 else 0.0
 
-    scores = _scores(logs, rate)
-    guesses = _best_number(strengths, rate, bound)
+    replaced = rate is not None and plan.neighbours == "replace-one"
+    scores = _scores(logs, rate, strengths if replaced else None)
+    guesses = _best_number(strengths, rate, bound, replaced)
     right = _right(scores, present, guesses)
     return Shown(
         guesses=guesses,
@@ -78,24 +79,32 @@ def shown(
     )
 
 
-def _scores(logs: Array, rate: float | None) -> Array:
-    """Combines the rounds: in each the canary takes part with probability `rate`, or without sampling in the only
-    one."""
-    if rate is None or rate >= 1.0:
+def _scores(logs: Array, rate: float | None, replaced: Array | None) -> Array:
+    """Combines the rounds: in each the canary takes part with probability `rate`, or without sampling in the only one.
+    A canary that is replaced takes part in either case, with opposite shifts: `replaced` has their sizes."""
+    if rate is None:
         return np.asarray(logs.sum(axis=1))
-    return np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + logs).sum(axis=1))
+    present = _mixed(logs, rate)
+    return np.asarray((present if replaced is None else present - _mixed(-logs - replaced**2, rate)).sum(axis=1))
 
 
-def _best_number(strengths: Array, rate: float | None, bound: Callable[[int, int], float]) -> int:
+def _mixed(logs: Array, rate: float) -> Array:
+    return logs if rate >= 1.0 else np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + logs))
+
+
+def _best_number(
+    strengths: Array, rate: float | None, bound: Callable[[int, int], float], replaced: bool
+) -> int:
     canaries = len(strengths)
     rng = np.random.default_rng(0)
     numbers = sorted({max(1, canaries // part) for part in (1, 2, 4, 8, 16, 32)})
     right = np.zeros(len(numbers))
     for _ in range(_REHEARSALS):
         present = rng.integers(0, 2, canaries).astype(bool)
-        taken = present[:, None] & (rng.random(strengths.shape) < (1.0 if rate is None else rate))
+        signs = np.where(present, 1.0, -1.0 if replaced else 0.0)
+        taken = signs[:, None] * (rng.random(strengths.shape) < (1.0 if rate is None else rate))
         logs = strengths * rng.standard_normal(strengths.shape) + strengths**2 * (taken - 0.5)
-        scores = _scores(logs, rate)
+        scores = _scores(logs, rate, strengths if replaced else None)
         right += [_right(scores, present, number) for number in numbers]
     bounds = [bound(number, int(mean)) for number, mean in zip(numbers, right / _REHEARSALS, strict=True)]
     return numbers[int(np.argmax(bounds))] if max(bounds) > 0.0 else canaries
