@@ -40,7 +40,7 @@ pub use guarantee::Guarantee;
 pub use history::Combination;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
 pub use moments::NoiseMoments;
-pub use observer::{Compared, SearchObserver, SearchProgress};
+pub use observer::{ComparedMechanisms, SearchObserver, SearchProgress};
 pub use prepared::Prepared;
 pub use ratio::{NoisyPair, RatioIntervals, RatioSet};
 pub use readings::Readings;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum SearchProgress {
     /// Mechanisms that have been compared, and the number of all, if it is known in advance.
     Mechanisms {
-        /// ComparedMechanisms so far.
+        /// Compared so far.
         done: usize,
         /// To be compared.
         total: Option<usize>,
