@@ -70,7 +70,7 @@ pub use optimum::{Certificate, Dense, DenseRuns, Optimal};
 pub use reach::{Reach, Steps};
 pub use registry::{Abilities, Competes, Family, LoopBuilder, Publishes, SampledUse, Vectors, streaming_names};
 pub use state_space::LazyBlt;
-pub use streaming::{BandSteps, BufferSteps, Convolution, MAX_CONSTANT_MEMORY, Streaming};
+pub use streaming::{BandSteps, BufferSteps, Convolution, MAX_CONSTANT_MEMORY, Streaming, TriangularSteps};
 pub use toeplitz::{Blt, ColumnScaling, EpochBands, SquareRoot};
 pub use training_loop::{BandedFamily, Recursion, TrainingLoop};
 pub use tree::{DigitTree, HonakerOnline, PathSum, Smooth};

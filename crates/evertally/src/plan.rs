@@ -38,7 +38,7 @@ pub use correlation::{Correlation, GroupAim};
 pub use digest::{PlanKind, plan_digest};
 pub use guarantee::Guarantee;
 pub use history::Combination;
-pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
+pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, vector_lower_bound, workload_lower_bound};
 pub use moments::NoiseMoments;
 pub use observer::{ComparedMechanisms, SearchObserver, SearchProgress};
 pub use prepared::Prepared;

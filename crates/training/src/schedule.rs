@@ -10,6 +10,7 @@ mod estimates;
 mod inputs;
 mod paths;
 mod rows;
+mod triangular;
 
 use super::blocks::Response;
 use super::program::Op;
@@ -112,6 +113,7 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
         Some(Streaming::Bands(bands)) => {
             Box::new(banded::Outputs { frame, past: bands.past, scales: Some(bands.scales) })
         }
+        Some(Streaming::Triangular(steps)) => Box::new(triangular::Triangular { frame, steps }),
         Some(Streaming::Innovations(weights)) => Box::new(banded::Innovations { frame, weights }),
         Some(Streaming::Convolution(steps)) => Box::new(rows::RowsSchedule::new(&frame, steps)),
         None => {

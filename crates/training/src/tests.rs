@@ -9,7 +9,7 @@ mod symbolic;
 use super::scheme::Scheme;
 use super::{Cipher, Memory, Series, Tuning, VectorNoise};
 use evertally::mechanism::{
-    Blt, ColumnScaling, DigitTree, EpochBands, HonakerOnline, Input, Levels, Mechanism, Objective, Output,
+    Blt, ColumnScaling, DenseRuns, DigitTree, EpochBands, HonakerOnline, Input, Levels, Mechanism, Objective, Output,
     Participation, PathSum, Smooth, SquareRoot,
 };
 use evertally::noise::{GuardedKey, StreamName, TestSeed};
@@ -47,6 +47,10 @@ pub(super) fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     for (bands, runs) in [(1, (4, 2)), (4, (3, 4)), (3, (5, 7))].into_iter().filter(|(bands, _)| *bands <= horizon) {
         let runs = Participation::new(runs.0, runs.1).unwrap();
         all.push(Arc::new(EpochBands::new(horizon, bands, runs, Objective::Max).unwrap()));
+    }
+    for runs in [(3, 2), (4, 3), (2, 9)].map(|(most, separation)| Participation::new(most, separation).unwrap()) {
+        let short = (horizon <= 24).then(|| DenseRuns::solve(horizon, runs, Objective::Mean).unwrap());
+        all.extend(short.map(|dense| Arc::new(dense) as _));
     }
     all.push(Arc::new(SquareRoot::new(horizon).unwrap()));
     all.push(Arc::new(SquareRoot::normalized(horizon).unwrap()));

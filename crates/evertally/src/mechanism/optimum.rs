@@ -10,6 +10,7 @@ mod weights;
 use super::Objective;
 pub use dense::{Certificate, Dense};
 pub use dense_runs::DenseRuns;
+pub(super) use dense_runs::MAX_SEARCHED;
 pub use optimal::Optimal;
 
 /// Longest horizon of a [`certified_bound`]: it is computed in less than a tenth of a second.

@@ -27,6 +27,8 @@ pub enum Streaming {
     Outputs(Arc<[f64]>),
     /// Increments `v_t / d_t`, `v_t = z_t - Σ_j c_j v_{t-j}`.
     Bands(BandSteps),
+    /// Increments `u_t = (z_t - Σ_j C_tj u_j) / C_tt` for any lower triangular matrix `C`.
+    Triangular(TriangularSteps),
     /// Increments `u_t = Σ_j r_j z_{t-j}`; these are `r_0, r_1, …`.
     Innovations(Arc<[f64]>),
     /// A sum over all innovations so far.
@@ -40,6 +42,7 @@ impl Streaming {
         let copies = match self {
             Self::Paths(_) | Self::Inputs | Self::Estimates | Self::Buffers(_) => 0,
             Self::Outputs(past) | Self::Bands(BandSteps { past, .. }) => past.len() + 1,
+            Self::Triangular(steps) => steps.bands(),
             Self::Innovations(weights) => weights.len(),
             Self::Convolution(steps) => steps.increments.len(),
         };
@@ -61,6 +64,56 @@ pub struct BandSteps {
     pub scales: Arc<[f64]>,
     /// `r_0, r_1, …`, one per step: `v_t = Σ_j r_j z_{t-j}`.
     pub inverse: Arc<[f64]>,
+}
+
+/// The recurrence of a lower triangular matrix without negative entries; nodes are `(0, t-1)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TriangularSteps {
+    /// Its rows one after the other.
+    matrix: Arc<[u32]>,
+    /// The integer that stands for 1.
+    unit: f64,
+    bands: usize,
+}
+
+impl TriangularSteps {
+    /// From the rows of a matrix of `T` steps, and the integer that stands for 1; no entry of the diagonal is 0.
+    /// `O(T²)`.
+    pub(in crate::mechanism) fn new(matrix: Arc<[u32]>, steps: usize, unit: f64) -> Self {
+        let reach = |t: usize| {
+            let row = &matrix[row_of(t)];
+            row.len() - row.iter().position(|entry| *entry != 0).unwrap_or(t)
+        };
+        let bands = (0..steps).map(reach).max().unwrap_or(1);
+        Self { matrix, unit, bands }
+    }
+
+    /// Entries of a row from the first that is not 0 to the diagonal, at most.
+    pub fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// `1 / C_tt` for a step from 1 to the horizon.
+    pub fn fresh(&self, step: u64) -> f64 {
+        self.unit / f64::from(self.row(step)[step as usize - 1])
+    }
+
+    /// `C_tj / C_tt` for `j = t-1, t-2, …`, as many as are within the bands and the horizon.
+    pub fn past(&self, step: u64) -> impl Iterator<Item = f64> + '_ {
+        let row = self.row(step);
+        let own = f64::from(row[row.len() - 1]);
+        row.iter().rev().skip(1).take(self.bands - 1).map(move |entry| f64::from(*entry) / own)
+    }
+
+    fn row(&self, step: u64) -> &[u32] {
+        &self.matrix[row_of(step as usize - 1)] // fits: at most 1024
+    }
+}
+
+/// The places of row `t`, from 0, of a packed triangle.
+fn row_of(t: usize) -> std::ops::Range<usize> {
+    let start = t * (t + 1) / 2;
+    start..start + t + 1
 }
 
 /// Increments `D_t Σ_j r_j z_{t-j}` over all steps so far; nodes are `(0, t-1)`.

@@ -2,14 +2,16 @@
 
 mod coarse;
 mod event;
+mod patterns;
 mod symmetric;
 mod waves;
 mod workload;
 
 pub use event::gaussian_lower_bound;
+pub use patterns::vector_lower_bound;
 pub use workload::workload_lower_bound;
 
-use crate::mechanism::{Objective, certified_bound};
+use crate::mechanism::{Objective, Participation, certified_bound};
 use crate::privacy::Spread;
 
 /// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of the prefix sums over
@@ -22,9 +24,10 @@ use crate::privacy::Spread;
 /// ‖P^½ A Q V^½‖_* ≤ ‖P^½ L‖_F ‖R Q V^½‖_F ≤ max ‖L_t‖ · s
 /// ```
 ///
-/// (a nuclear norm is at most the product of the Frobenius norms of two factors). The best of three choices is used:
+/// (a nuclear norm is at most the product of the Frobenius norms of two factors). The best of four choices is used:
 /// all events in one step ([`gaussian_lower_bound`], or that of the optimum); rows of events around every step, with
-/// equal weights, by sines and cosines ([`waves`]); and few patterns with the best weights ([`coarse`]).
+/// equal weights, by sines and cosines ([`waves`]); few patterns with the best weights ([`coarse`]); and, over at most
+/// 64 steps, those of most weight among all patterns of one event per step ([`patterns`]).
 ///
 /// `O(T log T)` up to 2^17 steps, a tenth of a second, and hardly more beyond.
 ///
@@ -53,7 +56,15 @@ pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
     } else {
         0.0
     };
-    single.max(waves).max(coarse::bound(horizon, spread)).max(first)
+    single.max(waves).max(coarse::bound(horizon, spread)).max(first).max(by_patterns(horizon, spread))
+}
+
+/// The bound by patterns of one event per step, 0 for other units.
+fn by_patterns(horizon: u64, spread: Spread) -> f64 {
+    let is_single = spread.per_step == 1 && spread.total == spread.per_group;
+    let runs = Participation::new(spread.total, spread.separation).ok().filter(|_| is_single);
+    let found = runs.and_then(|runs| patterns::bound(horizon, runs, Objective::Max, patterns::Directions::One));
+    found.unwrap_or(0.0)
 }
 
 /// The same for one event of size 1.

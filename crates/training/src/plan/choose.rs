@@ -105,10 +105,10 @@ impl VectorRequest {
 fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
     let criterion = Criterion::from_vectors(request.objective, request.participation);
     let names = evertally::plan::competitors(request.horizon, NoiseKind::Gaussian, &criterion);
-    names.into_iter().filter(|name| name.family().vectors.are_streamed())
+    names.into_iter().filter(|name| name.family().vectors.compete(request.horizon, request.participation))
 }
 
-/// Whether vectors can be streamed with this mechanism.
+/// Whether vectors can be streamed with this mechanism, for some unit at least.
 ///
 /// # Errors
 /// If not; the message names those that can.
@@ -116,15 +116,19 @@ fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
 /// ```
 /// use evertally_training::streams;
 /// assert!(streams(&"blt".parse()?).is_ok());
-/// assert!(streams(&"dense".parse()?).unwrap_err().to_string().contains("normalized-blt"));
+/// assert!(streams(&"optimal".parse()?).unwrap_err().to_string().contains("normalized-blt"));
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn streams(name: &MechanismName) -> Result<()> {
     if name.family().vectors.are_streamed() {
         return Ok(());
     }
+    Err(cannot_stream(name))
+}
+
+fn cannot_stream(name: &MechanismName) -> Error {
     let others = streaming_names();
-    Err(Error::invalid(format!("`{}` cannot stream the noise of vectors; use one of {others}", name.brief())))
+    Error::invalid(format!("`{}` cannot stream the noise of vectors; use one of {others}", name.brief()))
 }
 
 fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
@@ -200,6 +204,7 @@ fn max_and_mean(variances: &[f64]) -> (f64, f64) {
 }
 
 fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
+    let streaming = mechanism.streaming().ok_or_else(|| cannot_stream(&mechanism.name()))?;
     let participation = match (request.sampling, mechanism.bands()) {
         // The steps as they are accounted for and drawn.
         (Some(sampling), Some(bands)) if sampling.scheme() == SamplingScheme::PerEpochRandomAllocation => {
@@ -232,8 +237,8 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
         mean_std_error: sigma * mean.sqrt(),
         variances,
         participation,
-        memory: mechanism.streaming().map_or(u64::MAX, |streaming| streaming.memory()),
-        constant_memory: mechanism.streaming().is_some_and(|streaming| streaming.has_constant_memory()),
+        memory: streaming.memory(),
+        constant_memory: streaming.has_constant_memory(),
         mechanism,
     })
 }

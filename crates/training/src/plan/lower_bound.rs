@@ -7,25 +7,29 @@
 //!   a pattern. With random signs for its vectors, `‖R Δ‖²` is `Σ ‖R_t‖²` over it on average, so `s²` is at least that.
 //!   The mean over the remainders is `‖R‖_F²/c`, and as `‖L‖_F ‖R‖_F ≥ ‖A‖_* = γ T`, `s² V ≥ γ² T/c`. For `k = 1` this
 //!   is the bound of single steps.
+//! * **Patterns.** Over at most 64 steps [`vector_lower_bound`] has the best of all patterns and signs.
 //! * **Together.** For the pattern `u = 1, 1+b, …` and equal vectors, `s ≥ ‖R u‖` and `‖L‖_F ‖R u‖ ≥ ‖A u‖`:
 //!   `s² V ≥ ‖A u‖²/T`, where `‖A u‖²` is the squared sensitivity of output noise.
 
-use evertally::mechanism::Participation;
-use evertally::plan::gaussian_lower_bound;
+use evertally::mechanism::{Objective, Participation};
+use evertally::plan::{gaussian_lower_bound, vector_lower_bound};
 
-/// The larger of the two bounds of `√(s² V)`, rounded down. `O(min(T, 2^20))`.
-pub(super) fn error(horizon: u64, participation: Participation) -> f64 {
+/// The largest of the bounds of `√(s² V)`, rounded down; with `V` the largest `‖L_t‖²` if that is the objective.
+/// `O(min(T, 2^20))`, or some tenths of a second for several steps of up to 64.
+pub(super) fn error(horizon: u64, participation: Participation, objective: Objective) -> f64 {
     let steps = horizon as f64;
     let separation = participation.separation().max(horizon.div_ceil(participation.most())).min(horizon);
     let spread = gaussian_lower_bound(horizon) * (steps / separation as f64).sqrt();
     let together = (participation.of_running_sums(horizon) / steps).sqrt();
-    spread.max(together) * (1.0 - 1e-12)
+    let returns = participation.within(horizon) > 1;
+    let patterns = returns.then(|| vector_lower_bound(horizon, participation, objective)).flatten();
+    (spread.max(together) * (1.0 - 1e-12)).max(patterns.unwrap_or(0.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
+    use evertally::mechanism::{Criterion, MechanismName, NoiseKind};
 
     /// No mechanism beats the bounds, and for each of them some mechanism comes close.
     #[test]
@@ -34,7 +38,7 @@ mod tests {
         for horizon in [1u64, 2, 7, 30, 100, 700] {
             for (most, separation) in [(1, 1), (2, 1), (3, 7), (10, 10), (4, 25), (700, 1), (100, 7)] {
                 let participation = Participation::new(most, separation).unwrap();
-                let bound = error(horizon, participation);
+                let bound = error(horizon, participation, Objective::Mean);
                 for name in MechanismName::FAMILIES {
                     let Ok(mechanism) = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean))
                     else {

@@ -3,7 +3,7 @@
 mod sampling;
 
 use super::*;
-use evertally::mechanism::{Competes, Participation};
+use evertally::mechanism::{Competes, Participation, Vectors};
 use evertally::plan::Objective;
 use evertally::privacy::{Budget, Neighbours};
 use evertally::privacy::{Delta, Epsilon, Rho};
@@ -168,7 +168,7 @@ fn senseless_requests_are_refused() {
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
     let competing = MechanismName::all_families()
-        .filter(|family| family.vectors.are_streamed() && matches!(family.competes, Competes::ForSums));
+        .filter(|family| family.vectors == Vectors::Streamed && matches!(family.competes, Competes::ForSums));
     assert_eq!(competing.clone().count(), 12);
     for family in competing {
         assert!(ranking.iter().any(|c| c.name.family().stem == family.stem), "{}", family.stem);
@@ -179,6 +179,26 @@ fn ranking_and_choice() {
     // The longest horizon has a plan.
     let longest = VectorRequest::new(1 << 62, zcdp(0.5), 1.0).plan().unwrap();
     assert!(longest.max_std_error().is_finite());
+}
+
+/// The dense optimum competes for units that return, where the memory allows it, and is close to the lower bound.
+#[test]
+fn dense_optima_compete_for_units_that_return() {
+    let request = VectorRequest::new(24, zcdp(0.5), 1.0).with_participation(Participation::new(2, 11).unwrap());
+    let request = request.with_objective(Objective::Mean);
+    let plan = request.clone().plan().unwrap();
+    assert!(plan.name().to_string().starts_with("dense(run=2,gap=11,objective=mean,digest="), "{}", plan.name());
+    assert!(plan.mean_std_error() < 1.0015 * plan.lower_bound_max_std_error());
+    let few = request.clone().with_max_memory(10).plan().unwrap();
+    assert!(few.name().family().stem != "dense" && few.mean_std_error() > 1.01 * plan.mean_std_error());
+    let ranking = request.clone().candidates().unwrap();
+    let memory = ranking.iter().find(|c| c.name == plan.name()).unwrap().memory;
+    assert!(memory > 10 && memory <= 24, "{memory}");
+    let again: VectorPlan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(again.digest(), plan.digest());
+    // A single participation has no dense optimum that streams, and long horizons have it by name.
+    let once = request.with_participation(Participation::ONCE);
+    assert!(once.candidates().unwrap().iter().all(|c| c.name.family().stem != "dense"));
 }
 
 /// Counts and vectors of the same unit have one search: the same mechanism with nearly the same error.
@@ -327,6 +347,8 @@ fn plans_hide_the_worst_pattern() {
         "path-sum",
         "banded-inverse(bands=2)",
         "epoch-bands(bands=4)",
+        "dense",
+        "dense(run=2,gap=5)",
     ] {
         let request = VectorRequest::new(12, zcdp(0.5), 2.0).with_participation(Participation::new(3, 4).unwrap());
         let plan = named(name, request);

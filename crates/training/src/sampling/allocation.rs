@@ -58,7 +58,7 @@ impl Columns {
                 coefficients: reciprocal(increments, horizon),
                 scales: scales.as_ref().map(|scales| inverted(scales)),
             },
-            Streaming::Paths(_) | Streaming::Estimates => return None,
+            Streaming::Paths(_) | Streaming::Estimates | Streaming::Triangular(_) => return None,
         })
     }
 

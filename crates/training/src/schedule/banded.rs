@@ -18,7 +18,7 @@ pub(super) struct Outputs {
 }
 
 /// The place of a step (from 1) in a ring of `length` vectors, which follows the running sum, if there is one.
-fn ring(frame: &ScheduleData, step: u64, length: usize) -> Slot {
+pub(super) fn ring(frame: &ScheduleData, step: u64, length: usize) -> Slot {
     ((step - 1) % length as u64) as usize + usize::from(frame.sums())
 }
 

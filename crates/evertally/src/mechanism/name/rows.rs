@@ -272,6 +272,7 @@ macro_rules! mechanism_rows {
                 open: Some(MechanismName::Dense(Optimum::OPEN, Participation::ONCE)),
                 reach: |_| Reach::gaussian(1 << 11),
                 competes: Competes::ForSums,
+                vectors: Vectors::ForUnits(optimum::MAX_SEARCHED),
                 steps: |_| Linear,
                 brief: optimum::dense_family::brief,
                 answers: optimum::dense_family::answers,

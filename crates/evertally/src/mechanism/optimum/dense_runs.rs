@@ -8,17 +8,22 @@
 //!
 //! **Optimum.** Least variance times this bound ([`search`]): a convex problem in `RᵀR`, which is Denisov et al.'s
 //! (arXiv 2202.08312) with the constraints of Choquette-Choo et al. (arXiv 2211.06530, 2306.08153). For `k b ≥ T` the
-//! optimum of [`b` bands](banded), with columns of any lengths; for fewer events matrices without bands. An optimum
-//! over all patterns, listed one by one at up to 24 steps, has 0.2 to 1.3 % less variance.
+//! optimum of [`b` bands](banded), with columns of any lengths; for fewer events matrices without bands. The
+//! [lower bound](crate::plan::vector_lower_bound) for vectors of any direction is 0.1 to 1 % below in most cases
+//! compared, and 3 % if a unit has events in many steps. Matrices with negative entries can be better only for changes
+//! of one sign.
+//!
+//! **Vectors.** `RᵀR` has no negative entries, so the bound holds for vectors of norm 1 and any direction, too. Their
+//! noise is `C⁻¹ z` for the increments, with `C = R`, from as many earlier increments as there are bands.
 //!
 //! **Exact release** as for the [optimum](super::dense) of one event: `R̃ = 2^30 R`, rounded to integers, and the
 //! variances are those of `R̃` itself.
 
 mod banded;
+mod chains;
 mod search;
 mod spaced;
 mod triangle;
-mod worst;
 
 use super::dense::integer::{MATRIX_BITS, NormBounds};
 use crate::mechanism::accounting::chain::{self, Pattern};
@@ -28,7 +33,7 @@ use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{FilterRows, TriangularCursor, packed};
 use crate::mechanism::{
     ColumnNorms, Cost, Cursor, DensePair, Matrix, MatrixDigest, Mechanism, MechanismName, Objective, Optimum,
-    Participation, check_horizon,
+    Participation, Streaming, TriangularSteps, check_horizon,
 };
 use crate::noise::Node;
 use crate::number::lanes::dot;
@@ -40,15 +45,12 @@ use triangle::DenseProblem;
 
 /// Longest horizon: a step of the search takes `O(T³)`.
 const MAX_HORIZON: u64 = 1024;
-/// Longest horizons at which it competes for a unit: a search of a few tenths of a second, for units that fill the
-/// horizon and for others.
-const MAX_SEARCHED: u64 = 64;
-const MAX_SEARCHED_UNFILLED: u64 = 32;
+/// Longest horizon at which it competes for a unit: a search of at most a second.
+pub(in crate::mechanism) const MAX_SEARCHED: u64 = 128;
 
 /// Whether it competes for a unit.
 pub(super) fn is_searched(horizon: u64, unit: Participation) -> bool {
-    let is_filled = unit.most().saturating_mul(unit.separation()) >= horizon;
-    unit.within(horizon) > 1 && horizon <= if is_filled { MAX_SEARCHED } else { MAX_SEARCHED_UNFILLED }
+    unit.within(horizon) > 1 && horizon <= MAX_SEARCHED
 }
 
 /// The factorization of least mean or least maximal variance under Gaussian noise for units with events in several
@@ -74,8 +76,8 @@ pub struct DenseRuns {
 
 impl DenseRuns {
     /// The factorization of least maximal or least mean variance over `horizon` steps, 1 ..= 1024, for units with
-    /// events in the steps of `runs`. `O(T³)` for each of some hundred evaluations, or some thousand if the unit does
-    /// not fill the horizon: half a second for 64 steps, minutes from 512 on; always with the same result.
+    /// events in the steps of `runs`. `O(T³ + T² k)` for each of some hundred evaluations: half a second for 128 steps,
+    /// a minute or two for 1024; always with the same result.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -239,6 +241,15 @@ impl Mechanism for DenseRuns {
     fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
         let noise: Vec<f64> = (0..self.horizon()).map(|index| draw(Node { level: 0, index })).collect();
         (1..=self.horizon()).map(|step| dot(self.row(step), &noise[..step as usize])).collect()
+    }
+
+    /// The last increments, as many as the matrix has bands.
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Triangular(TriangularSteps::new(
+            self.matrix.clone(),
+            self.steps(),
+            f64::from(1 << MATRIX_BITS),
+        )))
     }
 
     /// A row of the matrix.

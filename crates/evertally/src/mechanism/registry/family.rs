@@ -102,6 +102,9 @@ pub enum Vectors {
     No,
     /// It can.
     Streamed,
+    /// It can if it is optimised for a unit with events in several steps, and it competes for such units over at most
+    /// this many steps.
+    ForUnits(u64),
 }
 
 /// Builds the mechanism of a name for a training loop.
@@ -170,9 +173,18 @@ impl Family {
 }
 
 impl Vectors {
-    /// Whether the noise of vectors can be streamed.
+    /// Whether the noise of vectors can be streamed, with one of its names at least.
     pub fn are_streamed(self) -> bool {
-        self == Self::Streamed
+        self != Self::No
+    }
+
+    /// Whether it competes for vectors of a unit over a horizon.
+    pub fn compete(self, horizon: u64, unit: Participation) -> bool {
+        match self {
+            Self::No => false,
+            Self::Streamed => true,
+            Self::ForUnits(longest) => horizon <= longest && unit.within(horizon) > 1,
+        }
     }
 }
 

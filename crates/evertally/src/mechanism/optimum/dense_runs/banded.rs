@@ -6,7 +6,7 @@
 //! `x_t ≤ λ + Σ_{w∋t} y_w` for weights of the windows `w` of `b` steps with `Σ y_w + kλ = 1`. With the weights as
 //! variables there is nothing left to constrain, and columns of any lengths are considered.
 
-use super::triangle::{DenseProblem, POWERS, inverse, row, row_variances, running_sums, slopes_of_variance};
+use super::triangle::{DenseProblem, inverse, log_power_mean, row, running_sums, slopes_of_variance, squared_lengths};
 use crate::mechanism::Objective;
 use crate::mechanism::toeplitz::filter::packed;
 use crate::number::descent::minimise;
@@ -14,6 +14,8 @@ use crate::number::descent::minimise;
 /// Steps of each descent, and the part that ten of them gain at its end.
 const STEPS: usize = 400;
 const MIN_GAIN: f64 = 1e-7;
+/// Exponents of the power means of variances, one after the other.
+const POWERS: [f64; 3] = [30.0, 300.0, 3000.0];
 /// The logarithm of the weight of all patterns at the start; that of windows is 0.
 const FIRST_COMMON: f64 = -4.0;
 
@@ -39,7 +41,7 @@ impl<'a> BandsOfUnit<'a> {
         point.resize(point.len() + self.windows(), 0.0);
         point.push(FIRST_COMMON);
         let powers: &[f64] = match self.of.objective {
-            Objective::Mean => &POWERS[..1],
+            Objective::Mean => &[1.0],
             Objective::Max => &POWERS,
         };
         for power in powers {
@@ -92,7 +94,8 @@ impl<'a> BandsOfUnit<'a> {
         }
         let inverse = inverse(&matrix, steps);
         let left = running_sums(&inverse, steps);
-        let (value, shares) = row_variances(&left, steps, self.of.objective, power);
+        let equal = vec![1.0 / steps as f64; steps];
+        let (value, shares) = log_power_mean(&squared_lengths(&left, steps), &equal, power);
         let by_entry = slopes_of_variance(&left, &inverse, &shares, steps);
         // Along a column, all of it.
         let mut along = vec![0.0; steps];
@@ -133,12 +136,13 @@ mod tests {
             let entries = problem.places.len();
             let point: Vec<f64> =
                 (0..entries + problem.windows() + 1).map(|i| 0.3 + 0.02 * ((7 * i) % 5) as f64).collect();
-            let (_, slopes) = problem.evaluate(&point, 30.0);
+            let power = objective.of(30.0, 1.0);
+            let (_, slopes) = problem.evaluate(&point, power);
             for i in [0, 1, 5, entries - 1, entries, entries + 3, point.len() - 1] {
                 let value = |by: f64| {
                     let mut moved = point.clone();
                     moved[i] += by;
-                    problem.evaluate(&moved, 30.0).0
+                    problem.evaluate(&moved, power).0
                 };
                 let want = (value(1e-6) - value(-1e-6)) / 2e-6;
                 assert!((slopes[i] - want).abs() < 1e-6 * (1.0 + want.abs()), "{i}: {} {want}", slopes[i]);

@@ -75,6 +75,27 @@ fn sensitivities_are_those_of_brute_force() {
     assert!(optimum.spread_squared(huge) >= 1 << 120, "nothing wraps around");
 }
 
+/// Vectors of any direction in a plane, at every multiple of 30 degrees, move the nodes by at most the bound; equal
+/// ones by nearly as much.
+#[test]
+fn vectors_of_any_direction_stay_below_the_bound() {
+    let runs = unit(3, 3);
+    let optimum = solved(11, runs, Objective::Mean);
+    let (bound, mut largest) = (optimum.participation_squared(runs), 0.0f64);
+    let direction = |twelfths: usize| (twelfths as f64 * std::f64::consts::PI / 6.0).sin_cos();
+    for pattern in [[0, 3, 6], [0, 3, 7], [1, 4, 7], [2, 5, 8], [0, 5, 10], [4, 7, 10]] {
+        for code in 0..144 {
+            let vectors = [direction(0), direction(code / 12), direction(code % 12)];
+            let squared = |s: usize, t: usize| {
+                let x = optimum.products[packed(pattern[s.max(t)]) + pattern[s.min(t)]];
+                x * (vectors[s].0 * vectors[t].0 + vectors[s].1 * vectors[t].1)
+            };
+            largest = largest.max((0..9).map(|pair| squared(pair / 3, pair % 3)).sum());
+        }
+    }
+    assert!(largest <= bound && largest > 0.99 * bound, "{largest} {bound}");
+}
+
 /// By L-BFGS over all patterns, listed one by one, in SciPy (the mean, the maximum), and for the last three over bands.
 #[test]
 fn optima_are_those_of_another_program() {

@@ -4,9 +4,6 @@ use crate::mechanism::toeplitz::filter::packed;
 use crate::mechanism::{Objective, Participation};
 use crate::number::lanes::dot;
 
-/// Exponents of the power means, one after the other.
-pub(super) const POWERS: [f64; 3] = [30.0, 300.0, 3000.0];
-
 /// The unit and the error to minimise.
 pub(super) struct DenseProblem {
     pub(super) steps: usize,
@@ -35,18 +32,57 @@ fn add(y: &mut [f64], factor: f64, x: &[f64]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);
 }
 
+/// Rows that are processed together, so that a matrix is read once for all of them.
+const TOGETHER: usize = 4;
+
+/// `y += Σ factors · xs` over the places that all have, the others one by one.
+fn add_all(y: &mut [f64], factors: [f64; TOGETHER], xs: [&[f64]; TOGETHER]) {
+    let common = xs.iter().map(|x| x.len()).fold(y.len(), usize::min);
+    let [a, b, c, d] = xs.map(|x| &x[..common]);
+    let [fa, fb, fc, fd] = factors;
+    for (place, y) in y[..common].iter_mut().enumerate() {
+        *y += (fa * a[place] + fb * b[place]) + (fc * c[place] + fd * d[place]);
+    }
+    for (factor, x) in factors.into_iter().zip(xs) {
+        let end = x.len().min(y.len());
+        add(&mut y[common..end], factor, &x[common..end]);
+    }
+}
+
+/// Each of some vectors `y` gets its factor times `x`.
+fn add_to_all(ys: &mut [Vec<f64>; TOGETHER], factors: [f64; TOGETHER], x: &[f64]) {
+    let [a, b, c, d] = ys.each_mut().map(|y| &mut y[..x.len()]);
+    let [fa, fb, fc, fd] = factors;
+    for (place, x) in x.iter().enumerate() {
+        a[place] += fa * x;
+        b[place] += fb * x;
+        c[place] += fc * x;
+        d[place] += fd * x;
+    }
+}
+
 /// The inverse of a lower triangular matrix.
 pub(super) fn inverse(c: &[f64], steps: usize) -> Vec<f64> {
     let mut inverse = vec![0.0; c.len()];
-    for t in 0..steps {
-        let (above, own) = inverse.split_at_mut(packed(t));
-        let own = &mut own[..=t];
-        let entries = row(c, t);
-        for (j, entry) in entries[..t].iter().enumerate().filter(|(_, entry)| **entry != 0.0) {
-            add(&mut own[..=j], -entry, row(above, j));
+    for first in (0..steps).step_by(TOGETHER) {
+        let block = TOGETHER.min(steps - first);
+        let entry = |i: usize, j: usize| if i < block { -c[packed(first + i) + j] } else { 0.0 };
+        let mut sums: [Vec<f64>; TOGETHER] = std::array::from_fn(|_| vec![0.0; first + block]);
+        for j in 0..first {
+            let factors = std::array::from_fn(|i| entry(i, j));
+            if factors != [0.0; TOGETHER] {
+                add_to_all(&mut sums, factors, row(&inverse, j));
+            }
         }
-        own[t] = 1.0;
-        own.iter_mut().for_each(|value| *value /= entries[t]);
+        for (t, mut own) in (first..first + block).zip(sums) {
+            for j in first..t {
+                add(&mut own[..=j], -c[packed(t) + j], row(&inverse, j));
+            }
+            own[t] = 1.0;
+            let diagonal = c[packed(t) + t];
+            let into = &mut inverse[packed(t)..packed(t + 1)];
+            into.iter_mut().zip(own).for_each(|(into, value)| *into = value / diagonal);
+        }
     }
     inverse
 }
@@ -63,58 +99,77 @@ pub(super) fn running_sums(inverse: &[f64], steps: usize) -> Vec<f64> {
 
 /// The lower triangle of `CᵀC`.
 pub(super) fn gram(c: &[f64], steps: usize) -> Vec<f64> {
+    weighted_gram(c, |_| 1.0, steps)
+}
+
+/// The lower triangle of `CᵀPC` for weights `P` of the rows.
+pub(super) fn weighted_gram(c: &[f64], weight: impl Fn(usize) -> f64, steps: usize) -> Vec<f64> {
     let mut x = vec![0.0; c.len()];
-    for entries in (0..steps).map(|t| row(c, t)) {
-        for (s, entry) in entries.iter().enumerate().filter(|(_, entry)| **entry != 0.0) {
-            add(&mut x[packed(s)..=packed(s) + s], *entry, &entries[..=s]);
+    for first in (0..steps).step_by(TOGETHER) {
+        let block = TOGETHER.min(steps - first);
+        let rows: [&[f64]; TOGETHER] = std::array::from_fn(|i| if i < block { row(c, first + i) } else { &[] });
+        let weights: [f64; TOGETHER] = std::array::from_fn(|i| if i < block { weight(first + i) } else { 0.0 });
+        for s in 0..first + block {
+            let factors = std::array::from_fn(|i| rows[i].get(s).map_or(0.0, |entry| weights[i] * entry));
+            if factors != [0.0; TOGETHER] {
+                // Rows that end before place `s` have the factor 0.
+                let rows = rows.map(|row| &row[..row.len().min(s + 1)]);
+                add_all(&mut x[packed(s)..=packed(s) + s], factors, rows);
+            }
         }
     }
     x
 }
 
-/// The logarithm of the largest or the mean squared row norm, and its slopes by each.
-pub(super) fn row_variances(left: &[f64], steps: usize, objective: Objective, power: f64) -> (f64, Vec<f64>) {
-    let rows: Vec<f64> = (0..steps).map(|t| dot(row(left, t), row(left, t))).collect();
-    log_power_mean(&rows, if objective == Objective::Max { power } else { 1.0 })
+/// The squared lengths of the rows.
+pub(super) fn squared_lengths(left: &[f64], steps: usize) -> Vec<f64> {
+    (0..steps).map(|t| dot(row(left, t), row(left, t))).collect()
 }
 
-/// The logarithm of the power sum's root, or for the exponent 1 of the mean, and its slopes.
-pub(super) fn log_power_mean(values: &[f64], power: f64) -> (f64, Vec<f64>) {
+/// The logarithm of the power mean with these weights, and its slopes.
+pub(super) fn log_power_mean(values: &[f64], weights: &[f64], power: f64) -> (f64, Vec<f64>) {
     let largest = values.iter().copied().fold(0.0, f64::max);
-    let raised: Vec<f64> =
-        values.iter().map(|v| if power == 1.0 { v / largest } else { libm::pow(v / largest, power) }).collect();
+    let raise = |ratio: f64| if power == 1.0 { ratio } else { libm::pow(ratio, power) };
+    let raised: Vec<f64> = values.iter().zip(weights).map(|(v, weight)| weight * raise(v / largest)).collect();
     let total: f64 = raised.iter().sum();
-    let count = if power == 1.0 { values.len() as f64 } else { 1.0 };
     let slopes = raised.iter().zip(values).map(|(r, v)| r / total / v).collect();
-    (libm::log(largest) + libm::log(total / count) / power, slopes)
+    (libm::log(largest) + libm::log(total) / power, slopes)
 }
 
 /// The slopes of `Σ share_t ‖L_t‖²` by the entries of `C`: `-2 LᵀSL C⁻ᵀ`.
 pub(super) fn slopes_of_variance(left: &[f64], inverse: &[f64], shares: &[f64], steps: usize) -> Vec<f64> {
-    let mut products = vec![0.0; left.len()];
-    for (t, share) in shares.iter().enumerate() {
-        let entries = row(left, t);
-        for (i, entry) in entries.iter().enumerate() {
-            add(&mut products[packed(i)..=packed(i) + i], share * entry, &entries[..=i]);
+    let products = weighted_gram(left, |t| shares[t], steps);
+    let mut slopes = vec![0.0; left.len()];
+    for first in (0..steps).step_by(TOGETHER) {
+        let block = TOGETHER.min(steps - first);
+        for j in 0..first + block {
+            let of_column = row(inverse, j);
+            for i in first.max(j)..first + block {
+                slopes[packed(i) + j] = -2.0 * dot(&row(&products, i)[..=j], of_column);
+            }
         }
     }
-    let slope = |i: usize, j: usize| -2.0 * dot(&row(&products, i)[..=j], row(inverse, j));
-    (0..steps).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|(i, j)| slope(i, j)).collect()
+    slopes
 }
 
 /// Adds the slopes of `Σ by_entry_st X_st`, over the lower triangle of `X = CᵀC`, by the entries of `C`.
 pub(super) fn add_slopes_of_gram(c: &[f64], by_entry: &[f64], steps: usize, slopes: &mut [f64]) {
-    let mut full = vec![0.0; steps * steps];
-    for s in 0..steps {
-        for (t, slope) in row(by_entry, s).iter().enumerate() {
-            full[s * steps + t] += slope;
-            full[t * steps + s] += slope;
+    for first in (0..steps).step_by(TOGETHER) {
+        let block = TOGETHER.min(steps - first);
+        let entry = |i: usize, s: usize| if i < block && s <= first + i { c[packed(first + i) + s] } else { 0.0 };
+        let mut sums: [Vec<f64>; TOGETHER] = std::array::from_fn(|_| vec![0.0; first + block]);
+        for s in 0..first + block {
+            let of_entry = row(by_entry, s);
+            let factors = std::array::from_fn(|i| entry(i, s));
+            if factors != [0.0; TOGETHER] {
+                add_to_all(&mut sums, factors, of_entry);
+            }
+            for (i, sums) in sums.iter_mut().enumerate().take(block).filter(|(i, _)| s <= first + i) {
+                sums[s] += dot(&row(c, first + i)[..=s], of_entry);
+            }
         }
-    }
-    for i in 0..steps {
-        let own = &mut slopes[packed(i)..packed(i + 1)];
-        for (s, entry) in row(c, i).iter().enumerate().filter(|(_, entry)| **entry != 0.0) {
-            add(own, *entry, &full[s * steps..=s * steps + i]);
+        for (i, sums) in (first..).zip(&sums).take(block) {
+            add(&mut slopes[packed(i)..packed(i + 1)], 1.0, sums);
         }
     }
 }
