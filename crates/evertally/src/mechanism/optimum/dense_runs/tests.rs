@@ -161,7 +161,7 @@ fn names_are_those_of_the_matrix() {
     let of_unit = |horizon: u64| open.build(horizon, &criterion.with_spread(spread(3, 1, 4))).unwrap().name();
     assert_eq!(of_unit(16), parsed);
     assert!(open.matches_request(parsed, Objective::Max) && !open.matches_request(parsed, Objective::Mean));
-    assert!(of_unit(100).to_string().starts_with("dense(objective=max"));
+    assert!(of_unit(MAX_SEARCHED + 1).to_string().starts_with("dense(objective=max"));
     assert!(DenseRuns::with_digest(16, runs, Objective::Mean, found.digest()).is_err());
     assert!(DenseRuns::solve(0, runs, Objective::Max).is_err());
     assert!(DenseRuns::solve(MAX_HORIZON + 1, runs, Objective::Max).is_err());
