@@ -1,19 +1,21 @@
-"""The least error that jax-privacy's optimisers reach for units that take part in several steps, and ours for the same
-unit: `python optima.py`. See README.md.
+"""The least error that the optimisers of jax-privacy and opake reach for units that take part in several steps, and ours
+for the same unit: `python optima.py`. See README.md.
 
 A setting has a number of steps, a unit of at most k participations at least b steps apart, an objective, and a family
 with its size. Every error is the squared error of prefix sums, the largest or the mean over steps, times the squared
 sensitivity to the unit, for noise of variance 1. Rows of programs that are not installed, or not requested, stay
-unchanged in optima.csv.
+unchanged in optima.csv. Several processes can work on one file, each on its own programs or families.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import fcntl
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +24,10 @@ SETTINGS = 200
 SEED = 38
 FAMILIES = ("blt", "bands", "dense")
 COLUMNS = ("steps", "participations", "separation", "objective", "family", "size")
-PEERS = ("jax-privacy", "evertally", "evertally, counts", "evertally, vectors")
+OWN = ("evertally", "evertally, counts", "evertally, vectors")
+OTHERS = ("jax-privacy", "opake")
+PEERS = (*OTHERS, *OWN)
+CLOSE = 1.002  # a ratio of squared errors above this one counts as lost
 
 
 class Setting(NamedTuple):
@@ -87,6 +92,49 @@ def jax_privacy() -> dict[str, Callable[[Setting], float]]:
     return {"blt": blt, "bands": bands, "dense": whole}
 
 
+def opake() -> dict[str, Callable[[Setting], float]]:
+    """Its optimisers of BLTs and of banded Toeplitz matrices. It has none of dense matrices: for those settings, the
+    best of its matrices with as many bands."""
+    import numpy as np
+    from opake.api.dpftrl.noise import _blt_math, _toeplitz
+    from opake.dpftrl.noise import bisr_strategy, bsr_strategy
+    from promises import column_lengths, toeplitz_variances
+
+    def reduced(one: Setting, variances: Any) -> float:
+        return float(variances.mean() if one.objective == "mean" else variances.max())
+
+    def unit(one: Setting) -> dict[str, int]:
+        return {"min_sep": one.separation, "max_participations": one.participations}
+
+    def blt(one: Setting) -> float:
+        found = _blt_math.optimize(
+            n=one.steps, **unit(one), error=one.objective, min_buffers=one.size, max_buffers=one.size
+        )
+        column = _blt_math.toeplitz_coefs(found, one.steps)
+        squared = float(_toeplitz.minsep_sensitivity_squared(column, **unit(one)))
+        return reduced(one, toeplitz_variances(column.numpy(), one.steps)) * squared
+
+    def bands(one: Setting) -> float:
+        loss = _toeplitz.mean_loss if one.objective == "mean" else _toeplitz.max_loss
+        column = _toeplitz.optimize(one.steps, one.size, loss_fn=loss)
+        squared = float(_toeplitz.minsep_sensitivity_squared(column, **unit(one), n=one.steps))
+        return reduced(one, toeplitz_variances(column.numpy(), one.steps)) * squared
+
+    def closed(one: Setting, strategy: Any) -> float:
+        column = np.asarray(strategy.coefficients(n_steps=one.steps, **unit(one)), np.float64)[: one.steps]
+        scales = column_lengths(column, one.steps) if getattr(strategy, "normalized", False) else None
+        squared = strategy.sensitivity(n_steps=one.steps, **unit(one)) ** 2
+        return reduced(one, toeplitz_variances(column, one.steps, scales)) * squared
+
+    def best(one: Setting) -> float:
+        width = max(one.size, 2)
+        strategies = [bisr_strategy(bandwidth=width, normalized=normalized) for normalized in (False, True)]
+        strategies.append(bsr_strategy(bandwidth=width, alpha=1.0, beta=0.0))
+        return min(bands(one), *(closed(one, strategy) for strategy in strategies))
+
+    return {"blt": blt, "bands": bands, "dense": best}
+
+
 def evertally() -> dict[str, Callable[[Setting], float]]:
     """The mechanism of the same name, and the plans for counts and for vectors of the same unit."""
     import evertally as et
@@ -124,28 +172,37 @@ def evertally() -> dict[str, Callable[[Setting], float]]:
     }
 
 
-def rows_of(peer: str, path: Path, seconds: float) -> None:
+def rows_of(peer: str, path: Path, seconds: float, families: tuple[str, ...] = FAMILIES) -> None:
     """Computes the missing errors of one program, for some time."""
     try:
-        solve = jax_privacy() if peer == "jax-privacy" else evertally()
-    except ImportError as error:
+        solve = {"jax-privacy": jax_privacy, "opake": opake}.get(peer, evertally)()
+    except (ImportError, TypeError) as error:  # opake 0.16 raises a TypeError on Python 3.11
         print(f"skipping {peer}, its rows stay unchanged: {error}")
         return
     began = time.monotonic()
+    rows = read(path)
     for one in settings():
-        rows = read(path)
-        row = rows.setdefault(one, {})
-        if peer in row or time.monotonic() - began > seconds:
+        if one.family not in families or peer in rows.get(one, {}) or time.monotonic() - began > seconds:
             continue
         start = time.monotonic()
         try:
-            value = solve[one.family](one) if peer == "jax-privacy" else solve[peer](one)
-            row[peer] = f"{value:.6g}"
+            value = f"{solve[peer if peer in OWN else one.family](one):.6g}"
         except (ArithmeticError, AssertionError, RuntimeError, ValueError) as error:
             print(f"{peer} has no result for {one}: {error}")
-            row[peer] = "none"
-        print(*one, peer, row[peer], f"{time.monotonic() - start:.1f} s", flush=True)
-        write(rows, path)
+            value = "none"
+        print(*one, peer, value, f"{time.monotonic() - start:.1f} s", flush=True)
+        with locked(path):
+            rows = read(path)
+            rows.setdefault(one, {})[peer] = value
+            write(rows, path)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other processes from changing the file."""
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def read(path: Path) -> dict[Setting, dict[str, str]]:
@@ -156,7 +213,7 @@ def read(path: Path) -> dict[Setting, dict[str, str]]:
         for row in csv.DictReader(file):
             numbers = [int(row[name]) for name in COLUMNS[:3]]
             one = Setting(*numbers, row["objective"], row["family"], int(row["size"]))
-            rows[one] = {peer: row[peer] for peer in PEERS if row[peer]}
+            rows[one] = {peer: row[peer] for peer in PEERS if row.get(peer)}
     return rows
 
 
@@ -169,41 +226,58 @@ def write(rows: dict[Setting, dict[str, str]], path: Path) -> None:
                 writer.writerow([*one, *(row.get(peer, "") for peer in PEERS)])
 
 
-def ratios(rows: dict[Setting, dict[str, str]], ours: str, family: str) -> list[float]:
-    """Our errors over jax-privacy's, in increasing order."""
-    found = []
+def ratios(rows: dict[Setting, dict[str, str]], peer: str, ours: str, family: str) -> dict[Setting, float]:
+    """Our errors over those of another program, the largest first."""
+    found = {}
     for one, row in rows.items():
         try:
-            pair = float(row[ours]), float(row["jax-privacy"])
+            pair = float(row[ours]), float(row[peer])
         except (KeyError, ValueError):
             continue
         if one.family == family and 0 < pair[1] < float("inf"):
-            found.append(pair[0] / pair[1])
-    return sorted(found)
+            found[one] = pair[0] / pair[1]
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def table(rows: dict[Setting, dict[str, str]]) -> str:
-    """Markdown: the distribution of the ratios by family of the peer."""
-    heads = ["peer's optimum", "ours", "settings", "least", "median", "largest", "above 1.001"]
-    lines = ["| " + " | ".join(heads) + " |", "|---|---" + "|--:" * 5 + "|"]
-    for family in FAMILIES:
-        for ours in PEERS[1:]:
-            if found := ratios(rows, ours, family):
-                numbers = [f"{number:.4f}" for number in (found[0], found[len(found) // 2], found[-1])]
-                above = sum(number > 1.001 for number in found)
-                lines.append("| " + " | ".join([family, ours, str(len(found)), *numbers, str(above)]) + " |")
+    """Markdown: the distribution of the ratios by program and family."""
+    heads = ["program", "its optimum", "ours", "settings", "least", "median", "largest", f"above {CLOSE}"]
+    lines = ["| " + " | ".join(heads) + " |", "|---|---|---" + "|--:" * 5 + "|"]
+    for peer in OTHERS:
+        for family in FAMILIES:
+            for ours in OWN:
+                if found := list(ratios(rows, peer, ours, family).values()):
+                    numbers = [f"{number:.4f}" for number in (found[-1], found[len(found) // 2], found[0])]
+                    above = sum(number > CLOSE for number in found)
+                    lines.append("| " + " | ".join([peer, family, ours, str(len(found)), *numbers, str(above)]) + " |")
+    return "\n".join(lines)
+
+
+def lost(rows: dict[Setting, dict[str, str]]) -> str:
+    """The settings in which another program's optimum is better than our mechanism with as many buffers or bands, or
+    than our plan for vectors, and how our numbers compare."""
+    lines = []
+    for peer in OTHERS:
+        for family in FAMILIES:
+            by = {ours: ratios(rows, peer, ours, family) for ours in OWN}
+            for one in rows:
+                found = {ours: by[ours][one] for ours in OWN if one in by[ours]}
+                if any(ratio > CLOSE for ratio in found.values()):
+                    lines.append(" ".join([peer, *map(str, one), *(f"{ours}: {r:.4f}" for ours, r in found.items())]))
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
+    parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
     parser.add_argument("--seconds", type=float, default=600.0, help="longest time for each program (default: 600)")
     parser.add_argument("--out", type=Path, default=HERE / "optima.csv")
     args = parser.parse_args()
     for peer in args.peers:
-        rows_of(peer, args.out, args.seconds)
-    print(table(read(args.out)))
+        rows_of(peer, args.out, args.seconds, tuple(args.families))
+    rows = read(args.out)
+    print(table(rows), lost(rows), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,11 @@ def independent_error(steps: int) -> float:
 def toeplitz_error(coefficients: Any, steps: int, scales: Any = None) -> float:
     """Root mean square error of prefix sums, noise of variance 1, for C with these coefficients (and its columns
     divided by `scales`)."""
+    return float(np.sqrt(toeplitz_variances(coefficients, steps, scales).mean()))
+
+
+def toeplitz_variances(coefficients: Any, steps: int, scales: Any = None) -> np.ndarray:
+    """The variance of the prefix sum of each step, for the same noise."""
     column = np.zeros(steps)
     column[: len(coefficients)] = coefficients
     inverse = np.zeros(steps)
@@ -69,10 +74,16 @@ def toeplitz_error(coefficients: Any, steps: int, scales: Any = None) -> float:
         width = min(step, len(coefficients) - 1)
         inverse[step] = -(column[1 : width + 1] @ inverse[step - width : step][::-1]) / column[0]
     if scales is None:
-        return float(np.sqrt(np.cumsum(np.cumsum(inverse) ** 2).mean()))
+        return np.cumsum(np.cumsum(inverse) ** 2)
     places = np.subtract.outer(np.arange(steps), np.arange(steps))
     noise = np.where(places >= 0, inverse[places], 0.0) * np.asarray(scales)[:, None]
-    return float(np.sqrt((np.cumsum(noise, axis=0) ** 2).sum(axis=1).mean()))
+    return (np.cumsum(noise, axis=0) ** 2).sum(axis=1)
+
+
+def column_lengths(coefficients: Any, steps: int) -> np.ndarray:
+    """The lengths of the columns of a lower triangular Toeplitz matrix."""
+    squares = np.pad(np.asarray(coefficients) ** 2, (0, steps - len(coefficients)))
+    return np.sqrt(np.cumsum(squares))[::-1]
 
 
 def least_noise(keeps: Callable[[float], bool], start: float, factor: float, close: float) -> float:

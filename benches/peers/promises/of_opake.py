@@ -30,7 +30,7 @@ from opake.dpsgd.sampling import KOutOfTSampler
 from opake.random import key
 from opake.types import clipped
 
-from . import Add, Run, TrainingOption, independent_error, least, least_noise, toeplitz_error
+from . import Add, Run, TrainingOption, column_lengths, independent_error, least, least_noise, toeplitz_error
 
 COARSE = 2e-3  # for finding the number of bands: never less noise than with finer intervals
 SAMPLED = "bound but for a chance of 1e-6, from {samples} samples in each direction"
@@ -183,8 +183,6 @@ def _errors(strategy: Any, steps: int, pattern: tuple[tuple[str, int], ...]) -> 
     if strategy == identity_strategy():
         return 1.0, independent_error(steps)
     column = np.asarray(strategy.coefficients(n_steps=steps, **dict(pattern)), np.float64)
-    scales = None
-    if getattr(strategy, "normalized", False):
-        scales = np.sqrt(np.cumsum(np.pad(column, (0, steps - len(column))) ** 2))[::-1]
+    scales = column_lengths(column, steps) if getattr(strategy, "normalized", False) else None
     length = 1.0 if scales is not None else float(np.linalg.norm(column))
     return length, toeplitz_error(column, steps, scales)
