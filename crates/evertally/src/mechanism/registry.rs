@@ -207,7 +207,7 @@ impl MechanismName {
 
     /// Whether a search considers it over a horizon, under a noise distribution.
     pub fn reaches(self, horizon: u64, law: NoiseKind) -> bool {
-        self.reach().of(law).is_some_and(|longest| self.reach().above < horizon && horizon <= longest)
+        self.reach().of(law).is_some_and(|longest| horizon <= longest)
     }
 
     /// Longest horizon for which a search considers it: building or running it takes a few seconds there.

@@ -18,7 +18,6 @@ const FAMILIES: [(&str, Line); 27] = [
     ("consistent", Line::new(GREEN, SOLID, Marker::Diamond)),
     ("path-sum", Line::new(BLUE, MIXED, Marker::Square)),
     ("hats", Line::new(GREEN, DASHED, Marker::Up)),
-    ("nested-hats", Line::new(GREEN, DASHED, Marker::Diamond)),
     ("sqrt", Line::new(VERMILION, DASHED, Marker::Down)),
     ("normalized-sqrt", Line::new(VERMILION, SOLID, Marker::Square)),
     ("banded-sqrt", Line::new(GREEN, MIXED, Marker::Down)),
