@@ -166,8 +166,10 @@ impl Promise {
         let unit = grid / plan.noise_divisor() as f64;
         let sums = usize::try_from(plan.request().sums_per_event()).unwrap_or(usize::MAX);
         let l = in_sums(&rows_of(plan, steps, sums)?, sums);
+        let s1 = plan.mechanism().column_norms().l1;
         let r = (plan.noise_kind() == NoiseKind::Laplace && steps.len() as u64 == horizon)
-            .then(|| plan.mechanism().dense().r);
+            .then(|| plan.mechanism().dense().r)
+            .filter(|r| largest_column(r) <= s1 * (1.0 + 1e-9));
         Ok(Self { grid, steps: steps.to_vec(), sums, r, ..Self::new(l, *plan.law(), unit, limit)?.rounded(rounding) })
     }
 
@@ -262,6 +264,13 @@ impl Promise {
     pub(crate) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
         transpose_times(&self.l, v)
     }
+}
+
+/// The largest sum of a column. If it exceeds the sensitivity of the mechanism, then the noise of its nodes hides a
+/// change by a shorter shift than `R` (path sums), and `R` does not measure privacy.
+fn largest_column(r: &Matrix) -> f64 {
+    let (rows, columns) = r.shape();
+    (0..columns).map(|step| (0..rows).map(|node| r.row(node)[step].abs()).sum()).fold(0.0, f64::max)
 }
 
 /// The rows of `L` for some steps, with the nodes that they read.

@@ -2,9 +2,9 @@
 //! arXiv 2306.09666 (figure 4(a) of the first version).
 //!
 //! `cargo bench --bench published -- [EXPONENT]` runs whole streams of 2^4, 2^6, … steps up to 2^EXPONENT (14 where
-//! left out) of the three mechanisms of the figure, with `f32` on one thread, and prints the mean of the fastest of three
-//! streams in microseconds per step. The square root makes blocks of steps at once, like the matrix product of the
-//! figure.
+//! left out) of the three mechanisms of the figure, with `f32` on one thread, and prints the mean of the fastest of
+//! three streams in microseconds per step. The square root makes blocks of steps at once, like the matrix product of
+//! the figure.
 
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::{Budget, Rho};

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// epoch. With **per-epoch random allocation**, an example rests between its steps. Let a mechanism have `w` bands, and
 /// an example's number have the remainder φ modulo the `b` steps of an epoch. In every round `e` (from 0) the example
 /// draws a uniform `p` from `0 … b-w`, a function of key, name, plan, round and number. It takes part in the step
-/// `(e b + φ + p) mod E b` (from 0), if there is one; `E` rounds cover the horizon. So a run can be repeated, and nobody
-/// has to trust a loader's seed.
+/// `(e b + φ + p) mod E b` (from 0), if there is one; `E` rounds cover the horizon. So a run can be repeated, and
+/// nobody has to trust a loader's seed.
 ///
 /// **Secrecy.** The guarantee of the plan holds against anyone who does not know the batches: keep them as secret as
 /// the key.

@@ -238,7 +238,7 @@ fn correlated_routes(
     let weighted = |squared: f64, independent: f64, refinement: u64| {
         let rounding = correlation.rounding() * independent;
         let finer = power(refinement as f64, 2);
-        Exact::decimal((finer * squared + rounding) / correlation.own_over_common() * (1.0 + 1e-9))
+        (finer * squared + rounding) / correlation.own_over_common() * (1.0 + 1e-9)
     };
     let finer = |squared: f64, independent: f64| {
         (0..40)
@@ -249,16 +249,11 @@ fn correlated_routes(
     let (squared, independent) = (shift.squared(correlation), shift.independent());
     let integral = mechanism.fraction_bits() == 0;
     if squared.is_finite() && (integral || mechanism.name().usual_law() == NoiseKind::Gaussian) {
-        let protected = if integral {
+        let (squared, divisor) = if integral {
             let refinement = finer(squared, independent).unwrap_or(1);
-            let refinement = refinement * refinement_of(&request.budget, &weighted(squared, independent, refinement));
-            let divisor = refinement << mechanism.noise_bits();
-            Protected {
-                squared: weighted(squared, independent, refinement),
-                divisor,
-                exact_accounting: false,
-                correlation: Some(correlation),
-            }
+            let on_grid = finite(weighted(squared, independent, refinement));
+            let refinement = refinement * on_grid.map_or(1, |on_grid| refinement_of(&request.budget, &on_grid));
+            (weighted(squared, independent, refinement), refinement << mechanism.noise_bits())
         } else {
             // The sum of |S_n| over all nodes, of which Gaussian families have at most four a step.
             let counts = match units::squared(mechanism, sensitivity.spread.in_one_sum(sensitivity.spread.total)) {
@@ -267,15 +262,12 @@ fn correlated_routes(
             };
             let together = sensitivity.event_squared as f64 * counts;
             let sum = (4.0 * request.horizon as f64 * together).sqrt();
-            let weighted = (squared + sum / 2.0) / correlation.own_over_common() * (1.0 + 1e-9);
-            Protected {
-                squared: Exact::decimal(weighted),
-                divisor: 1 << mechanism.noise_bits(),
-                exact_accounting: false,
-                correlation: Some(correlation),
-            }
+            ((squared + sum / 2.0) / correlation.own_over_common() * (1.0 + 1e-9), 1 << mechanism.noise_bits())
         };
-        routes.push(Ok(protected));
+        let correlation = Some(correlation);
+        routes.extend(
+            finite(squared).map(|squared| Ok(Protected { squared, divisor, exact_accounting: false, correlation })),
+        );
     }
     // Events of different sizes are rounded differently: their shifts are not multiples of each other.
     let is_alike = request.values == Values::Count && shift.is_one_step();
@@ -285,14 +277,17 @@ fn correlated_routes(
         let squared = shift.form_of(correlation) * on_grid;
         let independent = shift.form(0.0) * on_grid;
         let refinement = finer(squared, independent).unwrap_or(1);
-        routes.push(Ok(Protected {
-            squared: weighted(squared, independent, refinement),
-            divisor: divisor.saturating_mul(refinement),
-            exact_accounting: true,
-            correlation: Some(correlation),
+        routes.extend(finite(weighted(squared, independent, refinement)).map(|squared| {
+            let divisor = divisor.saturating_mul(refinement);
+            Ok(Protected { squared, divisor, exact_accounting: true, correlation: Some(correlation) })
         }));
     }
     routes
+}
+
+/// A squared norm, unless it is beyond all doubles: then a route is closed.
+fn finite(squared: f64) -> Option<Exact> {
+    squared.is_finite().then(|| Exact::decimal(squared))
 }
 
 /// The power of two by which the grid of an integral mechanism must be refined so that the discreteness of the noise

@@ -205,7 +205,8 @@ def make_private(
     `loss=None` the loss is that of the module's output, which models of Transformers compute from `labels`.
 
     If the plan has `sampling`, batches are sampled with the key. Otherwise they follow the order of the data set,
-    `batch_size` at a time, the same in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments`, `ahead` and
+    `batch_size` at a time, the same in every epoch; examples left over at its end are not used. `options` go to the
+    `DataLoader`; `adaptive_clipping`, `second_moments`, `ahead` and
     `threads` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch as it returns the
     example alone, and is refused otherwise: pad to a fixed length.
 

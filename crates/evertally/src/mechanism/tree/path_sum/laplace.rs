@@ -14,9 +14,9 @@
 //! **The minimum.** Let `p_n` be the sum of `v` along the path to node `n`, 0 above the root. Then
 //! `‖v‖₁ = Σ |p_n - p_parent(n)|`, and `p` is 0 or 1 at every leaf. For almost every `θ` the numbers `[p_n > θ]` are
 //! possible, too, and the mean of their sums over `0 < θ < 1` is at most the sum for `p`: some `p` of zeros and ones
-//! is best. Off the path to leaf `i` all leaves under a node have one target, so that the node itself takes it. On the path
-//! a table of two costs, for a sum of 0 or 1 above, is enough: they differ by at most 1, and of the possible steps `i`
-//! only the largest costs for each difference are kept. `O(log T)` in all.
+//! is best. Off the path to leaf `i` all leaves under a node have one target, so that the node itself takes it. On the
+//! path a table of two costs, for a sum of 0 or 1 above, is enough: they differ by at most 1, and of the possible steps
+//! `i` only the largest costs for each difference are kept. `O(log T)` in all.
 //!
 //! With the root and `T = 2^h` leaves this is `⌊h/2⌋ + 1`: the worst path alternates between left and right. The
 //! published bound is `h + 1`, one for every level (Dwork, Naor, Pitassi, Rothblum 2010).
