@@ -1,5 +1,5 @@
-"""The least error that the optimisers of jax-privacy and opake reach for units that take part in several steps, and ours
-for the same unit: `python optima.py`. See README.md.
+"""The least error that the optimisers of jax-privacy and opake reach for units that take part in several steps, and
+ours for the same unit: `python optima.py`. See README.md.
 
 A setting has a number of steps, a unit of at most k participations at least b steps apart, an objective, and a family
 with its size. Every error is the squared error of prefix sums, the largest or the mean over steps, times the squared
@@ -93,8 +93,8 @@ def jax_privacy() -> dict[str, Callable[[Setting], float]]:
 
 
 def opake() -> dict[str, Callable[[Setting], float]]:
-    """Its optimisers of BLTs and of banded Toeplitz matrices. It has none of dense matrices: for those settings, the
-    best of its matrices with as many bands."""
+    """Its optimisers of BLTs and of banded Toeplitz matrices. For dense settings, which it cannot optimise, the best
+    of its matrices with as many bands."""
     import numpy as np
     from opake.api.dpftrl.noise import _blt_math, _toeplitz
     from opake.dpftrl.noise import bisr_strategy, bsr_strategy

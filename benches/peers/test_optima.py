@@ -28,7 +28,8 @@ def test_rows_are_kept_and_compared(tmp_path: Path):
     first, second = optima.settings()[0], optima.settings()[3]
     assert first.family == second.family == "blt"
     path = tmp_path / "optima.csv"
-    rows = {first: {"opake": "2", "evertally": "1.5"}, second: {"opake": "2", "evertally": "2.5", "jax-privacy": "none"}}
+    rows = {first: {"opake": "2", "evertally": "1.5"}}
+    rows[second] = {"opake": "2", "evertally": "2.5", "jax-privacy": "none"}
     optima.write(rows, path)
     assert optima.read(path) == rows
     assert optima.ratios(rows, "opake", "evertally", "blt") == {second: 1.25, first: 0.75}

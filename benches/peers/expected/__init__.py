@@ -56,7 +56,7 @@ SUITES = (
             "rdp/rdp_privacy_accountant_test.py",
         ),
         "of_dp_accounting",
-        "(gaussian or zcdp or epsilon_delta or composition) and not (truncated or mixture or rdp or discrete or mp)",
+        "(gaussian or zcdp) and not (truncated or mixture or compute_rdp or discrete or equals_mp)",
     ),
     Suite(
         "jax-privacy",

@@ -190,5 +190,3 @@ def smallest_sampled_noise(
 ) -> float:
     given = {"rate": sampling_prob, "steps": num_queries}
     return sensitivity * budget.noise_of_sampled(parameters.epsilon, parameters.delta, **given)
-
-

@@ -18,8 +18,8 @@ from . import NoAnswer, of_dp_accounting, substitute
 UNIT = 2.0**62  # parameters of BLTs are whole multiples of 1/UNIT, in hexadecimal digits
 
 
-def noise(steps: int, mechanism: str, objective: str = "max") -> np.ndarray:
-    return plan_vector(steps, rho=0.5, mechanism=mechanism, objective=objective).noise_matrix()  # type: ignore[arg-type]
+def noise(steps: int, mechanism: str) -> np.ndarray:
+    return plan_vector(steps, rho=0.5, mechanism=mechanism).noise_matrix()
 
 
 def noising(n: int) -> Any:
@@ -33,9 +33,15 @@ def strategy(n: int) -> Any:
 
 
 def blt(
-    *, n: int, min_sep: int = 1, max_participations: int | None = 1, error: str = "max", min_buffers: int = 0,
-    max_buffers: int = 10, **others: Any
-) -> Any:  # fmt: skip
+    *,
+    n: int,
+    min_sep: int = 1,
+    max_participations: int | None = 1,
+    error: str = "max",
+    min_buffers: int = 0,
+    max_buffers: int = 10,
+    **others: Any,
+) -> Any:
     if others.keys() - {"max_optimizer_steps", "rtol"} or min_buffers != max_buffers or min_buffers == 0:
         raise NoAnswer
     most = -(-n // min_sep)

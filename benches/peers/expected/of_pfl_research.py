@@ -1,5 +1,5 @@
-"""pfl-research: the missing one of ε, δ and noise of its accountants; its tests compute what they expect with
-dp-accounting and prv-accountant."""
+"""pfl-research: the missing one of ε, δ and noise of its accountants; its tests compare them
+with dp-accounting and prv-accountant."""
 
 from __future__ import annotations
 
