@@ -11,7 +11,7 @@
 //! Only the last step, from the variance to a p-value, is the central limit theorem. With 10⁴ paths and more its tail
 //! is accurate to a small factor at the levels used here, also for Laplace noise.
 
-use evertally::mechanism::{Matrix, Mechanism};
+use evertally::mechanism::Matrix;
 use evertally::noise::{DiscreteLaw, GuardedKey, TestSeed};
 use evertally::plan::Plan;
 use evertally::stream::RunningSum;
