@@ -216,7 +216,9 @@ fn interrupted_searches_leave_nothing() {
     let bench = Bench::new();
     let before = bench.files();
     let unit = ["--max-events", "100", "--max-events-per-step", "1", "--rho", "1"];
-    let mut release = [&RELEASE[..], &["--plan-only"], &unit].concat();
+    let of_person = ["--plan-only", "--person", "who"];
+    // The budget is ρ of the unit.
+    let mut release = [&RELEASE[..10], &RELEASE[12..], &of_person, &unit].concat();
     let end = release.iter().position(|argument| *argument == "2024-01-04").unwrap();
     release[end] = "2068-01-01"; // 16,071 days
     for command in [[&["plan", "--horizon", "16384"][..], &unit].concat(), release] {

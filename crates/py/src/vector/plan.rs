@@ -236,7 +236,7 @@ impl PyVectorPlan {
     /// >>> import evertally as et
     /// >>> sampling = {"sampling": "truncated-poisson", "sampled_fraction": 0.01, "examples": 10_000}
     /// >>> et.training.plan_vector(200, epsilon=1, delta=1e-5, mechanism="input", **sampling).max_batch_size
-    /// 176
+    /// 173
     #[getter]
     fn max_batch_size(&self) -> Option<u64> {
         self.inner.max_batch()

@@ -38,6 +38,9 @@ class PrivateTrainer(transformers.Trainer):
     `compute_loss_func` are refused.
     """
 
+    #: What the callbacks ask for; the base class sets it.
+    control: transformers.TrainerControl
+
     def __init__(
         self,
         *arguments: Any,
@@ -50,7 +53,8 @@ class PrivateTrainer(transformers.Trainer):
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self._private = {"plan": plan, "key": key, "name": name, "batch_size": batch_size}
+        self._plan = plan
+        self._private: dict[str, Any] = {"plan": plan, "key": key, "name": name, "batch_size": batch_size}
         self._private |= {"clipping": clipping, "microbatch": microbatch}
         self.run: PrivateRun | None = None
         self._refuse_other_arguments()
@@ -84,7 +88,7 @@ class PrivateTrainer(transformers.Trainer):
         if any(value is not None for value in others.values()):
             raise ValueError(f"train takes resume_from_checkpoint only, got {', '.join(others)}")
         run = self._prepared()
-        plan, arguments = self._private["plan"], self.args
+        plan, arguments = self._plan, self.args
         per_epoch = max(1, round(len(self.train_dataset) / run.optimizer.expected_batch_size))
         if resume_from_checkpoint:
             self._resume(run, resume_from_checkpoint)
@@ -123,7 +127,7 @@ class PrivateTrainer(transformers.Trainer):
                 num_workers=self.args.dataloader_num_workers,
                 **self._private,
             )
-            self.create_scheduler(self._private["plan"].horizon, self.run.optimizer)
+            self.create_scheduler(self._plan.horizon, self.run.optimizer)
         return self.run
 
     def _without_unused_columns(self) -> Any:
