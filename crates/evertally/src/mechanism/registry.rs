@@ -82,7 +82,7 @@ macro_rules! registry {
 
             /// The name of a family, by the parameters that follow its stem; `None` if there is no such family.
             fn parse_parameters(parameters: &mut Parameters<'_>) -> Option<Result<Self>> {
-                $( if parameters.stem == rows::$variant.stem {
+                $( if parameters.stem == rows::$variant.stem || Some(parameters.stem) == rows::$variant.other_name {
                     return Some(registry!(@parse parameters, $variant, [$($folder)::+] $( [$($field),+] )?));
                 } )+
                 None

@@ -10,7 +10,8 @@ macro_rules! mechanism_rows {
             /// Noise on every input.
             Input in trivial::input = Family {
                 stem: "input",
-                about: "noise on every input",
+                other_name: Some("independent"),
+                about: "independent noise on every input (`independent` is the same)",
                 examples: &["input"],
                 open: Some(MechanismName::Input),
                 competes: Competes::ForSums,

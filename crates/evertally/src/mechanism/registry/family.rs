@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub struct Family {
     /// The name without parameters.
     pub stem: &'static str,
+    /// Another name that is read but never written.
+    pub other_name: Option<&'static str>,
     /// A short description.
     pub about: &'static str,
     /// Names that a user may write, the shortest first.
@@ -140,6 +142,7 @@ impl Family {
     /// What most rows have. A row states its stem, description and examples, and the columns in which it differs.
     pub(super) const DEFAULT: Self = Self {
         stem: "",
+        other_name: None,
         about: "",
         examples: &[],
         open: None,

@@ -28,13 +28,17 @@ fn examples_and_open_names_are_of_their_family_and_read_back() {
 }
 
 #[test]
-fn stems_are_different() {
-    let all: Vec<_> = MechanismName::all_families().collect();
-    for (i, a) in all.iter().enumerate() {
-        for b in &all[..i] {
-            assert_ne!(a.stem, b.stem);
-        }
+fn names_of_families_are_different() {
+    let all: Vec<_> = MechanismName::all_families().flat_map(|family| [Some(family.stem), family.other_name]).collect();
+    for (i, a) in all.iter().enumerate().filter(|(_, name)| name.is_some()) {
+        assert!(!all[..i].contains(a), "{a:?}");
     }
+}
+
+#[test]
+fn other_names_are_read() {
+    let name: MechanismName = "independent".parse().unwrap();
+    assert_eq!((name, name.to_string().as_str()), (MechanismName::Input, "input"));
 }
 
 /// How many nodes a cursor draws to reach the horizon from its start.
