@@ -514,7 +514,7 @@ fn number(name: &str, unless: u64) -> u64 {
 fn play_all(play: impl Fn(u64) + Sync) {
     let first = number("EVERTALLY_FIRST_SCHEDULE", 1);
     let next = AtomicU64::new(first);
-    let end = first + number("EVERTALLY_SCHEDULES", 200);
+    let end = first + number("EVERTALLY_SCHEDULES", 100);
     let work = || {
         for seed in std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|seed| *seed < end) {
             let played = catch_unwind(AssertUnwindSafe(|| play(seed)));
