@@ -2,7 +2,7 @@
 //! that repeats, reorders and delays. Whatever happens, the releases are those of one run over the accepted events,
 //! nothing acknowledged is lost, and nothing is published twice with different bytes.
 //!
-//! `EVERTALLY_SCHEDULES` sets the number of schedules (default 200; the long run uses 10,000), and
+//! `EVERTALLY_SCHEDULES` sets the number of schedules (default 100; the long run uses 10,000), and
 //! `EVERTALLY_FIRST_SCHEDULE` the first one.
 
 use evertally::noise::{SecretKey, TestSeed};
