@@ -8,7 +8,7 @@ mod full;
 mod limited;
 mod line;
 
-pub(crate) use full::minimum;
+pub(crate) use full::minimum_within;
 pub(crate) use limited::{minimise, minimise_lazily};
 pub(crate) use line::minimise_between;
 
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn the_full_estimate_finds_the_bottom_of_a_bent_valley() {
-        let found =
-            minimum(vec![0.0, 0.5, -0.5, 2.0], &mut |x, limit| Some(valley(x)).filter(|(value, _)| *value <= limit));
+        let mut limited = |x: &[f64], limit: f64| Some(valley(x)).filter(|(value, _)| *value <= limit);
+        let found = minimum_within(vec![0.0, 0.5, -0.5, 2.0], 300, &mut limited);
         assert!(found.iter().all(|x| (x - 1.0).abs() < 1e-3), "{found:?}");
     }
 

@@ -5,16 +5,15 @@ use super::{Curvature, DescentPoint, Function, descend};
 /// Stops if this many steps in a row each gain less than this.
 const MIN_GAIN: f64 = 1e-8;
 const MAX_SMALL_STEPS: usize = 3;
-const MAX_STEPS: usize = 300;
 
-/// A local minimum near `start` of a [function](Function).
-pub(crate) fn minimum(start: Vec<f64>, function: &mut Function) -> Vec<f64> {
+/// A point at most `steps` steps below `start`: usually a local minimum of a [function](Function) if these are many.
+pub(crate) fn minimum_within(start: Vec<f64>, steps: usize, function: &mut Function) -> Vec<f64> {
     let mut small = 0;
     let is_enough = |before: f64, after: f64| {
         small = if before - after < MIN_GAIN { small + 1 } else { 0 };
         small == MAX_SMALL_STEPS
     };
-    descend(&mut Full::new(start.len()), start, MAX_STEPS, is_enough, function).point
+    descend(&mut Full::new(start.len()), start, steps, is_enough, function).point
 }
 
 /// The estimate of the inverse of the matrix of second derivatives.

@@ -46,6 +46,10 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
     for horizon in [1, 2, 3, 7, 12, 40, 64] {
         for tree in trees(horizon) {
             let name = tree.name();
+            let one_by_one: Vec<f64> = (1..=horizon).map(|step| tree.row_norm_squared(step)).collect();
+            let mean = one_by_one.iter().sum::<f64>() / horizon as f64;
+            let max = one_by_one.iter().copied().fold(0.0, f64::max);
+            assert_eq!((tree.max, tree.mean), (max, mean), "{name} at {horizon}, to the last bit");
             let (l, r, nodes) = dense(&tree);
             for step in 1..=horizon {
                 let row = l.row(step as usize - 1);

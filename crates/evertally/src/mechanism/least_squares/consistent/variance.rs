@@ -64,10 +64,73 @@ impl<'a> Prefixes<'a> {
         c + beta * beta * self.levels[self.levels.len() - 1].cut
     }
 
-    /// Over all steps. `O(T log_k T)` and no memory.
+    /// Over all steps. `O(T log_k T)` and no memory. The same operations as [`at`](Self::at) on the same numbers, but
+    /// the places of a step in the levels are counted instead of divided.
     pub(super) fn largest_and_mean(&self) -> (f64, f64) {
-        let all = (1..=self.shape.horizon).map(|step| self.at(step));
-        let (max, sum) = all.fold((0.0f64, 0.0), |(max, sum), variance| (max.max(variance), sum + variance));
+        let top = self.levels[self.levels.len() - 1].cut;
+        let mut path: Vec<PathLevel> = (1..self.levels.len()).map(|level| PathLevel::new(self, level)).collect();
+        let (mut max, mut sum) = (0.0f64, 0.0);
+        for _ in 0..self.shape.horizon {
+            let (mut c, mut beta) = (0.0, 1.0);
+            for level in &path {
+                let (before, own, total) = level.numbers();
+                let with_total = before + beta * own;
+                let alone = before + c + beta * beta * own;
+                (c, beta) = (alone - with_total * with_total / total, with_total / total);
+            }
+            let variance = c + beta * beta * top;
+            (max, sum) = (max.max(variance), sum + variance);
+            for level in &mut path {
+                if !level.advance(self.shape.arity) {
+                    break;
+                }
+            }
+        }
         (max, sum / self.shape.horizon as f64)
+    }
+}
+
+/// One level of the path from a step to the root.
+struct PathLevel<'a> {
+    here: &'a BlockLevel,
+    /// The place in its parent, and the blocks left after it.
+    digit: u64,
+    left: u64,
+    /// Parents left after its own.
+    parents_left: u64,
+    /// The variances of all children of a parent, and of the last parent.
+    total: f64,
+    last_total: f64,
+}
+
+impl<'a> PathLevel<'a> {
+    /// Of the first step, below this level.
+    fn new(prefixes: &'a Prefixes<'_>, level: usize) -> Self {
+        let (shape, here) = (prefixes.shape, &prefixes.levels[level - 1]);
+        let (left, parents_left) = (shape.blocks[level - 1] - 1, shape.blocks[level] - 1);
+        let total = |parent: u64| {
+            let children = shape.children(level, parent);
+            here.total(children.end - children.start, children.contains(&left))
+        };
+        Self { here, digit: 0, left, parents_left, total: total(0), last_total: total(parents_left) }
+    }
+
+    /// The variances of the blocks before it in its parent, of itself, and of all blocks there.
+    fn numbers(&self) -> (f64, f64, f64) {
+        let own = if self.left == 0 { self.here.cut } else { self.here.before[1] };
+        let total = if self.parents_left == 0 { self.last_total } else { self.total };
+        (self.here.before[self.digit as usize], own, total)
+    }
+
+    /// Moves to the next block; whether it is in the next parent.
+    fn advance(&mut self, arity: u64) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.digit += 1;
+        let is_next = self.digit == arity;
+        if is_next {
+            self.digit = 0;
+            self.parents_left = self.parents_left.saturating_sub(1);
+        }
+        is_next
     }
 }

@@ -13,24 +13,24 @@ pub(super) struct Terms {
 /// independent.
 #[derive(Default)]
 pub(super) struct Adjoint {
-    direct: ByPoles,
+    pub(super) direct: ByPoles,
     inverse: ByPoles,
-    echoes: BufferRow,
+    pub(super) echoes: BufferRow,
     pub(super) lambda: BufferRow,
     pub(super) floor: f64,
 }
 
 /// Derivatives by the poles of one response.
 #[derive(Default)]
-struct ByPoles {
-    q: BufferRow,
-    a: BufferRow,
+pub(super) struct ByPoles {
+    pub(super) q: BufferRow,
+    pub(super) a: BufferRow,
 }
 
 impl ByPoles {
     /// Adds the derivatives of `square Σ w_i w_j V_ij + Σ linear_i w_j V_ij` with `V_ij = Σ_{s<n} (θ_i θ_j)^s`, by the
     /// poles here and by the weights `w` to `by_weight`.
-    fn add_quadratic(
+    pub(super) fn add_quadratic(
         &mut self,
         modes: &Modes,
         terms: Terms,

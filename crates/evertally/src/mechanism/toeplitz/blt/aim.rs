@@ -8,8 +8,10 @@
 //! computed from the result. The plain BLT has a single column scale, and its largest row is the last.
 
 use super::adjoint::{Adjoint, Terms};
+use super::runs::Closed;
 use crate::mechanism::state_space::response::{BufferRow, PartialFractions, Pole, row};
 use crate::mechanism::toeplitz::ColumnScaling;
+use crate::mechanism::{Objective, Participation};
 
 /// Ratio of neighbouring grid steps.
 const RATIO: f64 = 1.2;
@@ -42,6 +44,16 @@ impl GridObjective {
         };
         let weights = (0..steps.len()).map(gaps).collect();
         Self { steps, scaling, aggregate: Aggregate::Mean(weights) }
+    }
+
+    /// The mean, or the maximum for one power after the other.
+    pub(super) fn of(horizon: u64, scaling: ColumnScaling, objective: Objective, powers: &[f64]) -> Vec<Self> {
+        match objective {
+            Objective::Mean => vec![Self::mean(horizon, scaling)],
+            // The largest row of a plain one is the last.
+            Objective::Max if !scaling.are_normalized() => vec![Self::max(horizon, scaling, 1.0)],
+            Objective::Max => powers.iter().map(|power| Self::max(horizon, scaling, *power)).collect(),
+        }
     }
 
     /// The maximum over the steps, softened by a power.
@@ -79,12 +91,6 @@ impl GridObjective {
         (value, gradient)
     }
 
-    /// The value with given column scales, which fall: steps up to a grid step have the scale of that step.
-    pub(super) fn with_scales(&self, response: &PartialFractions, scale: impl Fn(f64) -> f64) -> f64 {
-        let scales: Vec<f64> = self.steps.iter().map(|step| scale(*step)).collect();
-        self.aggregate(&GridStates::forward(response, &self.steps, &scales).norms).0
-    }
-
     /// The columns whose norms matter, without their first entry: the longest; or, for a normalized BLT, the one that
     /// begins at each grid step, whose norm is the scale of the steps before.
     fn columns(&self, response: &PartialFractions) -> Vec<Terms> {
@@ -108,6 +114,62 @@ impl GridObjective {
                 (value, powers.iter().zip(norms).map(|(share, norm)| share / total / norm).collect())
             }
         }
+    }
+}
+
+/// The same objective for units with events in several steps.
+#[derive(Clone, Debug)]
+pub(super) struct PatternObjective {
+    grid: GridObjective,
+    runs: Participation,
+}
+
+impl PatternObjective {
+    /// For patterns that fit the horizon.
+    pub(super) fn new(grid: GridObjective, runs: Participation) -> Self {
+        Self { grid, runs }
+    }
+
+    /// The value at `y` and its gradient, if the value passes a test. Plain: `2ρ·variance` with the length of the
+    /// packed pattern from the first step on. Normalized: the columns have the weights for [patterns](super::runs), so
+    /// that the longest pattern has length 1.
+    pub(super) fn evaluate(&self, y: &[f64], passes: &dyn Fn(f64) -> bool) -> Option<(f64, Vec<f64>)> {
+        let Self { grid, runs } = self;
+        let rates = rates(y);
+        let (poles, inverse) = interlaced(&rates);
+        let response = PartialFractions::from_poles(poles, inverse);
+        let patterns = Closed::new(&response.direct, *runs);
+        let horizon = grid.steps[grid.steps.len() - 1];
+        // Before this step there is no whole pattern.
+        let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon
+        // The scale of the steps up to a grid step is the length of the pattern that ends there.
+        let ends: Vec<f64> = match grid.scaling.are_normalized() {
+            true => grid.steps.iter().map(|step| horizon - step.max(first)).collect(),
+            false => vec![horizon - first],
+        };
+        let norms: Vec<f64> = ends.iter().map(|end| patterns.at(*end)).collect();
+        let scales: Vec<f64> = match grid.scaling.are_normalized() {
+            true => norms.iter().map(|norm| libm::sqrt(*norm)).collect(),
+            false => vec![1.0; grid.steps.len()],
+        };
+        let walk = GridStates::forward(&response, &grid.steps, &scales);
+        let (mut value, shares) = grid.aggregate(&walk.norms);
+        if !grid.scaling.are_normalized() {
+            value += libm::log(norms[0]);
+        }
+        if !passes(value) {
+            return None;
+        }
+        let mut adjoint = Adjoint::default();
+        let by_scale = walk.backward(&response, &shares, &mut adjoint);
+        let by_norm: Vec<f64> = match grid.scaling.are_normalized() {
+            true => by_scale.iter().zip(&scales).map(|(by_scale, scale)| by_scale / (2.0 * scale)).collect(),
+            false => vec![1.0 / norms[0]],
+        };
+        patterns.add_derivatives(ends.into_iter().zip(by_norm), &mut adjoint);
+        let mut gradient = adjoint.of_rates(&response);
+        chain_to_coordinates(y, &rates, &mut gradient);
+        Some((value, gradient))
     }
 }
 

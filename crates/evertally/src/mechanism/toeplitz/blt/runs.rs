@@ -9,16 +9,19 @@
 //! steps after the beginning of the last one: `N(x)² = Σ_{y ≤ x} S(y)²`, a sum of positive numbers, each of which is a
 //! sum of `d` exponentials.
 
+mod closed;
 mod long;
 
 use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::{self, ColumnProducts, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
+use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, row};
 use crate::mechanism::state_space::segments::{self, Segment, WEIGHT_BITS};
 use crate::number::power;
 use crate::privacy::Spread;
+pub(super) use closed::Closed;
 pub(super) use long::SegmentColumns;
+use std::cell::Cell;
 
 /// Longest horizon for which weights are computed step by step: a table of 8 MB. Beyond, by [segments](long).
 pub(super) const MAX_TABLE_STEPS: u64 = 1 << 20;
@@ -150,76 +153,14 @@ impl<'a> ColumnSums<'a> {
     }
 }
 
-/// `N(x)²` in closed form, for searches: it cancels if poles are much slower than the pattern is long.
-pub(super) struct Closed<'a> {
-    modes: &'a Modes,
-    before: f64,
-    whole: BufferRow,
-}
-
-impl<'a> Closed<'a> {
-    pub(super) fn new(modes: &'a Modes, runs: Participation) -> Self {
-        let (most, separation) = (runs.most(), runs.separation());
-        let sums = ColumnSums::new(modes, separation);
-        let before = if most.saturating_mul(separation) <= 64 {
-            (1..=most).map(|n| sums.squares(n, most, separation)).sum()
-        } else {
-            closed_before(modes, most as f64, separation as f64)
-        };
-        Self::after(modes, runs, before)
-    }
-
-    /// The same with a known `N(0)²`: no sum cancels.
-    fn after(modes: &'a Modes, runs: Participation, before: f64) -> Self {
-        let sums = ColumnSums::new(modes, runs.separation());
-        let whole = row((0..modes.poles.len()).map(|i| sums.columns(i, runs.most())));
-        Self { modes, before, whole }
-    }
-
-    /// `N(x)²`.
-    pub(super) fn at(&self, x: f64) -> f64 {
-        let decayed = self.modes.decayed(x);
-        let loud = |i: usize| self.modes.weights[i] * self.whole[i];
-        let term = |i: usize, j: usize| loud(i) * loud(j) * joined(decayed[i], decayed[j]) * self.modes.pairs[i][j];
-        let count = self.modes.poles.len();
-        self.before + (0..count).map(|i| (0..count).map(|j| term(i, j)).sum::<f64>()).sum::<f64>()
-    }
-}
-
-/// `Σ_{n≤k} S_n(0)² + Σ_{n<k} Σ_{0<r<b} S_n(r)²` with `S_n(r) = Σ_{i<n} c_(r+ib)`.
-fn closed_before(modes: &Modes, most: f64, separation: f64) -> f64 {
-    let count = modes.poles.len();
-    let apart = modes.decayed(separation);
-    let loud = row((0..count).map(|i| modes.weights[i] / apart[i]));
-    // Σ_{n=1..m} (1 - θ^(nb)), and of products of two.
-    let geometric = |rate: f64, m: f64| {
-        let (once, all) = (-libm::expm1(-rate * separation), -libm::expm1(-rate * separation * m));
-        (1.0 - once) * all / once
-    };
-    let rates: Vec<f64> = modes.poles.iter().map(|pole| pole.a).collect();
-    let single = |i: usize, m: f64| m - geometric(rates[i], m);
-    let double = |i: usize, j: usize, m: f64| {
-        m - geometric(rates[i], m) - geometric(rates[j], m) + geometric(rates[i] + rates[j], m)
-    };
-    let first = row((0..count).map(|i| loud[i] * libm::exp(-(separation - 1.0) * rates[i])));
-    let mut sum = most;
-    for i in 0..count {
-        sum += 2.0 * first[i] * single(i, most - 1.0);
-        for j in 0..count {
-            sum += first[i] * first[j] * double(i, j, most - 1.0);
-            let within = -libm::expm1(-(rates[i] + rates[j]) * (separation - 1.0)) * modes.pairs[i][j];
-            sum += loud[i] * loud[j] * within * double(i, j, most - 1.0);
-        }
-    }
-    sum
-}
-
 /// The columns of `C` with weights per step, as chains need them.
 pub(super) struct WeightedColumns<'a> {
     response: &'a PartialFractions,
     weights: Vec<f64>,
     /// `ω_i (1 + θ_i Σ_k ω_k Σ_m (θ_i θ_k)^m)` for the column of every step.
     partners: Vec<BufferRow>,
+    /// The last distance, and `θ_i^(distance-1)`: many inner products in a row have the same distance.
+    last: Cell<(usize, BufferRow)>,
 }
 
 impl<'a> WeightedColumns<'a> {
@@ -230,7 +171,8 @@ impl<'a> WeightedColumns<'a> {
             let couplings = modes.couplings(&modes.decayed((horizon - 1 - t) as f64));
             row((0..modes.poles.len()).map(|i| modes.weights[i] * (1.0 + (1.0 - modes.poles[i].q) * couplings[i])))
         };
-        Self { response, partners: (0..horizon).map(of_step).collect(), weights }
+        let last = Cell::new((1, row(modes.poles.iter().map(|_| 1.0))));
+        Self { response, partners: (0..horizon).map(of_step).collect(), weights, last }
     }
 
     /// `G` of the unweighted columns at a distance, the later one that of a step (from 0).
@@ -239,7 +181,13 @@ impl<'a> WeightedColumns<'a> {
     }
 
     fn kept(&self, distance: usize) -> BufferRow {
-        row(self.response.direct.poles.iter().map(|pole| libm::exp(-((distance - 1) as f64) * pole.a)))
+        let (last, kept) = self.last.get();
+        if last == distance {
+            return kept;
+        }
+        let kept = row(self.response.direct.poles.iter().map(|pole| libm::exp(-((distance - 1) as f64) * pole.a)));
+        self.last.set((distance, kept));
+        kept
     }
 
     fn square(&self, t: usize) -> f64 {

@@ -119,9 +119,8 @@ impl Blt {
         }
         let longest = if horizon > runs::MAX_TABLE_STEPS { MAX_OPTIMISED_LONG_STEPS } else { MAX_OPTIMISED_STEPS };
         if (2..=longest).contains(&times) {
-            let found =
-                counts(choice).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
-            tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
+            let found = optimise::buffers_for(horizon, counts(choice), objective, participation);
+            tried.extend(found.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
         let figure =
             |blt: &Self| blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean());
@@ -138,16 +137,27 @@ impl Blt {
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
+        let (mut best, mut fewer) = (None, None);
+        for count in 1..=buffers {
+            fewer = Self::one_more_for_runs(horizon, runs, (count, fewer), objective);
+            best = fewer.clone().or(best);
+        }
+        best.ok_or_else(|| no_buffers(horizon, runs))
+    }
+
+    /// With this number of buffers, the best found from several starting points, among them one with a buffer less; if
+    /// the horizon is too short for that many, `None`.
+    fn one_more_for_runs(
+        horizon: u64,
+        runs: Participation,
+        (count, fewer): (usize, Option<Self>),
+        objective: Objective,
+    ) -> Option<Self> {
         let runs = runs.over(horizon);
-        let built = |count| {
-            let found = optimise::buffers_of_runs(horizon, count, objective, runs);
-            let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
-            // By construction the patterns are equally long: in units of the last weight.
-            least(built, |blt| blt.pattern_figure(objective))
-        };
-        (1..=buffers).rev().find_map(built).ok_or_else(|| {
-            Error::invalid(format!("no buffers were found for {horizon} steps and patterns of {}", runs.most()))
-        })
+        let found = optimise::buffers_of_runs(horizon, count, objective, runs, fewer.map(|blt| blt.buffers));
+        let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
+        // By construction the patterns are equally long: in units of the last weight.
+        least(built, |blt| blt.pattern_figure(objective))
     }
 
     /// The same with the best number of buffers, up to five, or over more than 2^20 steps up to seven.
@@ -155,11 +165,14 @@ impl Blt {
     /// # Errors
     /// If the horizon is out of range.
     pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "normalized-blt(run=…)")?;
         if horizon > runs::MAX_TABLE_STEPS {
             return Self::best_of_long_runs(horizon, runs, objective);
         }
-        let (mut built, mut lowest, mut failures) = (Vec::new(), f64::INFINITY, 0);
-        for blt in BUFFERS_OF_UNITS.map_while(|count| Self::optimised_for_runs(horizon, runs, count, objective).ok()) {
+        let (mut built, mut lowest, mut failures) = (Vec::<Self>::new(), f64::INFINITY, 0);
+        for count in BUFFERS_OF_UNITS {
+            let fewer = built.last().cloned();
+            let Some(blt) = Self::one_more_for_runs(horizon, runs, (count, fewer), objective) else { break };
             let figure = blt.pattern_figure(objective);
             failures = if figure < lowest * (1.0 - NEGLIGIBLE_GAIN) { 0 } else { failures + 1 };
             lowest = lowest.min(figure);
@@ -168,21 +181,15 @@ impl Blt {
                 break;
             }
         }
-        match least(built, |blt| blt.pattern_figure(objective)) {
-            Some(best) => Ok(best),
-            None => Self::optimised_for_runs(horizon, runs, 1, objective), // the reason
-        }
+        least(built, |blt| blt.pattern_figure(objective)).ok_or_else(|| no_buffers(horizon, runs))
     }
 
     fn best_of_long_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
         let mut best: Option<Self> = None;
         for count in BUFFERS_OF_LONG_RUNS {
-            let next = Self::optimised_for_runs(horizon, runs, count, objective)?;
-            let Some(before) = &best else {
-                best = Some(next);
-                continue;
-            };
-            let gain = 1.0 - next.pattern_figure(objective) / before.pattern_figure(objective);
+            let Some(next) = Self::one_more_for_runs(horizon, runs, (count, best.clone()), objective) else { break };
+            let gain =
+                best.as_ref().map_or(1.0, |best| 1.0 - next.pattern_figure(objective) / best.pattern_figure(objective));
             if gain > 0.0 {
                 best = Some(next);
             }
@@ -190,7 +197,7 @@ impl Blt {
                 break;
             }
         }
-        Ok(best.expect("the first was tried"))
+        best.ok_or_else(|| no_buffers(horizon, runs))
     }
 
     /// The best for the unit of a criterion, which has events or vectors in several steps, with as many buffers as a
@@ -260,6 +267,10 @@ impl Blt {
         let row = objective.of(self.figures.max(), self.figures.mean());
         self.columns.l2_squared * row
     }
+}
+
+fn no_buffers(horizon: u64, runs: Participation) -> Error {
+    Error::invalid(format!("no buffers were found for {horizon} steps and patterns of {}", runs.most()))
 }
 
 /// The numbers of buffers to try for a unit.

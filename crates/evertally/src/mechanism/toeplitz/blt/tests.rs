@@ -2,7 +2,7 @@
 
 mod release;
 
-use super::aim::GridObjective;
+use super::aim::{GridObjective, PatternObjective};
 use super::*;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
@@ -147,23 +147,58 @@ fn gradients_are_those_of_differences() {
             for (objective, count) in objectives.iter().zip([2, 3, 5]) {
                 let y: Vec<f64> =
                     (0..2 * count).map(|m| if m == 0 { -3.0 } else { -0.7 + 0.3 * f64::from(m) % 0.8 }).collect();
-                let gradient = objective.evaluate(&y).1;
-                for m in 0..y.len() {
-                    let at = |offset: f64| {
-                        let mut moved = y.clone();
-                        moved[m] += offset;
-                        objective.evaluate(&moved).0
-                    };
-                    let difference = (8.0 * (at(1e-3) - at(-1e-3)) - at(2e-3) + at(-2e-3)) / 12e-3;
-                    let size = gradient.iter().map(|g| g.abs()).fold(1e-3, f64::max);
-                    assert!(
-                        (gradient[m] - difference).abs() < 1e-7 * size,
-                        "{objective:?}, coordinate {m}: {} {difference}",
-                        gradient[m]
-                    );
-                }
+                check_gradient(&y, &|y: &[f64]| objective.evaluate(y));
             }
         }
+    }
+}
+
+/// The same for units with events in several steps: patterns that are summed row by row, and those in closed form.
+#[test]
+fn gradients_for_patterns_are_those_of_differences() {
+    for (horizon, most, separation) in [(40, 5, 3), (3000, 20, 1), (3000, 40, 60), (3000, 300, 1), (1 << 30, 1000, 7)] {
+        let runs = Participation::new(most, separation).unwrap();
+        for columns in ColumnScaling::BOTH {
+            for (grid, count) in
+                [(GridObjective::mean(horizon, columns), 2), (GridObjective::max(horizon, columns, 30.0), 4)]
+            {
+                let objective = PatternObjective::new(grid, runs);
+                let y: Vec<f64> =
+                    (0..2 * count).map(|m| if m == 0 { -4.0 } else { -0.7 + 0.3 * f64::from(m) % 0.8 }).collect();
+                check_gradient(&y, &|y: &[f64]| objective.evaluate(y, &|_| true).unwrap());
+                assert!(objective.evaluate(&y, &|_| false).is_none());
+            }
+        }
+    }
+}
+
+fn check_gradient(y: &[f64], evaluate: &dyn Fn(&[f64]) -> (f64, Vec<f64>)) {
+    let gradient = evaluate(y).1;
+    let size = gradient.iter().map(|g| g.abs()).fold(1e-3, f64::max);
+    for m in 0..y.len() {
+        let at = |offset: f64| {
+            let mut moved = y.to_vec();
+            moved[m] += offset;
+            evaluate(&moved).0
+        };
+        let difference = (8.0 * (at(1e-3) - at(-1e-3)) - at(2e-3) + at(-2e-3)) / 12e-3;
+        assert!((gradient[m] - difference).abs() < 1e-7 * size, "coordinate {m}: {} {difference}", gradient[m]);
+    }
+}
+
+/// The objective of a plain one for a unit is its exact figure.
+#[test]
+fn plain_objectives_for_patterns_are_exact() {
+    let y = [-6.0, -0.2, 0.3, 0.1];
+    let (poles, inverse) = aim::interlaced(&aim::rates(&y));
+    let response = PartialFractions::from_poles(poles, inverse);
+    for (most, separation) in [(3, 4), (20, 60), (400, 2)] {
+        let runs = Participation::new(most, separation).unwrap().over(1000);
+        let rows = RowFigures::new(response.clone(), &segments::plain(1000), 0).max();
+        let figure = participation::plain(&response, 1000, runs) * rows;
+        let grid = GridObjective::max(1000, ColumnScaling::Plain, 1.0);
+        let value = PatternObjective::new(grid, runs).evaluate(&y, &|_| true).unwrap().0;
+        assert!(close(libm::exp(value), figure, 1e-9), "{runs:?}");
     }
 }
 
@@ -385,5 +420,24 @@ fn units_that_return_late_get_a_floor() {
         let found = Blt::best_for(500, ColumnScaling::Plain, Objective::Max, unit).unwrap();
         let figure = found.participation_squared(unit) * found.max_row_norm_squared();
         assert!(figure < 1.0003 * theirs, "{most} steps {separation} apart: {figure}, theirs {theirs}");
+    }
+}
+
+/// Nor are those with a given number of buffers, some of which are of no use: they have the memory of fewer.
+#[test]
+fn added_buffers_cost_nothing() {
+    for (horizon, most, separation, objective, count, theirs) in [
+        (46, 2, 45, Objective::Mean, 3, 6.23645),
+        (24, 6, 4, Objective::Max, 4, 52.3116),
+        (52, 24, 2, Objective::Mean, 3, 384.212),
+        (181, 5, 35, Objective::Mean, 4, 41.9552),
+        (30, 2, 21, Objective::Mean, 4, 7.72964),
+        (31, 8, 4, Objective::Mean, 4, 52.915),
+    ] {
+        let unit = Participation::new(most, separation).unwrap();
+        let criterion = Criterion::from_vectors(objective, unit);
+        let found = MechanismName::Blt(BufferChoice::Count(count)).build(horizon, &criterion).unwrap();
+        let figure = criterion.figure(&*found);
+        assert!(figure < 1.0003 * theirs, "{horizon} steps, {unit:?}, {count} buffers: {figure}, theirs {theirs}");
     }
 }

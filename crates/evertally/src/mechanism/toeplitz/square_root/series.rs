@@ -38,14 +38,22 @@ pub(super) fn power_of_differences(exponent: f64, length: usize) -> Vec<f64> {
     (0..length).scan(1.0, next).collect()
 }
 
+/// Columns that are added up together: their sums do not wait for each other.
+const TOGETHER: usize = 8;
+
 /// `‖L_t‖²` of `L = A D C⁻¹`, where `C⁻¹` has the coefficients `r`: `L_tj = Σ_{k=j..t} D_k r_{k-j}`. `O(T²)`.
 pub(super) fn normalized_row_norms(inverse: &[f64], scales: &[f64]) -> Vec<f64> {
     let mut norms = vec![0.0; scales.len()];
-    for j in 0..scales.len() {
-        let mut entry = 0.0;
-        for ((norm, d), r) in norms[j..].iter_mut().zip(&scales[j..]).zip(inverse) {
-            entry += d * r;
-            *norm += entry * entry;
+    // The coefficients that column j + TOGETHER - 1, …, j has in a row: zeros before a column begins.
+    let padded = [&[0.0; TOGETHER - 1], inverse].concat();
+    for j in (0..scales.len()).step_by(TOGETHER) {
+        let mut entries = [0.0; TOGETHER];
+        for ((norm, d), r) in norms[j..].iter_mut().zip(&scales[j..]).zip(padded.windows(TOGETHER)) {
+            for (entry, r) in entries.iter_mut().zip(r.iter().rev()) {
+                *entry += d * r;
+            }
+            // One after the other: the norms do not depend on TOGETHER.
+            *norm = entries.iter().fold(*norm, |norm, entry| norm + entry * entry);
         }
     }
     norms
