@@ -8,8 +8,8 @@
 //! added to several running sums affects all of them: their noise is independent, and `L` has a block for each.
 
 use crate::law::NodeLaw;
-use crate::linear::{Cholesky, dot, transpose_times};
-use evertally::mechanism::Matrix;
+use crate::linear::{Cholesky, transpose_times};
+use evertally::mechanism::{LaplaceDistance, Matrix};
 use evertally::noise::{DiscreteLaw, Node};
 use evertally::plan::{NoiseKind, Plan};
 use evertally::privacy::{Budget, Delta, conversions};
@@ -33,8 +33,8 @@ const TESTED_DELTA: f64 = 1e-3;
 pub struct Promise {
     /// Releases × nodes: how releases combine node variables.
     pub(crate) l: Matrix,
-    /// Nodes × steps, under Laplace noise if the whole horizon is audited: the steps that each node sums.
-    pub(crate) r: Option<Matrix>,
+    /// What Laplace noise has to hide, if the whole horizon is audited.
+    pub(crate) distance: Option<LaplaceDistance>,
     /// The audited steps, in rising order.
     pub(crate) steps: Vec<u64>,
     /// The number of running sums that an event is added to. The releases of the first sum come first.
@@ -166,11 +166,10 @@ impl Promise {
         let unit = grid / plan.noise_divisor() as f64;
         let sums = usize::try_from(plan.request().sums_per_event()).unwrap_or(usize::MAX);
         let l = in_sums(&rows_of(plan, steps, sums)?, sums);
-        let s1 = plan.mechanism().column_norms().l1;
-        let r = (plan.noise_kind() == NoiseKind::Laplace && steps.len() as u64 == horizon)
-            .then(|| plan.mechanism().dense().r)
-            .filter(|r| largest_column(r) <= s1 * (1.0 + 1e-9));
-        Ok(Self { grid, steps: steps.to_vec(), sums, r, ..Self::new(l, *plan.law(), unit, limit)?.rounded(rounding) })
+        let distance = (plan.noise_kind() == NoiseKind::Laplace && steps.len() as u64 == horizon)
+            .then(|| LaplaceDistance::new(plan.mechanism().clone()));
+        let promise = Self::new(l, *plan.law(), unit, limit)?.rounded(rounding);
+        Ok(Self { grid, steps: steps.to_vec(), sums, distance, ..promise })
     }
 
     /// The promise of any mechanism with releases `A x + unit · L z`, exactly; values are counted in units of 1.
@@ -183,7 +182,7 @@ impl Promise {
         })?;
         let steps = (1..=l.shape().0 as u64).collect();
         let law = NodeLaw::new(law);
-        Ok(Self { law, l, r: None, steps, sums: 1, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
+        Ok(Self { law, l, distance: None, steps, sums: 1, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
     }
 
     /// The same for releases that may be off `A x + unit · L z` by `rounding`, in units of the data.
@@ -228,14 +227,14 @@ impl Promise {
         white.iter().map(|y| y * y).sum::<f64>().sqrt() / self.node_deviation()
     }
 
-    /// `‖R d‖₁` for two streams whose running sums differ by `Δ` (units of the data), if `R` is known.
+    /// What Laplace noise has to hide, in units of the data, for two streams whose running sums differ by `Δ` (units of
+    /// the data), if it is known.
     pub(crate) fn node_moves(&self, difference: &[f64]) -> Option<f64> {
-        let r = self.r.as_ref()?;
+        let distance = self.distance.as_ref()?;
         let of_one = &difference[..self.steps.len()];
         let before = std::iter::once(&0.0).chain(of_one);
         let steps: Vec<f64> = of_one.iter().zip(before).map(|(now, before)| now - before).collect();
-        let moves: f64 = (0..r.shape().0).map(|n| dot(r.row(n), &steps).abs()).sum();
-        Some(moves * self.sums as f64)
+        Some(distance.of(&steps) * self.sums as f64)
     }
 
     /// The fraction of the allowed difference that two streams have: 1 if the noise is exactly as wide as the budget
@@ -264,13 +263,6 @@ impl Promise {
     pub(crate) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
         transpose_times(&self.l, v)
     }
-}
-
-/// The largest sum of a column. If it exceeds the sensitivity of the mechanism, then the noise of its nodes hides a
-/// change by a shorter shift than `R` (path sums), and `R` does not measure privacy.
-fn largest_column(r: &Matrix) -> f64 {
-    let (rows, columns) = r.shape();
-    (0..columns).map(|step| (0..rows).map(|node| r.row(node)[step].abs()).sum()).fold(0.0, f64::max)
 }
 
 /// The rows of `L` for some steps, with the nodes that they read.

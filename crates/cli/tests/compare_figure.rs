@@ -99,7 +99,7 @@ fn variance_over_time_is_the_papers_figure() {
     draw(&bench, &["variance-over-time"]);
     let rows = rows(&bench, "figures/variance-over-time.csv");
     let families: BTreeSet<&String> = rows.iter().map(|row| &row["mechanism"]).collect();
-    for family in MechanismName::FAMILIES.iter().filter(|family| family.longest_searched() >= 250) {
+    for family in MechanismName::FAMILIES.iter().filter(|family| family.is_searched_at(250)) {
         let gaussian = PlanRequest::count(250, Budget::Zcdp(Rho::new(0.5).unwrap()))
             .with_mechanism(*family)
             .with_noise(NoiseKind::Gaussian);

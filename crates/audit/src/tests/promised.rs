@@ -37,6 +37,24 @@ fn a_plan_with_too_little_noise_is_held_against_its_budget() {
     }
 }
 
+/// Path sums under Laplace noise: the worst event spends the whole budget by the least shift of the noise, and with
+/// noise for half of that shift it spends twice as much.
+#[test]
+fn shifts_of_path_sums_are_held_against_the_budget() {
+    for name in ["path-sum(levels=unit)", "path-sum(levels=unit,root=false)"] {
+        for horizon in [1, 6, 16] {
+            let plan = plan(name, horizon, Laplace, 0.5);
+            let mut promise = Promise::from_plan(&plan).unwrap();
+            let difference = pairs(&plan, &promise)[0].difference();
+            let spent = promise.spent(&difference).unwrap();
+            assert!((0.999..=1.0 + 1e-9).contains(&spent), "{name} at {horizon}: {spent}");
+            promise.guarantee = PrivacyLimit::new(budget(Laplace, 0.25), Laplace);
+            let spent = promise.spent(&difference).unwrap();
+            assert!((1.998..=2.0 + 1e-9).contains(&spent), "{name} at {horizon}: {spent}");
+        }
+    }
+}
+
 /// An event of a sketch affects a cell of every row: together they reveal more than one cell.
 #[test]
 fn all_sums_of_an_event_are_looked_at() {

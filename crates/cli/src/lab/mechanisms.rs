@@ -166,7 +166,7 @@ impl MechanismsArgs {
             [NoiseKind::Gaussian, NoiseKind::Laplace].map(|law| (law, self.criterion(law, objective, unit, workload)));
         // For running sums: all families, regardless of their usual noise law.
         let mut families: Vec<_> = match workload.over(horizon).is_sum() && !self.unbounded {
-            true => MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()).collect(),
+            true => MechanismName::FAMILIES.into_iter().filter(|family| family.is_searched_at(horizon)).collect(),
             false => Vec::new(),
         };
         for (law, criterion) in &laws {

@@ -114,6 +114,10 @@ impl Mechanism for Differences {
         self.sums.spreads_squared(spread, events)
     }
 
+    fn least_shift(&self, differences: &[f64]) -> Option<f64> {
+        self.sums.least_shift(differences)
+    }
+
     /// Windows from the first step on reveal all running sums.
     fn exact_l2_squared(&self) -> Option<f64> {
         self.sums.exact_l2_squared()

@@ -205,6 +205,16 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// If this mechanism does not support Laplace noise: the reason, phrased to follow its name.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str>;
 
+    /// The least L1 norm of a shift of the node noise that changes the running sums by these differences, one per step:
+    /// `min { ‖v‖₁ : L v = differences }`. `None` where Laplace noise is scaled to the norms of `R` instead, as the
+    /// noise of a node protects its sum. See [`LaplaceDistance`](crate::mechanism::LaplaceDistance).
+    ///
+    /// # Panics
+    /// May panic if there are more differences than steps.
+    fn least_shift(&self, _differences: &[f64]) -> Option<f64> {
+        None
+    }
+
     /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` if that
     /// is not known, or if it is not better than the column norm.
     fn gaussian_shift(&self) -> Option<GaussianShift> {

@@ -5,9 +5,11 @@ pub(super) mod consistent;
 pub(super) mod dense_pure;
 mod frame;
 pub(super) mod hats;
+pub(super) mod nested_hats;
 pub(super) mod rolling_hats;
 
 pub use consistent::Consistent;
 pub use dense_pure::DensePure;
 pub use hats::Hats;
+pub use nested_hats::NestedHats;
 pub use rolling_hats::RollingHats;

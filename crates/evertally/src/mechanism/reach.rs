@@ -2,13 +2,15 @@
 
 use super::{MAX_HORIZON, NoiseKind};
 
-/// The longest horizons, in steps, at which a search considers a family: building or running it takes a few seconds
-/// there. `None` for a noise distribution that it does not support.
+/// The horizons, in steps, at which a search considers a family. At the longest ones building or running it takes a few
+/// seconds; `None` for a noise distribution that it does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Reach {
     pub laplace: Option<u64>,
     pub gaussian: Option<u64>,
+    /// A search considers it only over longer horizons: up to here another family is better.
+    pub above: u64,
 }
 
 /// How the time and memory of a step grow.
@@ -22,19 +24,24 @@ pub enum Steps {
 
 impl Reach {
     /// Any horizon under both distributions.
-    pub const ANY: Self = Self { laplace: Some(MAX_HORIZON), gaussian: Some(MAX_HORIZON) };
+    pub const ANY: Self = Self { laplace: Some(MAX_HORIZON), gaussian: Some(MAX_HORIZON), above: 0 };
 
     /// Any horizon under Gaussian noise, the only distribution.
     pub const ANY_GAUSSIAN: Self = Self::gaussian(MAX_HORIZON);
 
     /// Up to a horizon under Gaussian noise, the only distribution.
     pub const fn gaussian(longest: u64) -> Self {
-        Self { laplace: None, gaussian: Some(longest) }
+        Self { laplace: None, gaussian: Some(longest), above: 0 }
     }
 
     /// Up to a horizon under Laplace noise, the only distribution.
     pub const fn laplace(longest: u64) -> Self {
-        Self { laplace: Some(longest), gaussian: None }
+        Self { laplace: Some(longest), gaussian: None, above: 0 }
+    }
+
+    /// The same, only over horizons longer than this.
+    pub const fn above(self, above: u64) -> Self {
+        Self { above, ..self }
     }
 
     /// The longest horizon under a noise distribution.

@@ -207,7 +207,13 @@ impl MechanismName {
 
     /// Whether a search considers it over a horizon, under a noise distribution.
     pub fn reaches(self, horizon: u64, law: NoiseKind) -> bool {
-        self.reach().of(law).is_some_and(|longest| horizon <= longest)
+        self.reach().of(law).is_some_and(|longest| self.reach().above < horizon && horizon <= longest)
+    }
+
+    /// Whether a search considers it over a horizon, under some noise distribution.
+    pub fn is_searched_at(self, horizon: u64) -> bool {
+        let reach = self.reach();
+        reach.above < horizon && horizon <= reach.longest()
     }
 
     /// Longest horizon for which a search considers it: building or running it takes a few seconds there.

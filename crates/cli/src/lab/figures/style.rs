@@ -6,7 +6,7 @@ use evertally_plot::style::{LineStyle, Marker};
 
 /// The lines of families by stem, and of members that are drawn next to others of their family by name. Related lines
 /// share a colour. A family without an entry has a style that follows from the letters of its stem.
-const FAMILIES: [(&str, Line); 27] = [
+const FAMILIES: [(&str, Line); 28] = [
     ("input", Line::new(GREY, DASHED, Marker::Up)),
     ("output", Line::new(GREY, MIXED, Marker::Down)),
     ("binary", Line::new(BLACK, SOLID, Marker::Square)),
@@ -18,6 +18,7 @@ const FAMILIES: [(&str, Line); 27] = [
     ("consistent", Line::new(GREEN, SOLID, Marker::Diamond)),
     ("path-sum", Line::new(BLUE, MIXED, Marker::Square)),
     ("hats", Line::new(GREEN, DASHED, Marker::Up)),
+    ("nested-hats", Line::new(GREEN, DASHED, Marker::Diamond)),
     ("sqrt", Line::new(VERMILION, DASHED, Marker::Down)),
     ("normalized-sqrt", Line::new(VERMILION, SOLID, Marker::Square)),
     ("banded-sqrt", Line::new(GREEN, MIXED, Marker::Down)),

@@ -19,7 +19,7 @@ pub(super) struct Survey {
 
 /// The families that a search considers at a horizon.
 pub(crate) fn families(horizon: u64) -> impl Iterator<Item = MechanismName> {
-    MechanismName::FAMILIES.into_iter().filter(move |family| horizon <= family.longest_searched())
+    MechanismName::FAMILIES.into_iter().filter(move |family| family.is_searched_at(horizon))
 }
 
 /// Whether the error grows with the horizon itself instead of its logarithm; such lines would flatten all others.

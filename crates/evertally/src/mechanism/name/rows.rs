@@ -110,7 +110,7 @@ macro_rules! mechanism_rows {
                 examples: &["consistent", "consistent(k=12)"],
                 open: Some(MechanismName::Consistent(None, LevelChoice::Best)),
                 // Others are far better for Gaussian noise.
-                reach: |_| Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) },
+                reach: |_| Reach { gaussian: Some(1 << 12), ..Reach::laplace(1 << 14) },
                 usual_law: |_| Laplace,
                 competes: Competes::ForSums,
                 steps: |_| Linear,
@@ -143,6 +143,21 @@ macro_rules! mechanism_rows {
                 competes: Competes::ForSums,
                 steps: |_| Linear,
                 brief: least_squares::hats::brief,
+                ..Family::DEFAULT
+            };
+
+            /// Single steps and nested levels of hats: spacings and shares, or the best.
+            NestedHats(levels: Option<NestedLevels>) in least_squares::nested_hats = Family {
+                stem: "nested-hats",
+                about: "single steps and nested hats, any step read by itself",
+                examples: &["nested-hats", "nested-hats(spacing=16,first=400,last=350)"],
+                open: Some(MechanismName::NestedHats(None)),
+                // Up to there `hats` have less error.
+                reach: |_| Reach::laplace(least_squares::nested_hats::MAX_HORIZON).above(1 << 22),
+                usual_law: |_| Laplace,
+                competes: Competes::ForSums,
+                abilities: Abilities::EVERY_STEP,
+                brief: least_squares::nested_hats::brief,
                 ..Family::DEFAULT
             };
 

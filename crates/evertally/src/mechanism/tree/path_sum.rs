@@ -269,6 +269,10 @@ impl Mechanism for PathSum {
         self.s1.map(|s1| LaplaceShift::together(s1.into())).ok_or(refusal)
     }
 
+    fn least_shift(&self, differences: &[f64]) -> Option<f64> {
+        self.s1.map(|_| laplace::least_shift(differences, self.weights.as_slice().len() as u32))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(PathSumCursor { step: 0, weights: self.weights, sums: vec![0; self.weights.as_slice().len() + 1] })
     }

@@ -283,8 +283,8 @@ pub(super) fn terms() -> impl Strategy<Value = Terms> {
                 refuse_bounds,
                 codes: codes && person.is_some(),
                 times: if is_coarse && rest && times == TimeFormat::Rfc3339 { TimeFormat::Date } else { times },
-                // These are for Gaussian noise.
-                budget: if matches!(mechanism, "path-sum" | "sqrt") { 1 + budget % 2 } else { budget },
+                // It is for Gaussian noise.
+                budget: if mechanism == "sqrt" { 1 + budget % 2 } else { budget },
                 mechanism,
                 format,
                 runs,

@@ -23,6 +23,55 @@
 
 use super::height;
 
+/// The cheapest shifts within a subtree: `cost + |x - nearest value of between|` for a sum of `x` above it.
+#[derive(Clone, Copy)]
+struct SubtreeShift {
+    between: (f64, f64),
+    cost: f64,
+}
+
+impl SubtreeShift {
+    /// A leaf, whose sum is given.
+    fn leaf(sum: f64) -> Self {
+        Self { between: (sum, sum), cost: 0.0 }
+    }
+
+    /// Two blocks side by side under a node with noise. For a sum of `p` there, the cost of both has the slope -2 up to
+    /// the first of four values, and then -1, 0, 1 and 2; a change at the node costs 1, so that slopes stay within 1.
+    fn join(self, right: Self) -> Self {
+        let starts_end = self.between.0.max(right.between.0);
+        let ends_start = self.between.1.min(right.between.1);
+        Self {
+            between: (starts_end.min(ends_start), starts_end.max(ends_start)),
+            cost: self.cost + right.cost + (starts_end - ends_start).max(0.0),
+        }
+    }
+
+    /// With this sum above.
+    fn cost_under(self, sum: f64) -> f64 {
+        self.cost + (self.between.0 - sum).max(0.0) + (sum - self.between.1).max(0.0)
+    }
+}
+
+/// The least L1 norm of a shift of the noise on the lowest `levels` levels that changes the running sums of the first
+/// steps by these differences: `Σ |p_n - p_parent(n)|` for the best sums `p` of the inner nodes. `O(T)`.
+///
+/// ```text
+/// min_p |p - x| + Σ_children cost_under(p)
+/// ```
+///
+/// is convex in `x`, with slopes from -1 to 1 that change at two values, as for a leaf: so no subtree needs more.
+pub(super) fn least_shift(differences: &[f64], levels: u32) -> f64 {
+    let mut blocks: Vec<SubtreeShift> = differences.iter().copied().map(SubtreeShift::leaf).collect();
+    for _ in 1..levels {
+        blocks = blocks
+            .chunks(2)
+            .map(|pair| pair.iter().copied().reduce(SubtreeShift::join).expect("no chunk is empty"))
+            .collect();
+    }
+    blocks.into_iter().map(|block| block.cost_under(0.0)).sum()
+}
+
 /// The cost of the cheapest shift within a subtree, for a sum of 0 and of 1 above it.
 #[derive(Clone, Copy)]
 struct ShiftCosts {

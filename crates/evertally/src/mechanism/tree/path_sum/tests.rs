@@ -136,6 +136,31 @@ fn the_laplace_sensitivity_is_the_cheapest_shift() {
     assert_eq!(best.through(16).unwrap().column_norms().l1, 3.0);
 }
 
+/// The least shift for any differences of running sums, by trying all sums of inner nodes.
+#[test]
+fn least_shifts_are_those_of_enumeration() {
+    for (horizon, levels) in [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3), (4, 2), (4, 3), (4, 4)] {
+        let inner: Vec<(u32, u64)> =
+            (1..levels).flat_map(|level| (0..4u64.div_ceil(1 << level)).map(move |index| (level, index))).collect();
+        let sums_of = |code: u32| move |place: usize| i64::from(code / 5u32.pow(place as u32) % 5) - 2;
+        for target in 0..5u32.pow(horizon) {
+            let cost = |code: u32| -> i64 {
+                let sum = |level: u32, index: u64| match inner.iter().position(|node| *node == (level, index)) {
+                    _ if level == 0 => sums_of(target)(index as usize),
+                    Some(place) => sums_of(code)(place),
+                    None => 0,
+                };
+                let nodes = (0..u64::from(horizon)).map(|index| (0, index)).chain(inner.iter().copied());
+                nodes.map(|(level, index)| (sum(level, index) - sum(level + 1, index >> 1)).abs()).sum()
+            };
+            let want = (0..5u32.pow(inner.len() as u32)).map(cost).min().unwrap();
+            let differences: Vec<f64> = (0..horizon as usize).map(|step| sums_of(target)(step) as f64).collect();
+            let ours = laplace::least_shift(&differences, levels);
+            assert_eq!(ours, want as f64, "{differences:?} on {levels} levels");
+        }
+    }
+}
+
 /// The greatest loss of the releases of four steps, from their exact law under discrete Laplace noise: never above
 /// `s1/λ`, and close to it far out.
 #[test]
