@@ -14,9 +14,9 @@
 //! Intervals near the ends use a smaller `c`, and the steps next to them are evaluated one by one.
 //!
 //! **Curvature.** The free values of a ramp solve `G v = c(x)` with overlaps `G` of neighbouring hats, at time `x` in
-//! units of the spacing. Every diagonal entry of `G` exceeds the sum of the others in its row by at least 1/3 (2/3 - 2/6; for
-//! the first hat, `before + 1/3 - 1/6` with `before ≥ 1/5`). So `‖G⁻¹‖ ≤ 3`, in the Euclidean norm as `G` is
-//! symmetric. `c'(x)` has the values of hats at `x`, of which two change, with slopes of at most 1. Hence
+//! units of the spacing. Every diagonal entry of `G` exceeds the sum of the others in its row by at least 1/3: by 2/3 -
+//! 2/6, and for the first hat by `before + 1/3 - 1/6` with `before ≥ 1/5`. So `‖G⁻¹‖ ≤ 3`, in the Euclidean norm as `G`
+//! is symmetric. `c'(x)` has the values of hats at `x`, of which two change, with slopes of at most 1. Hence
 //! `‖v''‖ ≤ 3 √2`, and no entry of it is larger. Between knots a ramp is a mean of two of its values: at `n` places its
 //! second derivative has a norm of at most `3 √(2n)`. On an interval of length `h` a vector differs from the straight
 //! line between its ends by at most `h²/8` times that. A norm is convex, and so is its square: on the line the norm is
