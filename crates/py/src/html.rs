@@ -5,9 +5,9 @@ const NAME: &str = "left;max-width:34em;overflow:hidden;text-overflow:ellipsis";
 const LINE: &str = "border-bottom:1px solid rgba(128,128,128,0.5)";
 
 /// A row of the ranking.
-pub(crate) struct HtmlRow {
+pub(crate) struct HtmlRow<const COLUMNS: usize = 6> {
     /// Starts with the mechanism's name; ends with the ratio of its error to the lower bound, if there is one.
-    pub(crate) cells: [String; 6],
+    pub(crate) cells: [String; COLUMNS],
     /// Whether it is the plan's mechanism.
     pub(crate) chosen: bool,
 }
@@ -35,7 +35,12 @@ pub(crate) fn page(
     out
 }
 
-pub(crate) fn table(out: &mut String, heads: [&str; 6], ranking: &[HtmlRow], unlisted: &str) {
+pub(crate) fn table<const COLUMNS: usize>(
+    out: &mut String,
+    heads: [&str; COLUMNS],
+    ranking: &[HtmlRow<COLUMNS>],
+    unlisted: &str,
+) {
     out.push_str("<table style=\"border-collapse:collapse;margin-top:6px;font-size:13px\"><thead><tr>");
     // Pure ε has no bound.
     let bounded = ranking.iter().any(|row| row.cells.last().is_some_and(|bound| !bound.is_empty()));

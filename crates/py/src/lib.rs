@@ -62,8 +62,8 @@ mod _evertally {
         vector::batches::PyBatches, vector::candidate::PyVectorCandidate, vector::device::_Programs,
         vector::device::normal_tables, vector::evidence::evidence_svg, vector::guarantee::PyVectorGuarantee,
         vector::noise::PyVectorNoise, vector::noise::draw_ahead, vector::plan::PyVectorPlan, vector::plan::plan_vector,
-        vector::rows::PyRowNoise, vector::training::PyTraining, vector::training::TrainingOption,
-        vector::training::plan_training, watch::allow_noise_reuse,
+        vector::rows::PyRowNoise, vector::training::PyOmittedOption, vector::training::PyTraining,
+        vector::training::TrainingOption, vector::training::plan_training, watch::allow_noise_reuse,
     };
 
     #[pymodule_init]

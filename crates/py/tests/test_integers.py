@@ -104,6 +104,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan_training(examples)": lambda n: et.training.plan_training(n, 1, 1e-300, rho=0.5),
     "plan_training(examples) for an epoch": lambda n: et.training.plan_training(n, max(n // 10, 1), 1, rho=0.5),
     "plan_training(batch)": lambda n: et.training.plan_training(1000, n, 1, rho=0.5),
+    "plan_training(parameters)": lambda n: et.training.plan_training(1000, 100, 1, rho=0.5, parameters=n),
     "plan_training(epochs)": lambda n: et.training.plan_training(1000, 100, n, rho=0.5),
     "vector plan.std_error": lambda n: VECTOR.std_error(n),
     "vector plan.std_errors": lambda n: VECTOR.std_errors([n]),

@@ -1,12 +1,14 @@
 """Training options, plans with sampled examples, and their batches."""
 
 import json
+import pathlib
 from typing import Any
 from xml.etree import ElementTree
 
 import evertally as et
 import numpy as np
 import pytest
+from evertally.training._order import order_of
 
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(11))
 SCHEMES = ("poisson", "cyclic-poisson", "random-allocation", "per-epoch-random-allocation")
@@ -33,6 +35,8 @@ class TestPlanTraining:
         for option in options:
             assert option.plan.horizon == 60 and option.plan.guarantee.epsilon_at(1e-5) <= 1.0
             assert option.relative_error == pytest.approx(option.plan.max_std_error / errors[0])
+            assert (option.steps, option.batch_size) == (60, 100.0) and option.memory_gib is None
+            assert option.noise_multiplier == option.plan.noise_multiplier == option.plan.sigma
             assert option.plan.sampling == option.sampling
         fixed = next(option.plan for option in options if option.sampling is None)
         assert (fixed.participations, fixed.separation) == (2, 30)
@@ -51,6 +55,60 @@ class TestPlanTraining:
     def test_memory_decides_what_fits(self) -> None:
         few = et.training.plan_training(2000, 20, 2, epsilon=8.0, delta=1e-5, max_memory=4)
         assert few.best.memory <= 4 and any(not option.fits and "too much" in str(few) for option in few)
+
+    def test_batches_need_not_divide_the_data(self) -> None:
+        options = et.training.plan_training(1030, 100, 2, epsilon=1.0, delta=1e-5)
+        allocated = [option for option in options if option.sampling in SCHEMES[2:]]
+        assert {option.sampling for option in allocated} == set(SCHEMES[2:])
+        assert all((option.steps, option.batch_size) == (20, 103.0) for option in allocated)
+        poisson = next(option for option in options if option.sampling == "poisson")
+        assert (poisson.steps, poisson.batch_size) == (options.steps, 100.0) == (21, 100.0)
+        errors = [option.plan.max_std_error / option.batch_size for option in options]
+        assert errors == sorted(errors) and "103" in str(options)
+        batches = et.training.Batches(allocated[0].plan, KEY, "uneven", examples=1030)
+        assert batches.expected_size == 103.0 and len(np.unique(np.concatenate([*batches][:10]))) == 1030
+        assert order_of(allocated[0].plan, KEY, "uneven", 1030, 100).expected_size == 103.0
+        with pytest.raises(ValueError, match="not 90"):
+            order_of(allocated[0].plan, KEY, "uneven", 1030, 90)
+
+    def test_options_out_of_reach_are_listed(self) -> None:
+        options = et.training.plan_training(100, 100, 3, epsilon=1.0, delta=1e-5)
+        omitted = {option.description: option.reason for option in options.omitted}
+        assert "one step" in omitted["random allocation"] and "random allocation" in str(options)
+        assert "not available" in str(options).lower() and "Not available" in options._repr_html_()
+        without_delta = et.training.plan_training(3000, 100, 2, rho=0.5)
+        assert all("give the budget as epsilon and delta" in option.reason for option in without_delta.omitted)
+        assert "OmittedOption(" in repr(options.omitted[0]) and options.omitted[0].sampling is not None
+
+    def test_more_steps_than_any_mechanism_has(self) -> None:
+        options = et.training.plan_training(3_000_000, 1, 1, epsilon=2.0, delta=1e-7)
+        assert "DP-SGD" in str(options) and options.best.plan.horizon == 3_000_000
+        reasons = [option.reason for option in options.omitted]
+        assert any("1048576 steps" in reason for reason in reasons) and not any("`input`, " in text for text in reasons)
+
+    def test_memory_in_gib(self) -> None:
+        options = et.training.plan_training(2000, 20, 2, epsilon=8.0, delta=1e-5, parameters=2**28, memory=4.0)
+        for option in options:
+            assert option.memory_gib is not None and option.fits == (option.memory_gib <= 4.0)
+        assert options.best.memory_gib is not None and 0 < options.best.memory_gib <= 4.0 and "GiB" in str(options)
+        assert any(not option.fits for option in options)
+        independent = next(option for option in options if option.plan.mechanism == "input")
+        assert independent.memory_gib == 0.0
+        for wrong in ({"memory": 1.0}, {"parameters": 0}, {"parameters": 5, "memory": -1.0}):
+            with pytest.raises(et.InvalidError):
+                et.training.plan_training(2000, 20, 2, epsilon=8.0, delta=1e-5, **wrong)
+
+    def test_progress_has_an_estimate_of_the_total(self) -> None:
+        seen: list[tuple[int, int | None]] = []
+        et.training.plan_training(1000, 50, 2, epsilon=2.0, delta=1e-5, progress=lambda *own: seen.append(own))
+        assert all(total is not None and done <= total for done, total in seen)
+
+    def test_plans_are_saved(self, tmp_path: pathlib.Path) -> None:
+        plan = et.training.plan_training(1000, 50, 2, epsilon=2.0, delta=1e-5).plan
+        plan.save(tmp_path / "plan.json")
+        assert et.training.VectorPlan.load(str(tmp_path / "plan.json")) == plan
+        with pytest.raises(OSError):
+            et.training.VectorPlan.load(tmp_path / "other.json")
 
     def test_the_picture_is_one(self) -> None:
         options = et.training.plan_training(3000, 100, 1, epsilon=1.0, delta=1e-5)

@@ -60,6 +60,14 @@ pub(super) fn at_once<F>(memory: Memory, coordinates: u64) -> u64 {
     }
 }
 
+/// Bytes of the noise of a pass for a response and this many coordinates, if vectors are kept.
+pub(super) fn pass_bytes<F: Real>(response: &Response, coordinates: u64) -> u64 {
+    let block = filter::block_steps(response.series().len()) as u64;
+    let blocks = response.horizon().div_ceil(block).min(MAX_BLOCKS);
+    let pass = (at_once::<F>(Memory::Keep, coordinates) / block).clamp(1, blocks);
+    (pass * block * size_of::<F>() as u64).saturating_mul(coordinates)
+}
+
 /// The noise of a range of coordinates, and of the steps of a pass.
 pub(super) struct Blocks<F> {
     filter: Arc<ResponseFilter<F>>,

@@ -32,6 +32,7 @@ mod execute;
 mod law;
 mod lazy;
 mod noise;
+mod noise_memory;
 mod noise_search;
 mod optimizer;
 mod plan;
@@ -56,7 +57,8 @@ pub use lazy::RowNoise;
 pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
 pub use plan::{
-    Series, Training, TrainingOption, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams,
+    OmittedOption, SearchEffort, Series, Training, TrainingOption, TrainingOptions, VectorCandidate, VectorGuarantee,
+    VectorPlan, VectorRequest, streams,
 };
 pub use sampling::{Sampling, SamplingScheme};
 pub use sums::check_sum;

@@ -37,8 +37,8 @@ mod training;
 pub use calibrate::VectorGuarantee;
 pub use candidate::VectorCandidate;
 pub use choose::streams;
-pub use request::VectorRequest;
-pub use training::{Training, TrainingOption};
+pub use request::{SearchEffort, VectorRequest};
+pub use training::{OmittedOption, Training, TrainingOption, TrainingOptions};
 
 use super::{Sampling, SamplingScheme, optimizer};
 use evertally::mechanism::{Mechanism, MechanismName};
@@ -111,6 +111,7 @@ impl VectorPlan {
         let sampling = request.sampling_with(&*chosen.mechanism, chosen.participation);
         request.sampling = sampling.map(Sampling::in_plan);
         // The search is done.
+        (request.effort, request.rival) = (SearchEffort::default(), f64::INFINITY);
         request.observer = SearchObserver::default();
         let guarantee = VectorGuarantee::from_candidate(&request, &chosen).expect("the budget was accepted before");
         let mut plan = Self { request, chosen, guarantee, digest: [0; 32] };

@@ -176,6 +176,11 @@ impl SampledGaussians {
         search::noise_factor(&self.events, epsilon, delta)
     }
 
+    /// An estimate of the same in milliseconds; `None` if it is out of range.
+    pub(crate) fn rough_factor_for(&self, epsilon: Epsilon, delta: Delta) -> Option<f64> {
+        search::rough_noise_factor(&self.events, epsilon, delta)
+    }
+
     /// The same steps with the noise multiplied by `factor`.
     ///
     /// # Errors

@@ -121,6 +121,7 @@ mod bets;
 mod chances;
 mod coins;
 mod disjoint;
+mod many;
 mod paths;
 mod removed;
 mod rounds;
@@ -128,14 +129,16 @@ mod search;
 mod shifted;
 mod smoothed;
 
+pub(crate) use disjoint::Coarseness;
 use evertally::privacy::{Delta, Epsilon};
 use evertally::{Error, Result};
+pub(crate) use many::DisjointAllocation;
 use paths::Factor;
 use smoothed::Smoothed;
 use std::sync::Arc;
 
 /// Maximum number of bins: matrices have their square as number of entries.
-const MAX_BINS: u64 = 1 << 11;
+pub(crate) const MAX_BINS: u64 = 1 << 11;
 /// Maximum number of rounds.
 const MAX_ROUNDS: u64 = 1 << 14;
 /// Headroom for roundings; see the header.
@@ -252,7 +255,8 @@ impl RandomAllocation {
     pub(crate) fn check(bins: u64) -> Result<()> {
         if !(1..=MAX_BINS).contains(&bins) {
             return Err(Error::invalid(format!(
-                "random allocation is accounted for with 1 to {MAX_BINS} steps per epoch, got {bins}"
+                "random allocation of correlated noise is accounted for with 1 to {MAX_BINS} steps per epoch, got \
+                 {bins}"
             )));
         }
         Ok(())
@@ -323,6 +327,11 @@ impl RandomAllocation {
     /// A faster estimate of that noise, without certification: to compare one `R` with another.
     pub(crate) fn likely_noise_for(&self, epsilon: Epsilon, delta: Delta) -> f64 {
         search::likely_noise(self, epsilon, delta)
+    }
+
+    /// An estimate in milliseconds, for mechanisms that are alike.
+    pub(crate) fn rough_noise_for(&self, epsilon: Epsilon, delta: Delta) -> f64 {
+        search::rough_noise(self, epsilon, delta)
     }
 
     /// An ε with which this δ holds under this noise, rounded up. Takes some seconds, as above.

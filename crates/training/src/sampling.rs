@@ -49,7 +49,7 @@ pub(crate) use guarantee::SamplingGuarantee;
 pub use scheme::SamplingScheme;
 
 use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
-use evertally::mechanism::{Bands, Family, Mechanism, MechanismName, Participation, SampledUse};
+use evertally::mechanism::{Bands, Family, Mechanism, MechanismName, Participation, SampledUse, Streaming};
 use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 use kind::Kind;
@@ -317,12 +317,8 @@ impl Sampling {
     /// If no bound is known for it, or it has more bands than the fraction allows groups.
     pub(super) fn guarantee(self, mechanism: &dyn Mechanism) -> Result<SamplingGuarantee> {
         match self.0 {
-            Kind::RandomAllocation { steps_per_epoch } => {
-                allocation::guarantee(mechanism, steps_per_epoch).map(SamplingGuarantee::Allocation)
-            }
-            Kind::PerEpochRandomAllocation { steps_per_epoch } => {
-                per_epoch::guarantee(mechanism, steps_per_epoch).map(SamplingGuarantee::Allocation)
-            }
+            Kind::RandomAllocation { steps_per_epoch } => allocation::guarantee(mechanism, steps_per_epoch),
+            Kind::PerEpochRandomAllocation { steps_per_epoch } => per_epoch::guarantee(mechanism, steps_per_epoch),
             _ => self.rounds_of_groups(mechanism, None),
         }
     }
@@ -354,7 +350,7 @@ impl Sampling {
             Kind::RandomAllocation { .. } => self.guarantee(mechanism),
             Kind::PerEpochRandomAllocation { steps_per_epoch } => {
                 let rounds = self.rounds_through(steps, horizon);
-                per_epoch::guarantee_in_rounds(mechanism, steps_per_epoch, rounds).map(SamplingGuarantee::Allocation)
+                per_epoch::guarantee_in_rounds(mechanism, steps_per_epoch, rounds)
             }
             _ => self.rounds_of_groups(mechanism, Some(groups)),
         }
@@ -362,7 +358,7 @@ impl Sampling {
 
     /// The composition of the rounds of one example, for as many groups as bands, or this many.
     fn rounds_of_groups(self, mechanism: &dyn Mechanism, groups: Option<u64>) -> Result<SamplingGuarantee> {
-        let Some(Bands { count, squares }) = mechanism.bands() else {
+        let Some((count, rounds)) = kinds_of_rounds(mechanism, groups) else {
             return Err(Error::invalid(format!(
                 "`{}` is not banded, and this library has no bound on its amplification by sampling; use {}, or plan \
                  without sampling",
@@ -370,7 +366,6 @@ impl Sampling {
                 banded_names(8)
             )));
         };
-        let count = groups.unwrap_or(count);
         if count > 1 && self.scheme() == SamplingScheme::Poisson {
             return Err(Error::invalid(format!(
                 "`{}` has {count} bands, and Poisson sampling is accounted for with one; use cyclic Poisson sampling, \
@@ -387,23 +382,37 @@ impl Sampling {
                 (1.0 / self.fraction()).floor().max(1.0)
             )));
         };
-        let rounds = squares.chunks(usize::try_from(count).unwrap_or(usize::MAX));
-        let mut longest: Vec<f64> = rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).collect();
-        longest.sort_by(|a, b| b.total_cmp(a));
-        let like = |first: &f64, other: &f64| *first <= ALIKE_RATIO * other;
-        let mut events = vec![];
-        let mut rest = &longest[..];
-        while let Some(first) = rest.first() {
-            let alike = rest.iter().take_while(|other| like(first, other)).count();
-            events.push(self.rounds_alike(rate, (1.0 - 1e-14) / first.sqrt(), alike as u64)?);
-            rest = &rest[alike..];
-        }
+        let event = |(square, times): &(f64, u64)| self.rounds_alike(rate, (1.0 - 1e-14) / square.sqrt(), *times);
+        let events: Vec<_> = rounds.iter().map(event).collect::<Result<_>>()?;
         let events = SampledGaussians::new(&events)?;
         Ok(match (self.truncation(), self.group_rounds(count, mechanism.horizon())) {
             (Some((max_batch, _)), Some(rounds)) => SamplingGuarantee::Truncated(events, rounds.overflow(max_batch)),
             _ => SamplingGuarantee::Rounds(events),
         })
     }
+}
+
+/// The number of groups, as many as bands or as given, and the rounds of an example by the squared length of their
+/// longest column: rounds that differ by less than [`ALIKE_RATIO`] count as the longest of them. `None` if the
+/// mechanism is not banded.
+fn kinds_of_rounds(mechanism: &dyn Mechanism, groups: Option<u64>) -> Option<(u64, Vec<(f64, u64)>)> {
+    // Independent noise has equal steps over any horizon.
+    if let (Some(Streaming::Inputs), None | Some(1)) = (mechanism.streaming(), groups) {
+        return Some((1, vec![(1.0, mechanism.horizon())]));
+    }
+    let Bands { count, squares } = mechanism.bands()?;
+    let count = groups.unwrap_or(count);
+    let rounds = squares.chunks(usize::try_from(count).unwrap_or(usize::MAX));
+    let mut longest: Vec<f64> = rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).collect();
+    longest.sort_by(|a, b| b.total_cmp(a));
+    let mut kinds: Vec<(f64, u64)> = vec![];
+    for square in longest {
+        match kinds.last_mut() {
+            Some((first, times)) if *first <= ALIKE_RATIO * square => *times += 1,
+            _ => kinds.push((square, 1)),
+        }
+    }
+    Some((count, kinds))
 }
 
 /// The names of independent noise and of banded families with this many bands, for a message.

@@ -290,6 +290,7 @@ def plan_vector(
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
     max_memory: int = 64,
+    search: Literal["quick", "thorough"] = "quick",
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
     progress: Callable[[int, int | None], object] | None = None,
@@ -354,6 +355,8 @@ def plan_vector(
         ``objective``: Minimise the maximum or the mean error of the running sums, or of the parameters.
         ``max_memory``: Memory limit for the automatic choice of a mechanism, in copies of the gradient. Not part of the
             plan.
+        ``search``: With sampling: account for the mechanisms that are best by estimates, in seconds, or also for those
+            next to them, in up to some minutes for thousands of steps. Results are certified in both cases.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -392,17 +395,20 @@ def plan_training(
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     objective: Literal["max", "mean"] = "max",
     max_memory: int = 64,
+    parameters: int | None = None,
+    memory: float | None = None,
+    search: Literal["quick", "thorough"] = "quick",
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
     progress: Callable[[int, int | None], object] | None = None,
 ) -> Training:
     """Compares the options for training on a number of `examples`, in batches of `batch`, for a number of `epochs`:
     kinds of noise with batches in a fixed order, or sampled in every step or once. Each option has as little noise as
-    the budget allows, and its exact error. ``plan_training(…).plan`` is the plan of the best one that fits
-    `max_memory`.
+    the budget allows, and its exact error. ``plan_training(…).plan`` is the plan of the best one that fits `max_memory`
+    and `memory`. Options that are out of reach are listed with the reason.
 
-    All options have the same number of steps and the same expected batch size. The search takes some seconds; with
-    thousands of steps and hundreds of steps per epoch, one or two minutes.
+    If `batch` does not divide `examples`, random allocation has an expected batch size that does, nearest to it, and
+    whole epochs; the fixed order leaves a part of the examples out. Options are ranked by the error of a mean gradient.
 
     Vectors:
         ``norm``: The clipping norm: the maximum change that one example makes to the vector of a step, in L2 over all
@@ -436,6 +442,11 @@ def plan_training(
         ``objective``: Minimise the maximum or the mean error over the steps.
         ``max_memory``: Memory limit for the automatic choice of a mechanism, in copies of the gradient. Not part of the
             plan.
+        ``parameters``: The model's number of parameters: options then have the memory of their noise in GiB, in single
+            precision.
+        ``memory``: Memory limit for the noise, in GiB; goes together with `parameters`.
+        ``search``: With sampling: account for the mechanisms that are best by estimates, in seconds, or also for those
+            next to them, in up to some minutes for thousands of steps. Results are certified in both cases.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 

@@ -23,6 +23,8 @@ pub(crate) struct PyVectorCandidate {
     sensitivity: f64,
     /// Standard deviation of one noise variable.
     sigma: f64,
+    /// σ over the clipping norm, as :attr:`VectorPlan.noise_multiplier`.
+    noise_multiplier: f64,
     /// Largest standard error of a running sum, or of the parameters.
     max_std_error: f64,
     /// Root of the mean variance over the steps.
@@ -62,13 +64,14 @@ pub(super) fn memory_cell(copies: u64) -> String {
 pub(crate) const HEADS: [&str; 6] = ["mechanism", "memory", "max error", "mean error", "× best", "× bound"];
 
 impl PyVectorCandidate {
-    /// Made from the library's candidate, its relative error, and the lower bound.
-    pub(crate) fn new(inner: &Inner, relative_error: f64, bound: f64) -> Self {
+    /// Made from the library's candidate, the clipping norm, its relative error, and the lower bound.
+    pub(crate) fn new(inner: &Inner, norm: f64, relative_error: f64, bound: f64) -> Self {
         Self {
             mechanism: inner.name.brief().to_string(),
             name: inner.name.to_string(),
             sensitivity: inner.sensitivity,
             sigma: inner.sigma,
+            noise_multiplier: inner.sigma / norm,
             max_std_error: inner.max_std_error,
             mean_std_error: inner.mean_std_error,
             relative_error,

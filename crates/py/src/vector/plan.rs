@@ -19,6 +19,7 @@ use evertally_training::{SamplingScheme, VectorCandidate as Found, VectorPlan as
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// The decisions made before a training run: steps, budget, clipping norm, mechanism and noise.
@@ -83,7 +84,8 @@ impl PyVectorPlan {
     fn ranked(&self, found: &[Found]) -> Vec<PyVectorCandidate> {
         let error = |candidate: &Found| self.error(candidate.max_std_error, candidate.mean_std_error);
         let (best, bound) = (found.first().map_or(1.0, error), self.inner.lower_bound_max_std_error());
-        found.iter().map(|candidate| PyVectorCandidate::new(candidate, error(candidate) / best, bound)).collect()
+        let new = |own: &Found| PyVectorCandidate::new(own, self.norm(), error(own) / best, bound);
+        found.iter().map(new).collect()
     }
 
     /// All mechanisms under the same request, searched at most once.
@@ -125,6 +127,28 @@ impl PyVectorPlan {
         let read = abandonable(py, read)?;
         let inner = read.map_err(|problem| invalid(format!("this is not a plan for vectors: {problem}")))?;
         Ok(Self { inner, ranking: OnceLock::new() })
+    }
+
+    /// Writes the plan as JSON to a file, which :meth:`load` reads; it contains no secret. An existing file is
+    /// replaced.
+    ///
+    /// >>> import evertally as et, pathlib, tempfile
+    /// >>> plan = et.training.plan_vector(1000, rho=0.5)
+    /// >>> file = pathlib.Path(tempfile.mkdtemp(), "run.plan.json")
+    /// >>> plan.save(file)
+    /// >>> et.training.VectorPlan.load(file) == plan
+    /// True
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        Ok(std::fs::write(path, self.to_json()? + "\n")?)
+    }
+
+    /// The plan that :meth:`save` wrote. No mechanism is compared again, but the noise of this one is derived again
+    /// from the budget, which may take seconds with random allocation.
+    ///
+    /// Raises :class:`InvalidError` if the file is not a plan for vectors, or its noise does not match its budget.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        Self::from_json(py, std::fs::read_to_string(path)?)
     }
 
     /// The complete plan as JSON text; it contains no secret.
@@ -290,6 +314,13 @@ impl PyVectorPlan {
     #[getter]
     fn sigma(&self) -> f64 {
         self.inner.sigma()
+    }
+
+    /// σ over the clipping norm. With ``"input"`` this is the noise multiplier of DP-SGD: the noise of a step over the
+    /// norm. Other mechanisms combine several variables in a step, whose noise is in :meth:`noise_stds`.
+    #[getter]
+    fn noise_multiplier(&self) -> f64 {
+        self.inner.noise_multiplier()
     }
 
     /// The maximum distance by which adding or removing one example moves the releases, in standard deviations per

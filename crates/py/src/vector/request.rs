@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 /// The request for a plan of this many vectors.
 pub(crate) fn request(declared: &Declaration, options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
     let Whole(max_memory) = options.take("max_memory")?.unwrap_or(Whole(64));
+    let effort: Option<String> = options.take("search")?;
+    let effort = effort.map_or(Ok(SearchEffort::default()), |name| name.parse()).or_raise()?;
     let (sampling, participation) = (sampling(options)?, participation(options, horizon)?);
     if sampling.is_some() && participation == Some(Participation::ONCE) {
         return Err(invalid(
@@ -32,7 +34,8 @@ pub(crate) fn request(declared: &Declaration, options: &Options<'_>, horizon: u6
         .with_meanings(meaning(options)?)
         .with_optional_optimizer(optimizer(options)?)
         .with_optional_sampling(sampling)
-        .with_max_memory(max_memory))
+        .with_max_memory(max_memory)
+        .with_effort(effort))
 }
 
 /// In which steps one example takes part, if given. With a separation alone, an example may take part as often as the

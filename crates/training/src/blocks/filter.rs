@@ -26,7 +26,7 @@ const MAX_BLOCK: usize = 2048;
 ///
 /// A step costs `n / B` products with kept spectra and `O(log B)` operations of transforms; a worker holds at least one
 /// block of noise.
-fn block_steps(coefficients: usize) -> usize {
+pub(super) fn block_steps(coefficients: usize) -> usize {
     let root = (coefficients as f64).sqrt(); // sqrt is exact to the last bit on every machine
     ((2.0 * root) as usize).next_power_of_two().clamp(MIN_BLOCK, MAX_BLOCK)
 }

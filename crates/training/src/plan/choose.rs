@@ -132,29 +132,34 @@ fn cannot_stream(name: &MechanismName) -> Error {
 }
 
 fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
+    ranked(attempts(request)?.into_iter(), request.objective, |c| (c.max_std_error, c.mean_std_error))
+}
+
+/// The mechanisms that compete under a request, or why they do not fit it.
+///
+/// # Errors
+/// If the request is invalid, or the search is cancelled.
+pub(super) fn attempts(request: &VectorRequest) -> Result<Vec<Result<VectorCandidate>>> {
     // Refuse invalid requests first: the search would report them as "no candidate".
     request.check()?;
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {
-        let attempts = sampled::candidates(request, sampling)?;
-        return ranked(attempts.into_iter(), request.objective, |c| (c.max_std_error, c.mean_std_error));
+        return sampled::candidates(request, sampling);
     }
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
-    let errors = |candidate: &VectorCandidate| (candidate.max_std_error, candidate.mean_std_error);
-    let attempts = match request.mechanism {
+    match request.mechanism {
         Some(name) => {
             streams(&name)?;
-            vec![attempt(name)]
+            Ok(vec![attempt(name)])
         }
         None => {
             let names: Vec<_> = families(request).collect();
             let mut compared = ComparedMechanisms::new(&request.observer, Some(names.len()));
             attempts_with(names, &mut compared, attempt, |candidate| {
-                let (max, mean) = errors(candidate);
+                let (max, mean) = (candidate.max_std_error, candidate.mean_std_error);
                 request.objective.of(max * max, mean * mean)
-            })?
+            })
         }
-    };
-    ranked(attempts.into_iter(), request.objective, errors)
+    }
 }
 
 /// The steps in which an example takes part, under a request and a name: with sampling, as sampled.

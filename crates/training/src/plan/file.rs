@@ -102,6 +102,8 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
             optimizer: file.optimizer,
             sampling: file.sampling,
             max_memory: evertally::mechanism::MAX_CONSTANT_MEMORY, // the mechanism is named
+            effort: super::SearchEffort::default(),
+            rival: f64::INFINITY,
             observer: evertally::plan::SearchObserver::default(),
         }
         .plan()?;

@@ -5,8 +5,44 @@ use crate::{Optimizer, Sampling};
 use evertally::mechanism::{MAX_CONSTANT_MEMORY, Mechanism, MechanismName, Participation};
 use evertally::plan::{Objective, SearchObserver};
 use evertally::privacy::{Budget, Neighbours};
+use evertally::{Error, Result};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
+
+/// How many mechanisms a search with sampling accounts for. Every result is certified; with less effort, fewer
+/// mechanisms get one.
+///
+/// ```
+/// use evertally_training::SearchEffort;
+/// assert_eq!("thorough".parse(), Ok(SearchEffort::Thorough));
+/// assert_eq!(SearchEffort::default().name(), "quick");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SearchEffort {
+    /// The best by estimates: seconds.
+    #[default]
+    Quick,
+    /// All that may be the best, and those next to it: up to minutes for thousands of steps.
+    Thorough,
+}
+
+impl SearchEffort {
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Thorough => "thorough",
+        }
+    }
+}
+
+impl std::str::FromStr for SearchEffort {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let found = [Self::Quick, Self::Thorough].into_iter().find(|effort| effort.name() == text);
+        found.ok_or_else(|| Error::invalid(format!("search must be `quick` or `thorough`, got `{text}`")))
+    }
+}
 
 /// The request for a plan. Start from [`VectorRequest::new`] and set what differs.
 ///
@@ -36,6 +72,10 @@ pub struct VectorRequest {
     pub(super) optimizer: Option<Optimizer>,
     pub(super) sampling: Option<Sampling>,
     pub(super) max_memory: u64,
+    pub(super) effort: SearchEffort,
+    /// The error of another option of a training run: a quick search accounts for no mechanism whose error is larger by
+    /// estimates.
+    pub(super) rival: f64,
     pub(super) observer: SearchObserver,
 }
 
@@ -68,6 +108,8 @@ impl VectorRequest {
             optimizer: None,
             sampling: None,
             max_memory: MAX_CONSTANT_MEMORY,
+            effort: SearchEffort::default(),
+            rival: f64::INFINITY,
             observer: SearchObserver::default(),
         }
     }
@@ -154,6 +196,11 @@ impl VectorRequest {
     /// any number. The limit is not part of the plan.)
     pub fn with_max_memory(self, max_memory: u64) -> Self {
         Self { max_memory, ..self }
+    }
+
+    /// How many mechanisms a search with sampling accounts for; a quick one by default. It is not part of the plan.
+    pub fn with_effort(self, effort: SearchEffort) -> Self {
+        Self { effort, ..self }
     }
 
     /// Reports the progress of the search to this observer, which may cancel it; none by default. It is not part of the

@@ -1,5 +1,6 @@
 //! Known values, calibration compared with other arithmetic, and files.
 
+mod long;
 mod sampling;
 
 use super::*;

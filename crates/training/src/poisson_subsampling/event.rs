@@ -38,7 +38,7 @@ pub(super) enum Subsampling {
 
 impl SampledGaussian {
     /// Every example takes part with probability `rate`, the noise has standard deviation `noise` times the largest
-    /// norm of an example's contribution, and there are `times` steps, up to 2²⁰.
+    /// norm of an example's contribution, and there are `times` steps, up to 2²⁴.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -97,7 +97,8 @@ impl SampledGaussian {
 
 /// Supported noise multipliers.
 pub(super) const NOISES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
-const MOST_STEPS: u64 = 1 << 20;
+/// Bounds of rounding errors grow with the number of steps.
+const MOST_STEPS: u64 = 1 << 24;
 
 pub(super) fn scaled(event: &SampledGaussian, factor: f64) -> SampledGaussian {
     SampledGaussian { noise: event.noise * factor, ..*event }

@@ -68,16 +68,33 @@ fn least(
     None
 }
 
-pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: Delta) -> Result<f64> {
-    // Factors with which all multipliers are in range.
+/// Logarithms of factors with which all multipliers are in range.
+fn factors(events: &[SampledGaussian], least: f64) -> Option<(f64, f64)> {
     let extreme =
         |pick: fn(f64, f64) -> f64| events.iter().map(|own| own.noise).reduce(pick).expect("there are events");
-    let range = (libm::log(NOISES.start() / extreme(f64::min)), libm::log(NOISES.end() / extreme(f64::max)));
+    let range = (libm::log(least / extreme(f64::min)), libm::log(NOISES.end() / extreme(f64::max)));
     let range = (range.0 + 1e-9, range.1 - 1e-9);
-    let unmet = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
-    if range.0 >= range.1 {
-        return Err(unmet());
+    (range.0 < range.1).then_some(range)
+}
+
+/// An estimate of the noise factor, from the saddle point of an example that is removed.
+pub(super) fn rough_noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: Delta) -> Option<f64> {
+    let at = |log: f64| {
+        let factor = libm::exp(log);
+        Composition::new(&events.iter().map(|own| scaled(own, factor)).collect::<Vec<_>>())
+    };
+    let own = at(0.0);
+    if own.is_gaussian() {
+        return Some(own.mu / conversions::mu_for(epsilon, delta));
     }
+    let target = libm::log(delta.get());
+    let excess = |log: f64| saddle::rough_log_delta(&at(log).events, epsilon.get()) - target;
+    Some(libm::exp(rough(excess, factors(events, MIN_NOISE)?).0))
+}
+
+pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: Delta) -> Result<f64> {
+    let unmet = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
+    let range = factors(events, *NOISES.start()).ok_or_else(unmet)?;
     let at = |log: f64| {
         let factor = libm::exp(log);
         Composition::new(&events.iter().map(|own| scaled(own, factor)).collect::<Vec<_>>())
@@ -90,7 +107,8 @@ pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: 
     }
     let target = libm::log(delta.get());
     let start = |log: f64| saddle::rough_log_delta(&at(log).events, epsilon.get()) - target;
-    let (guess, slope) = rough(start, (range.0.max(libm::log(MIN_NOISE / extreme(f64::min)) + 1e-3), range.1));
+    let smallest = events.iter().map(|own| own.noise).fold(f64::INFINITY, f64::min);
+    let (guess, slope) = rough(start, (range.0.max(libm::log(MIN_NOISE / smallest) + 1e-3), range.1));
     let mut space = Workspace::default();
     // Adding an example usually reveals less, and then need not be computed.
     let excess = |log: f64, wanted: f64, space: &mut Workspace| {

@@ -42,7 +42,7 @@ mod tests;
 
 use super::RandomAllocation;
 use crate::poisson_subsampling::{Direction, Workspace, divergence};
-pub(super) use kinds::Coarseness;
+pub(crate) use kinds::Coarseness;
 use kinds::EqualBins;
 use ratios::{MAX_EXPONENT, Ratios};
 use round::RoundLaw;
@@ -74,16 +74,22 @@ impl DisjointBins {
         }
         // A bin that moves next to nothing counts as one that moves a little.
         let least = allocation.largest() * 1e-12;
-        let mut squares: Vec<f64> = gram.iter().step_by(bins + 1).map(|square| square.max(least)).collect();
-        squares.sort_by(|a, b| b.total_cmp(a));
+        let mut squares: Vec<(f64, u64)> = gram.iter().step_by(bins + 1).map(|square| (square.max(least), 1)).collect();
+        squares.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let own = Self::of_kinds(&squares, allocation.rounds);
+        (least > 0.0 && own.kinds.len() <= MAX_KINDS).then_some(own)
+    }
+
+    /// Squared norms, the largest first, and numbers of bins; alike ones are merged.
+    pub(super) fn of_kinds(squares: &[(f64, u64)], rounds: u64) -> Self {
         let mut kinds: Vec<EqualBins> = vec![];
-        for square in squares {
+        for (square, count) in squares.iter().copied() {
             match kinds.last_mut() {
-                Some(last) if last.square <= ALIKE_RATIO * square => last.count += 1,
-                _ => kinds.push(EqualBins { square, count: 1 }),
+                Some(last) if last.square <= ALIKE_RATIO * square => last.count += count,
+                _ => kinds.push(EqualBins { square, count }),
             }
         }
-        (least > 0.0 && kinds.len() <= MAX_KINDS).then_some(Self { kinds, rounds: allocation.rounds })
+        Self { kinds, rounds }
     }
 
     /// Whether the rounding errors of rounds leave bounds at this ε as precise as stated.

@@ -70,6 +70,11 @@ impl<'a> Tuples<'a> {
         bounds.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are at least three").0
     }
 
+    /// A bound of `ln E M²` of a round.
+    pub(super) fn log_second_moment(&self) -> f64 {
+        libm::log(self.largest[1]) + self.common
+    }
+
     /// The largest number of bins of a tuple.
     pub(super) fn longest(&self) -> usize {
         self.largest.len()

@@ -7,7 +7,7 @@ use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
 use super::shifted::Shifted;
 use super::{KEPT, RandomAllocation, SHARE};
-use evertally::privacy::{Delta, Epsilon, conversions};
+use evertally::privacy::{Delta, Epsilon, conversions, gaussian};
 use evertally::{Error, Result};
 
 /// Paths for the search for a point.
@@ -253,6 +253,34 @@ pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delt
         return disjoint::noise(&bins, (epsilon.get(), delta.get()), enough, Coarseness::ROUGH);
     }
     first_look(allocation, delta, enough, &|noise: f64| SearchPoint { noise, epsilon: epsilon.get() })
+}
+
+/// About the ratio of the bounds of weights to δ.
+const BOUND_RATIO: f64 = 300.0;
+
+/// An estimate without draws, for a first comparison of mechanisms: the noise at which the smallest bound of the
+/// weights, which is about that of Rényi's divergence, is a typical multiple of δ, and a Gaussian mechanism whose
+/// likelihood ratio has the same variance meets δ. The first is about right for few rounds, and the second for many.
+pub(super) fn rough_noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> f64 {
+    let enough = allocation.noise_if_known(epsilon, delta);
+    if allocation.bins == 1 || DisjointBins::of(allocation).is_some() {
+        return likely_noise(allocation, epsilon, delta);
+    }
+    let suffices = |noise: f64| {
+        let Some(tuples) = Tuples::new(allocation, noise) else { return false };
+        let bound = tuples.bound(tuples.tightest(epsilon.get()), epsilon.get());
+        let moved = (allocation.rounds as f64 * tuples.log_second_moment()).sqrt();
+        bound <= BOUND_RATIO * delta.get() && gaussian::delta(moved, epsilon.get()) <= delta.get()
+    };
+    let (mut low, mut high) = (enough * 0.7, enough);
+    while low > enough * 1e-3 && suffices(low) {
+        (low, high) = (low * 0.7, low);
+    }
+    while high - low > 0.003 * high {
+        let middle = (high * low).sqrt();
+        if suffices(middle) { high = middle } else { low = middle }
+    }
+    high
 }
 
 pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -> Result<f64> {

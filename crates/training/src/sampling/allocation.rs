@@ -3,13 +3,20 @@
 //!
 //! All of these stream by a Toeplitz matrix with scaled columns, `R_tj = c_(t-j) d_j` (negative entries count as
 //! positive). Step `i` of the epochs moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
+//!
+//! Independent noise needs no matrix: step `i` moves as many rows by 1 as there are steps `i + e b ≤ T`.
 
-use crate::random_allocation::RandomAllocation;
+use super::SamplingGuarantee;
+use crate::random_allocation::{DisjointAllocation, MAX_BINS, RandomAllocation};
 use evertally::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Streaming};
 use evertally::{Error, Result};
 
-/// Longest horizon.
+/// Longest horizon for any mechanism.
 const MAX_STEPS: u64 = 1 << 14;
+/// For longer ones, the most additions: some seconds.
+const MAX_ADDITIONS: u64 = 1 << 33;
+/// Longest horizon for which columns are listed.
+const MAX_LISTED_STEPS: u64 = 1 << 20;
 
 /// `c_0, c_1, …` up to the last that is not 0, and `d_1, d_2, …` if they are not all 1.
 pub(super) struct Columns {
@@ -24,19 +31,25 @@ impl Columns {
     /// If the horizon is too long, or an epoch has too many steps, or more than the horizon.
     pub(super) fn new(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<Option<Self>> {
         let horizon = mechanism.horizon();
-        if horizon > MAX_STEPS {
-            return Err(Error::invalid(format!(
-                "random allocation is accounted for up to {MAX_STEPS} steps, got {horizon}"
-            )));
-        }
+        check_epoch(horizon, steps_per_epoch)?;
         RandomAllocation::check(steps_per_epoch)?;
-        if steps_per_epoch > horizon {
+        let Some(streaming) = mechanism.streaming() else { return Ok(None) };
+        let reach = match &streaming {
+            Streaming::Inputs => 1,
+            Streaming::Outputs(past) | Streaming::Bands(BandSteps { past, .. }) => past.len() as u64 + 1,
+            _ => horizon,
+        };
+        // A row is a sum over the reach, and then a product for each pair of steps of the epoch that it reads.
+        let read = reach.min(steps_per_epoch);
+        let additions = horizon.saturating_mul(reach.saturating_add(read.saturating_mul(read)));
+        if horizon > MAX_LISTED_STEPS || (horizon > MAX_STEPS && additions > MAX_ADDITIONS) {
             return Err(Error::invalid(format!(
-                "with {steps_per_epoch} steps per epoch and {horizon} steps in all, some examples would never take \
-                 part: plan at least one epoch"
+                "random allocation with `{}` is accounted for up to {MAX_STEPS} steps, got {horizon}: use fewer bands, \
+                 or independent noise",
+                mechanism.name().brief()
             )));
         }
-        Ok(mechanism.streaming().and_then(|streaming| Self::of(&streaming, horizon as usize)))
+        Ok(Self::of(&streaming, horizon as usize))
     }
 
     /// From the way the noise streams.
@@ -62,9 +75,11 @@ impl Columns {
         })
     }
 
-    /// How far every step of the epoch moves a row, row after row.
-    fn rows(&self, horizon: usize, steps_per_epoch: usize, mut visit: impl FnMut(&[f64])) {
+    /// How far every step of the epoch moves a row, row after row: the steps of the epoch in increasing order, with
+    /// their distances, without those that do not move it.
+    fn rows(&self, horizon: usize, steps_per_epoch: usize, mut visit: impl FnMut(&[(usize, f64)])) {
         let mut moved = vec![0.0; steps_per_epoch];
+        let mut listed = vec![];
         for step in 0..horizon {
             let reach = self.coefficients.len().min(step + 1);
             for (back, coefficient) in self.coefficients[..reach].iter().enumerate() {
@@ -72,10 +87,51 @@ impl Columns {
                 let scale = self.scales.as_ref().map_or(1.0, |scales| scales[column]);
                 moved[column % steps_per_epoch] += (coefficient * scale).abs();
             }
-            visit(&moved);
-            moved.fill(0.0);
+            // Those that were read end at this step; at the start of an epoch they wrap around.
+            let (end, read) = (step % steps_per_epoch + 1, reach.min(steps_per_epoch));
+            let wrapped = steps_per_epoch - read.saturating_sub(end)..steps_per_epoch;
+            let of_row = (end.saturating_sub(read)..end).chain(wrapped);
+            listed.clear();
+            listed.extend(of_row.map(|own| (own, std::mem::take(&mut moved[own]))).filter(|(_, by)| *by > 0.0));
+            visit(&listed);
         }
     }
+}
+
+/// Refuses a run that ends before every example has taken part.
+fn check_epoch(horizon: u64, steps_per_epoch: u64) -> Result<()> {
+    if steps_per_epoch > horizon {
+        return Err(Error::invalid(format!(
+            "with {steps_per_epoch} steps per epoch and {horizon} steps in all, some examples would never take part: \
+             plan at least one epoch"
+        )));
+    }
+    Ok(())
+}
+
+/// The guarantee of independent noise with more steps per epoch than a table may have: allocated once, or in rounds.
+/// `None` for other noise, or fewer steps.
+pub(super) fn of_independent_noise(
+    mechanism: &dyn Mechanism,
+    steps_per_epoch: u64,
+    rounds: Option<u64>,
+) -> Result<Option<SamplingGuarantee>> {
+    let horizon = mechanism.horizon();
+    let is_listed = steps_per_epoch <= MAX_BINS && horizon <= MAX_LISTED_STEPS;
+    if is_listed || !matches!(mechanism.streaming(), Some(Streaming::Inputs)) {
+        return Ok(None);
+    }
+    check_epoch(horizon, steps_per_epoch)?;
+    let (epochs, longer) = (horizon / steps_per_epoch, horizon % steps_per_epoch);
+    let own = match rounds {
+        Some(rounds) => DisjointAllocation::new(&[(1.0, steps_per_epoch)], rounds),
+        None if longer == 0 => DisjointAllocation::new(&[(epochs as f64, steps_per_epoch)], 1),
+        None => {
+            let kinds = [(epochs as f64 + 1.0, longer), (epochs as f64, steps_per_epoch - longer)];
+            DisjointAllocation::new(&kinds, 1)
+        }
+    };
+    Ok(Some(SamplingGuarantee::Disjoint(own?)))
 }
 
 /// `c_0 = 1`, `c_j = Σ ω_i θ_i^(j-1)`.
@@ -107,7 +163,15 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
 ///
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
-pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAllocation> {
+pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<SamplingGuarantee> {
+    match of_independent_noise(mechanism, steps_per_epoch, None)? {
+        Some(own) => Ok(own),
+        None => table(mechanism, steps_per_epoch).map(SamplingGuarantee::Allocation),
+    }
+}
+
+/// The same from a table of the steps of an epoch.
+fn table(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAllocation> {
     let (name, horizon) = (mechanism.name(), mechanism.horizon());
     let Some(columns) = Columns::new(mechanism, steps_per_epoch)? else {
         return Err(Error::invalid(format!(
@@ -120,9 +184,10 @@ pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Resu
     let wide = steps_per_epoch as usize; // fits: at most the horizon
     let mut gram = vec![0.0; wide * wide];
     columns.rows(horizon as usize, wide, |moved| {
-        for (i, one) in moved.iter().enumerate().filter(|(_, one)| **one > 0.0) {
-            for (sum, other) in gram[i * wide..][..=i].iter_mut().zip(moved) {
-                *sum += one * other;
+        for (place, (i, one)) in moved.iter().enumerate() {
+            let row = &mut gram[i * wide..][..=*i];
+            for (j, other) in &moved[..=place] {
+                row[*j] += one * other;
             }
         }
     });
@@ -159,7 +224,7 @@ mod tests {
             let right = mechanism.dense().r;
             let moved =
                 |first: usize, row: usize| (first..37).step_by(10).map(|j| right.row(row)[j].abs()).sum::<f64>();
-            let found = guarantee(&*mechanism, 10).unwrap();
+            let found = table(&*mechanism, 10).unwrap();
             for i in 0..10 {
                 for j in 0..10 {
                     let twin: f64 = (0..37).map(|row| moved(i, row) * moved(j, row)).sum();

@@ -3,7 +3,7 @@
 use super::truncation;
 use crate::noise_search::rounded_up_until;
 use crate::poisson_subsampling::SampledGaussians;
-use crate::random_allocation::RandomAllocation;
+use crate::random_allocation::{Coarseness, DisjointAllocation, RandomAllocation};
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::{Error, Result};
 
@@ -17,6 +17,8 @@ pub(crate) enum SamplingGuarantee {
     Truncated(SampledGaussians, f64),
     /// The step, or steps, that one example is allocated to.
     Allocation(RandomAllocation),
+    /// The same with independent noise, and more steps per epoch than a table of them may have.
+    Disjoint(DisjointAllocation),
 }
 
 /// The δ that a maximum batch leaves to Poisson sampling.
@@ -39,6 +41,7 @@ impl SamplingGuarantee {
                 rounds.certified_factor_for(epsilon, rest(*overflow, epsilon.get(), delta)?)
             }
             Self::Allocation(allocation) => allocation.certified_noise_for(epsilon, delta),
+            Self::Disjoint(allocation) => allocation.noise_for(epsilon, delta, Coarseness::FINE),
         }
     }
 
@@ -48,6 +51,17 @@ impl SamplingGuarantee {
         match self {
             Self::Rounds(_) | Self::Truncated(..) => self.noise_for(epsilon, delta).ok(),
             Self::Allocation(allocation) => Some(allocation.likely_noise_for(epsilon, delta)),
+            Self::Disjoint(allocation) => allocation.noise_for(epsilon, delta, Coarseness::ROUGH).ok(),
+        }
+    }
+
+    /// An estimate in milliseconds, for a first comparison of mechanisms that are alike.
+    pub(crate) fn rough_noise_for(&self, budget: &Budget) -> Option<f64> {
+        let Budget::Approximate(epsilon, delta) = *budget else { return None };
+        match self {
+            Self::Rounds(rounds) | Self::Truncated(rounds, _) => rounds.rough_factor_for(epsilon, delta),
+            Self::Allocation(allocation) => Some(allocation.rough_noise_for(epsilon, delta)),
+            Self::Disjoint(_) => self.likely_noise_for(budget),
         }
     }
 
@@ -63,6 +77,7 @@ impl SamplingGuarantee {
                 if least == 0.0 { Ok(0.0) } else { rounded_up_until(least, |at| Ok(spent(at)? / at)) }
             }
             Self::Allocation(allocation) => allocation.epsilon(noise, delta),
+            Self::Disjoint(allocation) => Ok(allocation.epsilon(noise, delta)),
         }
     }
 }

@@ -28,7 +28,8 @@
 //! varies, and only a Monte Carlo estimate of the guarantee is known. Cyclic Poisson sampling excludes an example from
 //! most of the steps in advance.
 
-use super::allocation::Columns;
+use super::SamplingGuarantee;
+use super::allocation::{Columns, of_independent_noise};
 use crate::random_allocation::RandomAllocation;
 use evertally::mechanism::Mechanism;
 use evertally::{Error, Result};
@@ -40,7 +41,7 @@ const RAISED: f64 = 1e-4;
 ///
 /// # Errors
 /// If it is not banded, has more bands than an epoch has steps, or the horizon is too long.
-pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAllocation> {
+pub(super) fn guarantee(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<SamplingGuarantee> {
     guarantee_in_rounds(mechanism, steps_per_epoch, mechanism.horizon().div_ceil(steps_per_epoch))
 }
 
@@ -52,7 +53,15 @@ pub(super) fn guarantee_in_rounds(
     mechanism: &dyn Mechanism,
     steps_per_epoch: u64,
     rounds: u64,
-) -> Result<RandomAllocation> {
+) -> Result<SamplingGuarantee> {
+    match of_independent_noise(mechanism, steps_per_epoch, Some(rounds))? {
+        Some(own) => Ok(own),
+        None => table(mechanism, steps_per_epoch, rounds).map(SamplingGuarantee::Allocation),
+    }
+}
+
+/// The same from a table of the places of a round.
+fn table(mechanism: &dyn Mechanism, steps_per_epoch: u64, rounds: u64) -> Result<RandomAllocation> {
     let (name, horizon) = (mechanism.name().brief(), mechanism.horizon());
     let columns = Columns::new(mechanism, steps_per_epoch)?;
     let (Some(columns), Some(bands)) = (columns, mechanism.bands()) else {
@@ -69,7 +78,7 @@ pub(super) fn guarantee_in_rounds(
             bands.count
         )));
     }
-    // fits: at most the horizon, which is at most 2^14
+    // fits: at most 2048
     let places = (steps_per_epoch - bands.count + 1) as usize;
     let products = largest_products(&columns, horizon as usize, places);
     let between = |at: usize| products.get((at / places).abs_diff(at % places)).copied().unwrap_or(0.0);

@@ -30,6 +30,9 @@ pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Ve
     bands.map(MechanismName::BandedSqrt).into_iter().collect()
 }
 
-pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion, bands: u64) -> Result<Arc<dyn Mechanism>> {
-    Ok(Arc::new(SquareRoot::banded(horizon, bands)?))
+/// Longer horizons are for vectors: counts are filtered in integers.
+pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, bands: u64) -> Result<Arc<dyn Mechanism>> {
+    let is_for_vectors = criterion.participation().is_some();
+    let built = if is_for_vectors { SquareRoot::banded_for_vectors } else { SquareRoot::banded };
+    Ok(Arc::new(built(horizon, bands)?))
 }

@@ -99,6 +99,10 @@ const MAX_NORMALIZED: u64 = 1 << 16;
 /// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to this horizon the rounding of a
 /// coefficient, 2^-17, changes the inverse series too little for the filter to notice.
 pub(super) const MAX_BANDED: u64 = 1 << 14;
+/// The same for vectors, whose noise is not filtered in integers.
+const MAX_BANDED_VECTORS: u64 = 1 << 20;
+/// Maximum number of products to build one for vectors: a few seconds.
+const MAX_BANDED_WORK: u64 = 1 << 32;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 
@@ -131,9 +135,30 @@ impl SquareRoot {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn banded(horizon: u64, bands: u64) -> Result<Self> {
-        let right = cut_off(&banded_coefficients(horizon, bands, "banded-sqrt")?, bands as usize);
+        check_bands(horizon, bands, "banded-sqrt")?;
+        Ok(Self::first_diagonals(horizon, bands))
+    }
+
+    /// The same for the noise of vectors, over 1 ..= 2^20 steps.
+    pub(super) fn banded_for_vectors(horizon: u64, bands: u64) -> Result<Self> {
+        if horizon <= MAX_BANDED {
+            return Self::banded(horizon, bands);
+        }
+        check_horizon(horizon, MAX_BANDED_VECTORS, "banded-sqrt")?;
+        let most = MAX_BANDED_WORK / horizon;
+        if !(1..=most).contains(&bands) {
+            return Err(Error::invalid(format!(
+                "`banded-sqrt` takes 1 to {most} bands over {horizon} steps, got {bands}"
+            )));
+        }
+        Ok(Self::first_diagonals(horizon, bands))
+    }
+
+    /// With checked numbers.
+    fn first_diagonals(horizon: u64, bands: u64) -> Self {
+        let right = cut_off(&coefficients(horizon), bands as usize);
         let left = summed(&reciprocal(&right[..bands as usize], right.len()));
-        Ok(Self::toeplitz(Kind::Banded(bands), right, left))
+        Self::toeplitz(Kind::Banded(bands), right, left)
     }
 
     /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14.

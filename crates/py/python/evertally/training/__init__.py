@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from .._evertally import (
     Batches,
+    OmittedOption,
     RowNoise,
     Training,
     TrainingOption,
@@ -51,6 +52,7 @@ else:
 __all__ = [
     "Batches",
     "FixedBatches",
+    "OmittedOption",
     "RowNoise",
     "Training",
     "TrainingOption",

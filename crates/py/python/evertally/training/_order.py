@@ -103,7 +103,9 @@ def order_of(
     """The plan's sampled batches, or batches of `batch_size` in a fixed order, if the plan allows them."""
     if plan.sampling is not None:
         batches = Batches(plan, key, name, examples=examples)
-        if batch_size is not None and abs(batch_size - batches.expected_size) >= 1:
+        # With random allocation, an epoch has the nearest whole number of steps.
+        is_nearest = batch_size is not None and plan.steps_per_epoch == int(examples / max(batch_size, 1) + 0.5)
+        if batch_size is not None and abs(batch_size - batches.expected_size) >= 1 and not is_nearest:
             raise ValueError(
                 f"this plan samples {batches.expected_size:g} of {examples} examples per batch on average, not "
                 f"{batch_size}: plan again for this number of examples, or omit batch_size"

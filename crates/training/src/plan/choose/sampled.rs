@@ -1,15 +1,18 @@
 //! The search over mechanisms if the examples of a step are sampled.
 
+mod quick;
+
 use super::{built, candidate, error, max_and_mean};
-use crate::plan::{VectorCandidate, VectorRequest};
+use crate::plan::{SearchEffort, VectorCandidate, VectorRequest};
 use crate::poisson_subsampling::SampledGaussians;
+use crate::sampling::SamplingGuarantee;
 use crate::{Sampling, SamplingScheme};
-use evertally::Result;
 use evertally::mechanism::{
     BandedFamily, Family, MAX_CONSTANT_MEMORY, MechanismName, NoiseKind, SampledUse, Sharpness,
 };
 use evertally::plan::ComparedMechanisms;
 use evertally::privacy::Budget;
+use evertally::{Error, Result};
 
 /// Rounds matter by more than their second moment: with twice that sharpness, errors are up to 1 % smaller.
 const STEEPER: f64 = 2.0;
@@ -20,7 +23,13 @@ type Attempts = Result<Vec<Result<VectorCandidate>>>;
 /// The candidates of a request that names no mechanism. Their number is not known in advance.
 pub(super) fn candidates(request: &VectorRequest, sampling: Sampling) -> Attempts {
     let compared = &mut ComparedMechanisms::new(&request.observer, None);
-    let mut tried = open_candidates(request, sampling, compared)?;
+    if request.effort == SearchEffort::Quick {
+        return quick::candidates(request, sampling, compared);
+    }
+    let mut tried = vec![];
+    for name in open_names(sampling) {
+        tried.push(attempt(request, name, compared)?);
+    }
     match sampling.steps_per_epoch() {
         None => {
             for family in banded_for_poisson(request.horizon) {
@@ -48,14 +57,13 @@ fn attempt(
 
 /// Families with their parameters left open: independent noise under every scheme, and others of constant memory if the
 /// allocation is drawn once.
-fn open_candidates(request: &VectorRequest, sampling: Sampling, compared: &mut ComparedMechanisms<'_>) -> Attempts {
-    let competes = |family: &&Family| match family.sampled {
+fn open_names(sampling: Sampling) -> impl Iterator<Item = MechanismName> {
+    let competes = move |family: &&'static Family| match family.sampled {
         SampledUse::Always => true,
         SampledUse::AllocatedOnce => sampling.scheme() == SamplingScheme::RandomAllocation,
         SampledUse::Never | SampledUse::Banded(_) => false,
     };
-    let names = MechanismName::all_families().filter(competes).filter_map(|family| family.open);
-    names.map(|name| attempt(request, name, compared)).collect()
+    MechanismName::all_families().filter(competes).filter_map(|family| family.open)
 }
 
 /// The banded families whose bands are optimised, or have a closed form.
@@ -97,7 +105,8 @@ fn by_doubling(
     let fits = |bands: &u64| *bands <= limit && sampling.rate(*bands).is_some();
     let mut tried = vec![];
     let (mut least, mut best, mut failures) = (f64::INFINITY, 1, 0);
-    for bands in std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(fits) {
+    // One band is independent noise.
+    for bands in std::iter::successors(Some(2u64), |bands| bands.checked_mul(2)).take_while(fits) {
         let found = with_bands(bands)?;
         let error = error(&found);
         tried.push(found);
@@ -125,20 +134,27 @@ fn by_estimates(
     family: BandedFamily,
     compared: &mut ComparedMechanisms<'_>,
 ) -> Attempts {
-    let best = best_widths(request, steps_per_epoch.min(request.horizon), family.with_bands, compared)?;
+    let most = steps_per_epoch.min(request.horizon);
+    let (best, refusal) = best_widths(request, most, family.with_bands, compared)?;
+    if let (true, Some(refusal)) = (best.is_empty(), refusal) {
+        return Ok(vec![Err(refusal)]);
+    }
     best.into_iter().map(|bands| attempt(request, (family.with_bands)(bands), compared)).collect()
 }
 
-/// The number of bands that is probably best, and the best that fits the memory.
+/// The number of bands that is probably best, and the best that fits the memory; and why a number is out of reach.
 fn best_widths(
     request: &VectorRequest,
     most: u64,
     with_bands: fn(u64) -> MechanismName,
     compared: &mut ComparedMechanisms<'_>,
-) -> Result<Vec<u64>> {
+) -> Result<(Vec<u64>, Option<Error>)> {
+    let mut refusal = None;
     let mut likely = |bands: u64| -> Result<Option<(u64, f64)>> {
         compared.begin_next()?;
-        Ok(likely_error(request, with_bands(bands)).map(|error| (bands, error)))
+        let noise = |guarantee: &SamplingGuarantee| guarantee.likely_noise_for(&request.budget);
+        let found = estimate(request, with_bands(bands), noise);
+        Ok(found.map(|error| (bands, error)).map_err(|error| refusal = Some(error)).ok())
     };
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
     let mut found: Vec<(u64, f64)> = vec![];
@@ -163,19 +179,24 @@ fn best_widths(
     let best = [least(&found, &|_| true), least(&found, &|bands| bands <= request.max_memory)];
     let mut widths: Vec<u64> = best.into_iter().flatten().map(|(bands, _)| bands).collect();
     widths.dedup();
-    Ok(widths)
+    Ok((widths, refusal))
 }
 
-/// An estimate of the error of a mechanism with sampling; nothing is certified.
-fn likely_error(request: &VectorRequest, name: MechanismName) -> Option<f64> {
-    let mechanism = built(request, name).ok()?;
-    let sampling = request.sampling_with(&*mechanism, super::participation(request, name))?;
-    let noise = sampling.guarantee(&*mechanism).ok()?.likely_noise_for(&request.budget)?;
+/// An estimate of the error of a mechanism with sampling, from one of the noise; nothing is certified.
+fn estimate(
+    request: &VectorRequest,
+    name: MechanismName,
+    noise: impl Fn(&SamplingGuarantee) -> Option<f64>,
+) -> Result<f64> {
+    let mechanism = built(request, name)?;
+    let sampling = request.sampling_with(&*mechanism, super::participation(request, name)).expect("it has sampling");
+    let out_of_range = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
+    let noise = noise(&sampling.guarantee(&*mechanism)?).ok_or_else(out_of_range)?;
     let (max, mean) = match &request.optimizer {
-        Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer).ok()?),
+        Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer)?),
         None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
     };
-    Some(noise * request.objective.of(max, mean).sqrt())
+    Ok(noise * request.objective.of(max, mean).sqrt())
 }
 
 /// A name whose open bands are filled in for the sampling: how much more a heavy round costs than a light one, from

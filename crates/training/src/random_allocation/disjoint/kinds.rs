@@ -5,7 +5,7 @@ pub(super) const UNIT: f64 = f64::EPSILON / 2.0;
 
 /// How coarse a grid may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in super::super) struct Coarseness {
+pub(crate) struct Coarseness {
     /// How much it may add to δ, approximately.
     pub(super) of_delta: f64,
     /// Maximum number of points; grids of more are coarser.
@@ -14,9 +14,9 @@ pub(in super::super) struct Coarseness {
 
 impl Coarseness {
     /// For noise that plans use.
-    pub(in super::super) const FINE: Self = Self { of_delta: 5e-4, max_points: 1_048_576.0 };
+    pub(crate) const FINE: Self = Self { of_delta: 5e-4, max_points: 1_048_576.0 };
     /// For a comparison of mechanisms.
-    pub(in super::super) const ROUGH: Self = Self { of_delta: 0.02, max_points: 16_384.0 };
+    pub(crate) const ROUGH: Self = Self { of_delta: 0.02, max_points: 16_384.0 };
 }
 
 /// Bins of the same norm.

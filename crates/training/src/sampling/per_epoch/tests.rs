@@ -21,8 +21,8 @@ fn no_example_moves_more_than_the_table_says() {
     ] {
         let mechanism = built(name, horizon, participation);
         let bands = mechanism.bands().unwrap().count;
-        let own = guarantee(&*mechanism, steps_per_epoch).unwrap();
         let rounds = horizon.div_ceil(steps_per_epoch);
+        let own = table(&*mechanism, steps_per_epoch, rounds).unwrap();
         assert_eq!((own.bins() as u64, own.rounds()), (steps_per_epoch - bands + 1, rounds));
         let right = mechanism.dense().r;
         let column = |step: u64| -> Vec<f64> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
-use crate::mechanism::{Criterion, Input, MechanismName, NoiseKind, Objective};
+use crate::mechanism::{Criterion, Input, MechanismName, NoiseKind, Objective, Participation};
 
 fn both(horizon: u64) -> [SquareRoot; 2] {
     [SquareRoot::new(horizon).unwrap(), SquareRoot::normalized(horizon).unwrap()]
@@ -236,4 +236,17 @@ fn bands_lead_from_input_noise_to_the_square_root() {
 fn bands_are_all_that_the_filter_keeps() {
     let FilterRows::Toeplitz(kept) = SquareRoot::banded(1000, 6).unwrap().rows else { panic!("a Toeplitz matrix") };
     assert_eq!(kept.row(999).len(), 6);
+}
+
+/// Longer horizons than those of counts, for vectors: the same first rows and columns.
+#[test]
+fn long_bands_are_for_vectors() {
+    let name: MechanismName = "banded-sqrt(bands=3)".parse().unwrap();
+    let vectors = Criterion::from_vectors(Objective::Mean, Participation::ONCE);
+    let [long, short] = [MAX_BANDED + 1, MAX_BANDED].map(|steps| name.build(steps, &vectors).unwrap());
+    assert_eq!(long.row_norm_squared(MAX_BANDED), short.row_norm_squared(MAX_BANDED));
+    assert_eq!(long.bands().unwrap().squares[1..], short.bands().unwrap().squares);
+    let counts = Criterion::new(NoiseKind::Gaussian, Objective::Mean);
+    assert!(name.build(MAX_BANDED + 1, &counts).unwrap_err().to_string().contains("16384"));
+    assert!(name.build((1 << 20) + 1, &vectors).is_err());
 }
