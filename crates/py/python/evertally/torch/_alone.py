@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from evertally.torch._examples import mapped
 from evertally.torch._recurrent import replacement
+from evertally.torch._state import restored
 
 #: Layers that look up rows, and can return sparse gradients.
 LOOKUPS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
@@ -28,6 +29,11 @@ def refuse_mixing(module: torch.nn.Module) -> None:
             raise ValueError(
                 f"{place} is batch normalization, which mixes examples: the gradient of a single example has no bound. "
                 + remedy
+            )
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ValueError(
+                f"{place} was compiled by TorchScript, and can keep state of examples where it is not seen: give the "
+                "module before torch.jit.script or torch.jit.trace"
             )
         if isinstance(part, LOOKUPS) and part.max_norm is not None:
             raise ValueError(
@@ -49,7 +55,7 @@ def of_each(
     with single_operations(module):
         try:
             return of_all(*shared, *batch)
-        except evertally.InvalidError:
+        except evertally.EvertallyError:
             raise
         except ERRORS as error:
             kind = type(error).__name__
@@ -57,7 +63,7 @@ def of_each(
         # of two copies of an example.
         try:
             of_all(*shared, *mapped(lambda tensor: torch.cat([tensor[:1]] * 2), batch))
-        except evertally.InvalidError:
+        except evertally.EvertallyError:
             raise
         except ERRORS as error:
             raise evertally.InvalidError(_explained(error)) from error
@@ -91,37 +97,32 @@ def _explained(problem: Exception) -> str:
 @contextmanager
 def single_operations(module: torch.nn.Module) -> Iterator[None]:
     """Lets layers compute with operations for which vmap has rules, with the same result. Afterwards tensors that
-    forward functions have assigned to attributes are gone: a state that the next call reads would mix examples."""
-    before = [(vars(part), dict(vars(part))) for part in module.modules()]
-    for part in module.modules():
-        forward = replacement(part)
-        if forward is not None:
-            vars(part).setdefault("forward", forward)
-        elif isinstance(part, LOOKUPS):
-            part.sparse = False
+    forward functions have assigned or added to objects are gone: a state that the next call reads would mix examples.
+    """
     # Models of Transformers omit a mask if it is all ones, except while their operations are recorded.
     masks = sys.modules.get("transformers.masking_utils")
     is_tracing = getattr(masks, "is_tracing", None)
-    try:
-        if is_tracing is not None:
-            vars(masks)["is_tracing"] = lambda *_: True
-        yield
-    finally:
-        if is_tracing is not None:
-            vars(masks)["is_tracing"] = is_tracing
-        for own, kept in before:
-            for name in [name for name, value in own.items() if name in CHANGED or _has_tensors(value)]:
-                if name not in kept:
-                    del own[name]
-                elif own[name] is not kept[name]:
-                    own[name] = kept[name]
+    with restored(module):
+        attributes = [vars(part) for part in module.modules()]
+        before = [(own, {name: own[name] for name in CHANGED if name in own}) for own in attributes]
+        try:
+            for part in module.modules():
+                forward = replacement(part)
+                if forward is not None:
+                    vars(part).setdefault("forward", forward)
+                elif isinstance(part, LOOKUPS):
+                    part.sparse = False
+            if is_tracing is not None:
+                vars(masks)["is_tracing"] = lambda *_: True
+            yield
+        finally:
+            if is_tracing is not None:
+                vars(masks)["is_tracing"] = is_tracing
+            for own, kept in before:
+                for name in CHANGED:
+                    own.pop(name, None)
+                own.update(kept)
 
 
 #: The attributes that `single_operations` changes.
 CHANGED = ("forward", "sparse")
-
-
-def _has_tensors(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return isinstance(value, torch.Tensor) or isinstance(value, (list, tuple)) and any(map(_has_tensors, value))

@@ -11,9 +11,10 @@ import evertally
 import torch
 
 from evertally.torch._alone import of_each, refuse_mixing, single_operations
-from evertally.torch._examples import alone, called, count, own_loss, part, plain, tensors
+from evertally.torch._examples import alone, called, count, mapped, own_loss, plain, tensors
 from evertally.torch._gradients import Weighing, clipped_sums, weighed_sums
 from evertally.torch._layers import Formed, Gradients, kind_of, of_bias, of_weight
+from evertally.torch._state import OwnTensors
 
 
 def clipped_gradients(
@@ -83,8 +84,8 @@ def _sums(
     trained = {names[id(p)]: p for p in wanted if id(p) in names}
     sums: dict[int, torch.Tensor] = {}
     if count(inputs) and trained:
-        first = slice(0, 1)
-        path = _Path.of(module, loss or own_loss, part(inputs, first), part(targets, first), trained)
+        one, target = (mapped(lambda tensor: torch.zeros_like(tensor[:1]), values) for values in (inputs, targets))
+        path = _Path.of(module, loss or own_loss, one, target, trained)
         gradients = path.run(inputs, targets)
         with _precise(tensors(inputs)[0].device):
             found = path.forms(gradients, {name for name, p in trained.items() if id(p) in few})
@@ -128,8 +129,8 @@ class _Path:
     def of(
         cls, module: torch.nn.Module, loss: Callable[..., torch.Tensor], one: Any, target: Any, trained: dict[str, Any]
     ) -> _Path:
-        """Traces one example. Layers get their parameters detached: a parameter that still has a gradient is also used
-        elsewhere, and no call of a layer accounts for it."""
+        """Traces one example, of zeros: the module may keep tensors of it. Layers get their parameters detached: a
+        parameter that still has a gradient is also used elsewhere, and no call of a layer accounts for it."""
         elsewhere: set[str] = set()
         while True:
             layers = _layers(module, trained, elsewhere)
@@ -156,7 +157,7 @@ class _Path:
                 self.calls.append(_Call(layer, output.detach()))
                 seen.append((args[0], args[0]._version))
 
-        with torch.enable_grad(), single_operations(self.module), ExitStack() as hooks:
+        with torch.enable_grad(), single_operations(self.module), OwnTensors(), ExitStack() as hooks:
             for layer in self.layers:
                 hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
                 hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
@@ -197,7 +198,7 @@ class _Path:
                 seen.append(args[0])
                 return output + zeros[len(seen) - 1]
 
-            with ExitStack() as hooks:
+            with OwnTensors(), ExitStack() as hooks:
                 for layer in self.layers:
                     hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
                 fixed = {name: self.trained[name].detach() for name in accounted}

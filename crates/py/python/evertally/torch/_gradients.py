@@ -11,6 +11,7 @@ import torch
 from evertally.torch._alone import of_each, refuse_mixing
 from evertally.torch._examples import alone, called, count, own_loss, plain
 from evertally.torch._layers import Formed, Gradients
+from evertally.torch._state import OwnTensors
 
 # A clipped vector must not exceed the norm after it is rounded to float32 (relative error 2⁻²⁴ per coordinate, and as
 # much in the factor); norms are computed in float64. So the factor is reduced by more than both.
@@ -121,7 +122,8 @@ def grad_samples(
     others |= {name: buffer.detach() for name, buffer in module.named_buffers()}
 
     def of_one(values: dict[str, torch.Tensor], one: Any, target: Any) -> torch.Tensor:
-        return loss(called(module, {**others, **values}, alone(one)), alone(target))
+        with OwnTensors():
+            return loss(called(module, {**others, **values}, alone(one)), alone(target))
 
     if not count(inputs):
         for parameter in trained.values() if not accumulate else ():

@@ -12,9 +12,11 @@ import evertally
 import numpy as np
 import torch
 
-from evertally.torch._examples import called, count
+from evertally.torch._alone import of_each
+from evertally.torch._examples import alone, called, count, plain
 from evertally.torch._gradients import on_grid
 from evertally.torch._optimizer import DPFTRL
+from evertally.torch._state import OwnTensors, untransformed, unwrapped
 
 Rates = float | Sequence[float]
 
@@ -134,10 +136,16 @@ class Tables:
 
     def _read(self, module: torch.nn.Module, inputs: Any) -> None:
         """Looks up rows, so that they catch up. It has no other effect: the module's buffers and random numbers are
-        discarded."""
+        discarded. The batch runs as one example, so that no tensor of it can be used later."""
         buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            called(module, buffers, inputs)
+
+        def of_batch(nothing: torch.Tensor, batch: Any) -> torch.Tensor:
+            with OwnTensors():
+                called(module, buffers, batch)
+            return nothing
+
+        with torch.random.fork_rng(devices=[]):
+            of_each(torch.func.grad(of_batch), module, (torch.zeros(()),), (alone(plain(inputs)),))
 
     def check(self, sums: Sequence[torch.Tensor]) -> None:
         """Raises the errors of `descend`, and refuses gradients of rows that were read without their noise."""
@@ -215,9 +223,12 @@ class Tables:
             return
         if torch.jit.is_tracing():
             raise RuntimeError("a trace would contain rows without their noise: trace a copy.deepcopy of the module")
-        rows = torch.unique(args[0] if args else kwargs["input"]).numpy()
+        numbers = unwrapped(args[0] if args else kwargs["input"])
+        with untransformed():
+            rows = torch.unique(numbers).numpy()
+            weights = _array(self.layers[place])
         if self._ranks.group is None:
-            self.noises[place].catch_up(_array(self.layers[place]), rows)
+            self.noises[place].catch_up(weights, rows)
         elif self._fresh is None:
             self._refuse_to_read_alone()
         if self._fresh is not None:
