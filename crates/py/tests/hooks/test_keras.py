@@ -259,3 +259,76 @@ def test_updates_outside_of_the_run_are_refused(tmp_path: Path) -> None:
     loaded.compile("sgd", LOSS)
     loaded.fit(INPUTS, TARGETS, epochs=1, verbose=0)
 
+
+
+class Recorder(keras.callbacks.Callback):
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.events: list[Any] = []
+        self.stop_after = stop_after
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.events.append(("begin", epoch))
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.events.append(batch)
+        assert not logs
+        if len([event for event in self.events if isinstance(event, int)]) == self.stop_after:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.events.append(("end", epoch, sorted(logs)))
+
+
+#: Four epochs of three batches.
+FIXED = et.training.plan_vector(12, rho=1.0, participations=4, separation=3)
+
+
+def test_fit_takes_epochs_callbacks_and_validation_data(key: et.SecretKey) -> None:
+    whole, run = (private(network(), FIXED, key=key, batch_size=40) for _ in range(2))
+    whole.fit()
+    recorder = Recorder()
+    with et.allow_noise_reuse("compares a run with itself"):
+        run.fit(1)
+        history = run.fit(epochs=2, callbacks=[recorder], validation_data=(INPUTS[:30], TARGETS[:30]))
+        assert recorder.events[:4] == [("begin", 0), 1, 2, ("end", 0, ["val_loss"])] and run.step_number == 6
+        assert len(history.history["val_loss"]) == 2 and list(history.history) == ["val_loss"]
+        expected = float(LOSS(TARGETS[:30], run.model(INPUTS[:30])))
+        np.testing.assert_allclose(history.history["val_loss"][-1], expected, rtol=1e-5)
+        run.model.compile(run.optimizer, loss=LOSS, metrics=["accuracy"])
+        history = run.fit(epochs=1, validation_data=(INPUTS[:30], TARGETS[:30]))
+        assert sorted(history.history) == ["val_accuracy", "val_loss"]
+        run.fit(callbacks=[Recorder(stop_after=2)])
+        assert run.step_number == 11
+        run.fit()
+    assert np.array_equal(flat(run.model.get_weights()), flat(whole.model.get_weights()))
+
+
+def test_fit_refuses_other_arguments_with_a_remedy() -> None:
+    run = private(network(), FIXED, batch_size=40)
+    before = flat(run.model.get_weights())
+    with pytest.raises(ValueError, match="15 steps of 3 each epoch, but the plan has 12"):
+        run.fit(epochs=5)
+    with pytest.raises(ValueError, match="not both"):
+        run.fit(3, epochs=1)
+    with pytest.raises(TypeError, match="those of make_private"):
+        run.fit(INPUTS, epochs=1)
+    for name, remedy in (("batch_size", "the plan determines"), ("validation_split", "without noise"), ("odd", "no arg")):
+        with pytest.raises(TypeError, match=remedy):
+            run.fit(**{name: 1})
+    with pytest.raises(TypeError, match="pair of arrays"):
+        run.fit(validation_data=INPUTS)
+    assert np.array_equal(flat(run.model.get_weights()), before) and run.step_number == 0
+
+    class Sequence(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, place: int) -> Any:
+            return INPUTS[:40], TARGETS[:40]
+
+    with pytest.raises(TypeError, match="PyDataset.*Load all examples"):
+        optimizer = keras.optimizers.SGD(1.0)
+        evertally.keras.make_private(
+            network(), LOSS, optimizer, Sequence(), FIXED, et.SecretKey.generate(), "run", batch_size=40
+        )

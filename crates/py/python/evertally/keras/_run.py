@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import evertally
@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from evertally.training._order import Order, order_of
+from evertally.training._order import Order, order_of, steps_per_epoch
 from evertally.jax import NoiseState, clip_and_sum, correlated_noise
 
+from ._fit import REMEDIES, count_steps, fit
 from ._guard import MARK, install, of_run
 
 __all__ = ["PrivateRun", "make_private"]
@@ -48,7 +49,9 @@ class PrivateRun:
         noise_state: NoiseState,
         microbatch: int,
         gradients_of: Callable[..., Any],
+        loss: Callable[..., Any],
     ) -> None:
+        self.loss = loss
         self.model, self.optimizer, self.plan, self.microbatch = model, optimizer, plan, microbatch
         self.noise_state = noise_state  # with `on="device"` as secret as the key
         self._data, self._order = data, order
@@ -76,13 +79,30 @@ class PrivateRun:
         """The number of steps taken so far."""
         return int(self.optimizer.iterations.value)
 
-    def fit(self, steps: int | None = None) -> None:
-        """Takes a number of steps, by default all that the plan has left."""
-        if steps is not None and steps < 0:
-            raise ValueError(f"steps is {steps}: give the number of steps to take")
-        left = self.plan.horizon - self.step_number
-        for _ in range(left if steps is None else steps):
-            self.step()
+    def fit(
+        self,
+        steps: int | None = None,
+        *,
+        epochs: int | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        validation_data: tuple[Any, Any] | None = None,
+        verbose: int | str = 0,
+        **others: Any,
+    ) -> keras.callbacks.History:
+        """Takes a number of steps or epochs, by default all that the plan has left. If batches are sampled, an epoch
+        has the steps in which an example takes part once on average.
+
+        Callbacks and `validation_data`, a pair of arrays, are those of Keras. Logs have `val_loss`, and the metrics of
+        a model that was compiled with a loss; there is no training loss, because it is not private. If the validation
+        data are private, each metric is another release, and so is a decision by it, such as early stopping."""
+        for name in others:
+            remedy = REMEDIES.get(name, "it is no argument of a private run")
+            raise TypeError(f"fit takes no {name}: {remedy}")
+        if steps is not None and not isinstance(steps, int):
+            raise TypeError(f"steps must be an int, got {type(steps).__name__}: {REMEDIES['x']}")
+        done, per_epoch = self.step_number, steps_per_epoch(self._order)
+        count = count_steps(self.plan.horizon - done, done, per_epoch, steps, epochs)
+        return fit(self, count, per_epoch, callbacks, validation_data, verbose)
 
     def step(self) -> None:
         """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. A step with an empty
@@ -190,7 +210,8 @@ def make_private(
         model(jax.tree.map(lambda array: array[:1], inputs))
     optimizer.build(model.trainable_variables)
     order = order_of(plan, key, name, examples, batch_size)
-    gradients_of = _gradients_of(model, keras.losses.get(loss), data)
+    loss = keras.losses.get(loss)
+    gradients_of = _gradients_of(model, loss, data)
     noise = correlated_noise(plan, key, name, on=on, batches=order, **options)
     install()
     _bind(optimizer, plan, key, name)
@@ -198,14 +219,15 @@ def make_private(
     size = order.expected_size
     most = order.max_size if isinstance(order, evertally.training.Batches) else int(size)
     at_once = math.ceil(size + MARGIN * math.sqrt(size)) if most is None else most
-    return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of)
+    return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of, loss)
 
 
 def _pair(data: Any) -> tuple[Any, Any]:
     if not (isinstance(data, (tuple, list)) and len(data) == 2):
         raise TypeError(
             f"data must be a pair of arrays, (inputs, targets), got {type(data).__name__}: the plan determines the "
-            "batches, so there is no loader"
+            "batches, so there is no PyDataset, tf.data.Dataset, DataLoader or generator. Load all examples into arrays, "
+            "each prepared without the others of a batch"
         )
     return data[0], data[1]
 

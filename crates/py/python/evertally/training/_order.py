@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "order_of"]
+__all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "order_of", "steps_per_epoch"]
 
 
 class FixedBatches:
@@ -56,6 +56,11 @@ class FixedBatches:
             )
         self.plan, self.examples = plan, examples
         self._size, self._steps_per_epoch = batch_size, steps_per_epoch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of batches after which the order begins again."""
+        return self._steps_per_epoch
 
     @property
     def expected_size(self) -> float:
@@ -114,6 +119,11 @@ def order_of(
     if batch_size is None:
         raise ValueError("batch_size is missing: the plan has batches in a fixed order")
     return FixedBatches(plan, examples=examples, batch_size=batch_size)
+
+
+def steps_per_epoch(order: Order) -> int:
+    """The number of steps in which an example takes part once: exactly, or on average if batches are sampled."""
+    return order.steps_per_epoch or max(1, round(order.examples / order.expected_size))
 
 
 def check_batches(plan: evertally.training.VectorPlan, batches: Any, key: evertally.SecretKey, name: str) -> None:
