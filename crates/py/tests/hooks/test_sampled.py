@@ -48,7 +48,7 @@ class TestMakePrivate:
 
     def test_the_gradient_is_the_noisy_sum_over_the_expected_size(self) -> None:
         plan = sampled_plan()
-        private = run(plan)
+        private = run(plan, clipping="samples")
         inputs, targets, _ = next(iter(private.loader))
         evertally.torch.grad_samples(private.module, private.loss, inputs, targets)
         parameters = list(private.module.parameters())

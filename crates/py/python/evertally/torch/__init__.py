@@ -6,8 +6,9 @@
     options = et.training.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
     loss = torch.nn.functional.cross_entropy
     run = et.torch.make_private(model, loss, optimizer, dataset, options.plan, key, "run 1")
-    for inputs, targets, examples in run.loader:
-        run.step(inputs, targets, examples)
+    for epoch, batches in run.epochs():
+        for inputs, targets, examples in batches:
+            run.step(inputs, targets, examples)
 
 `make_private` returns a loader with the plan's batches: sampled with the key (`evertally.training.Batches`), or in one
 order for all epochs. `torch.func` computes per-example gradients. If they come from elsewhere, such as from Opacus,
@@ -25,7 +26,7 @@ result is divided by the expected batch size. Everything that the optimizer comp
 private as the plan guarantees. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also
 called DP-SGD with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
-`clipped_gradients`, and `make_private(clipping="ghost")`, clip and sum without gradients of single examples. With
+`clipped_gradients`, and `make_private` for most modules, clip and sum without gradients of single examples. With
 `group=` the processes of `torch.distributed` share examples and noise; sharded parameters get the noise of their
 shards. With `ahead=True` the noise of a step is drawn while its gradients are computed. With `tables=` rows of
 embeddings get their noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import evertally
@@ -124,7 +124,7 @@ class AuditedRun:
 def audit_run(
     module: torch.nn.Module,
     loss: Callable[..., torch.Tensor],
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
     dataset: Any,
     plan: evertally.training.VectorPlan,
     key: evertally.SecretKey,
@@ -163,11 +163,16 @@ def audit_run(
         steps=steps,
         significance=significance,
     )
-    optimizer.add_param_group({"params": list(audit.module.canaries)})
+    if isinstance(optimizer, torch.optim.Optimizer):
+        optimizer.add_param_group({"params": list(audit.module.canaries)})
+        watched = optimizer
+    else:
+        watched = torch.optim.SGD(list(audit.module.canaries), lr=0.0)
+        optimizer = [*optimizer, watched]
     run = make_private(audit.module, loss, optimizer, audit.dataset, plan, key, name, batch_size=batch_size, **options)
     batches = run.optimizer.batches
     assert batches is not None
-    audit.watch(optimizer, batches, expected_batch_size=run.optimizer.expected_batch_size)
+    audit.watch(watched, batches, expected_batch_size=run.optimizer.expected_batch_size)
     return AuditedRun(run, audit)
 
 

@@ -46,7 +46,7 @@ class Apart:
         # Copied first: collation may change the examples.
         kept = {place: copy.deepcopy(pairs[place]) for place in places}
         together = self._collate(pairs)
-        with _random_numbers_kept():
+        with random_numbers_kept():
             for place, pair in kept.items():
                 if not _comes_out(together, self._collate([copy.deepcopy(pair)]), place, count):
                     raise evertally.InvalidError(DRAWS if self._draws(pair) else MIXES)
@@ -124,7 +124,7 @@ def _has_parts(value: Any) -> bool:
 
 
 @contextmanager
-def _random_numbers_kept() -> Iterator[None]:
+def random_numbers_kept() -> Iterator[None]:
     """Restores the random number generators afterwards, so that a resumed run gets the same numbers."""
     state = (torch.get_rng_state(), np.random.get_state(), random.getstate())
     try:

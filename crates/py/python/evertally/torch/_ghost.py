@@ -54,20 +54,52 @@ def clipped_gradients(
     ((2, 3), (2,))
     """
     wanted = [p for p in module.parameters() if p.requires_grad] if parameters is None else list(parameters)
-    few = {id(p) for p in sparse}
-    return _sums(module, loss, (inputs, targets), wanted, lambda found: clipped_sums(found, norm), few)
+    return clipped_and_losses(module, loss, (inputs, targets), norm, wanted, sparse)[0]
 
 
-def weighed_gradients(
+#: A sum for each parameter, and the losses of the examples.
+Sums = tuple[list[torch.Tensor], torch.Tensor]
+
+
+def clipped_and_losses(
     module: torch.nn.Module,
     loss: Callable[..., torch.Tensor] | None,
-    inputs: Any,
-    targets: Any,
+    batch: tuple[Any, Any],
+    norm: float,
+    parameters: list[torch.Tensor],
+    sparse: Iterable[torch.Tensor] = (),
+) -> Sums:
+    """The result of `clipped_gradients`, and the loss of each example."""
+    few = {id(p) for p in sparse}
+    return _sums(module, loss, batch, parameters, lambda found: clipped_sums(found, norm), few)
+
+
+def weighed_and_losses(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor] | None,
+    batch: tuple[Any, Any],
     weigh: Weighing,
-    parameters: Iterable[torch.Tensor],
-) -> list[torch.Tensor]:
+    parameters: list[torch.Tensor],
+) -> Sums:
     """The same with another rule instead of clipping to a norm: the factor of each gradient follows from its length."""
-    return _sums(module, loss, (inputs, targets), list(parameters), lambda found: weighed_sums(found, weigh), set())
+    return _sums(module, loss, batch, parameters, lambda found: weighed_sums(found, weigh), set())
+
+
+def covered(
+    module: torch.nn.Module, loss: Callable[..., torch.Tensor], one: Any, target: Any, parameters: list[torch.Tensor]
+) -> int:
+    """The number of coordinates of the parameters that belong to layers whose gradients need not be formed, in a batch
+    of one example."""
+    trained = _trained(module, parameters)
+    path = _Path.of(module, loss, one, target, trained)
+    called_layers = {call.layer for call in path.calls}
+    names = {name for layer, parts in path.layers.items() if layer in called_layers for name in parts.values()}
+    return sum(trained[name].numel() for name in names)
+
+
+def _trained(module: torch.nn.Module, wanted: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
+    return {names[id(p)]: p for p in wanted if id(p) in names}
 
 
 def _sums(
@@ -77,21 +109,22 @@ def _sums(
     wanted: list[torch.Tensor],
     sums_of: Callable[[list[Gradients]], list[torch.Tensor]],
     few: set[int],
-) -> list[torch.Tensor]:
+) -> Sums:
     refuse_mixing(module)
     inputs, targets = map(plain, batch)
-    names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
-    trained = {names[id(p)]: p for p in wanted if id(p) in names}
+    trained = _trained(module, wanted)
     sums: dict[int, torch.Tensor] = {}
+    losses = torch.zeros(0, device="cpu")
     if count(inputs) and trained:
         one, target = (mapped(lambda tensor: torch.zeros_like(tensor[:1]), values) for values in (inputs, targets))
         path = _Path.of(module, loss or own_loss, one, target, trained)
         gradients = path.run(inputs, targets)
+        losses = gradients.losses
         with _precise(tensors(inputs)[0].device):
             found = path.forms(gradients, {name for name, p in trained.items() if id(p) in few})
             totals = sums_of(list(found.values())) if found else []
         sums = {id(trained[name]): total for name, total in zip(found, totals)}
-    return [sums[id(p)] if id(p) in sums else _zeros(p, id(p) in few) for p in wanted]
+    return [sums[id(p)] if id(p) in sums else _zeros(p, id(p) in few) for p in wanted], losses
 
 
 @dataclass
@@ -112,6 +145,7 @@ class _Taken:
     outputs: tuple[torch.Tensor, ...]
     #: Gradients of the parameters that no call accounts for.
     others: dict[str, torch.Tensor]
+    losses: torch.Tensor
 
 
 @dataclass
@@ -164,7 +198,10 @@ class _Path:
             # The module must not keep state of a single example, so it gets copies of its buffers.
             result = self.loss(self._output(values, one, copied=True), target)
         if any(tensor._version != version for tensor, version in seen):
-            raise ValueError("the module changes the input of a layer in place, but the gradient needs the original")
+            raise evertally.InvalidError(
+                "the module changes the input of a layer in place, but ghost clipping needs the original: use "
+                'clipping="samples"'
+            )
         gradients = [None] * len(values)
         if result.requires_grad:
             gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
@@ -185,7 +222,7 @@ class _Path:
         values = {name: p.detach() for name, p in self.trained.items() if name not in accounted}
         zeros = tuple(torch.zeros_like(call.output) for call in self.calls)
         if not values and not zeros:
-            return _Taken((), (), {})
+            return _Taken((), (), {}, torch.zeros(0, device="cpu"))
 
         def of_one(values: dict[str, Any], zeros: tuple[Any, ...], one: Any, target: Any) -> Any:
             seen: list[torch.Tensor] = []
@@ -205,11 +242,11 @@ class _Path:
                 result = self.loss(self._output({**fixed, **values}, alone(one)), alone(target))
             if len(seen) != len(zeros):
                 raise evertally.InvalidError(_ANOTHER_WAY)
-            return result, tuple(seen)
+            return result, (tuple(seen), result)
 
         gradients = torch.func.grad(of_one, argnums=(0, 1), has_aux=True)
-        (others, outputs), seen = of_each(gradients, self.module, (values, zeros), (inputs, targets))
-        return _Taken(seen, outputs, others)
+        (others, outputs), (seen, losses) = of_each(gradients, self.module, (values, zeros), (inputs, targets))
+        return _Taken(seen, outputs, others, losses.detach())
 
     def _is_call(self, place: int, layer: torch.nn.Module, output: torch.Tensor) -> bool:
         call = self.calls[place]

@@ -128,19 +128,22 @@ class Rows:
         return 0.0
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        rows, total = self._totals(finite, factors)
+        return total.new_zeros(self._shape).index_copy_(0, rows, total)
+
+    def _totals(self, finite: torch.Tensor, factors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The rows that were looked up, and the sum for each: only these are added up in float64."""
         clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
-        total = clipped.new_zeros(self._shape, dtype=torch.float64)
-        return total.index_add_(0, self._rows, clipped.double()).to(torch.float32)
+        rows, places = torch.unique(self._rows, return_inverse=True)
+        total = clipped.new_zeros(len(rows), clipped.shape[1], dtype=torch.float64)
+        return rows, total.index_add_(0, places, clipped.double()).to(torch.float32)
 
 
 class FewRows(Rows):
     """The same for a table that is too large to be written at every step: sums are sparse."""
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-        clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
-        rows, places = torch.unique(self._rows, return_inverse=True)
-        total = clipped.new_zeros(len(rows), clipped.shape[1], dtype=torch.float64)
-        total = total.index_add_(0, places, clipped.double()).to(torch.float32)
+        rows, total = self._totals(finite, factors)
         return torch.sparse_coo_tensor(
             rows[None], total, self._shape, is_coalesced=True, check_invariants=False, device=total.device
         )

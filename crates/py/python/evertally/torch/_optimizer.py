@@ -18,6 +18,7 @@ from evertally.torch._layers import Formed
 from evertally.torch._noise import RangedNoise
 from evertally.torch._ranks import Ranks
 from evertally.torch._restored import Restored, fingerprint
+from evertally.torch._several import all_of, as_one
 from evertally.torch._shards import Shards
 
 
@@ -26,6 +27,9 @@ class DPFTRL(torch.optim.Optimizer):
 
     It is an optimizer itself, with the groups and the state of the wrapped one: schedulers accept either. A direct step
     of the wrapped optimizer is refused.
+
+    A list of optimizers of different parameters, such as Muon for matrices and AdamW for the rest, takes its steps
+    together: an example's gradient is clipped over the parameters of all, and one noise covers them in this order.
 
     The plan must be a plan of increments, and each `step()` uses one step of its horizon. The coordinates of the noise
     are the trainable parameters in the order of the optimizer's groups: keep model and optimizer unchanged for the
@@ -65,7 +69,7 @@ class DPFTRL(torch.optim.Optimizer):
 
     def __init__(
         self,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         plan: evertally.training.VectorPlan,
         key: evertally.SecretKey,
         name: str,
@@ -81,7 +85,8 @@ class DPFTRL(torch.optim.Optimizer):
     ) -> None:
         if plan.series != "increments":
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
-        if isinstance(optimizer, torch.optim.LBFGS):
+        optimizer = as_one(optimizer)
+        if any(isinstance(own, torch.optim.LBFGS) for own in all_of(optimizer)):
             raise ValueError(
                 "LBFGS evaluates the exact loss several times per step: use an optimizer with one gradient per step"
             )
@@ -92,7 +97,7 @@ class DPFTRL(torch.optim.Optimizer):
             expected_batch_size = batches.expected_size
         if not expected_batch_size > 0:
             raise ValueError(f"expected_batch_size is {expected_batch_size}: give a positive number")
-        if vars(optimizer).get("__getstate__") is refuse_copy:
+        if any(vars(own).get("__getstate__") is refuse_copy for own in all_of(optimizer)):
             raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one with its own state")
         # Does not call the base's __init__, which would make separate groups and a separate state.
         self.optimizer = optimizer
@@ -122,8 +127,8 @@ class DPFTRL(torch.optim.Optimizer):
         self._attendance = Attendance(plan) if told else None
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
-        # A copy or a pickle would have no guard.
-        vars(optimizer)["__getstate__"] = refuse_copy
+        for own in (optimizer, *all_of(optimizer)):  # a copy or a pickle would have no guard
+            vars(own)["__getstate__"] = refuse_copy
         self._optimizer_step_pre_hooks: dict[int, Any] = {}
         self._optimizer_step_post_hooks: dict[int, Any] = {}
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import evertally
 import torch
 
-from evertally.training._order import order_of
+from evertally.training._order import order_of, steps_per_epoch
 from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale
-from evertally.torch._collate import Apart
-from evertally.torch._ghost import clipped_gradients, weighed_gradients
 from evertally.torch._alone import refuse_mixing
+from evertally.torch._choice import choose
+from evertally.torch._collate import Apart, random_numbers_kept
+from evertally.torch._epochs import Epoch, epochs
 from evertally.torch._examples import count, moved, own_loss, part, plain
+from evertally.torch._ghost import clipped_and_losses, weighed_and_losses
 from evertally.torch._gradients import added_up, clip_and_sum, grad_samples
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
+from evertally.torch._several import as_one
 from evertally.torch._tables import Rates, Tables
 
 
@@ -25,7 +29,8 @@ class PrivateRun:
     """A model, its private optimizer and the loader of the plan's batches, made by `make_private`.
 
     The loader yields inputs, targets and numbers of the examples of the remaining steps: after a `load_state_dict` of
-    the `optimizer`, a loop over it continues where the run stopped.
+    the `optimizer`, a loop over it continues where the run stopped. `clipping` is the clipping of the run, and
+    `clipping_reason` explains a choice that was made by `clipping="auto"`.
     """
 
     def __init__(
@@ -38,14 +43,21 @@ class PrivateRun:
         microbatch: int | None = None,
         scale: float = 1.0,
         tables: Tables | None = None,
+        clipping_reason: str = "",
     ) -> None:
-        self.tables = tables
+        self.tables, self.clipping_reason = tables, clipping_reason
+        self._losses: list[torch.Tensor] = []
+        devices = {parameter.device for parameter in module.parameters()}
+        self._device = devices.pop() if len(devices) == 1 else None
         self.module, self.loss, self.optimizer, self.loader = module, loss or own_loss, optimizer, loader
         self.clipping, self.microbatch, self.scale = clipping, microbatch, scale
 
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
         """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Examples of
-        another step are refused."""
+        another step are refused. A batch on another device than the module is moved to it."""
+        if self._device is not None:
+            inputs, targets = moved(inputs, self._device), moved(targets, self._device)
+        self._losses = []
 
         def sums(numbers: list[int] | None) -> list[torch.Tensor]:
             assert numbers is not None
@@ -103,11 +115,12 @@ class PrivateRun:
             return self._encoded(inputs, targets)
         if self.clipping == "ghost":
             weights = self.tables.weights if self.tables else []
-            sums = clipped_gradients(
-                self.module, loss, inputs, targets, norm, parameters=parameters + weights, sparse=weights
+            sums, losses = clipped_and_losses(
+                self.module, loss, (inputs, targets), norm, parameters + weights, sparse=weights
             )
+            self._losses.append(losses / self.scale)
         else:
-            samples = self._samples(loss, inputs, targets)
+            samples = self._samples(loss, inputs, targets, self.scale)
             present = [sample for sample in samples if sample is not None]
             sums = self._completed(samples, iter(clip_and_sum(present, norm) if present else []))
         return [total.div_(self.scale) for total in sums]
@@ -117,18 +130,20 @@ class PrivateRun:
         further = torch.zeros_like(self.optimizer.further)
         if self.clipping == "ghost":
             weigh, scale = self.optimizer.released.weighing(further)
-            sums = weighed_gradients(self.module, self.loss, inputs, targets, weigh, self.optimizer.parameters)
+            batch = (inputs, targets)
+            sums, losses = weighed_and_losses(self.module, self.loss, batch, weigh, self.optimizer.parameters)
+            self._losses.append(losses)
             return [*(total.mul_(scale) for total in sums), further]
-        samples = self._samples(self.loss, inputs, targets)
+        samples = self._samples(self.loss, inputs, targets, 1.0)
         encoded: list[torch.Tensor | None] = samples
         if any(sample is not None for sample in samples):
             encoded, further = self.optimizer.released.encode(samples)
         return [*self._completed(samples, (total for total in encoded if total is not None)), further]
 
-    def _samples(self, loss: Any, inputs: Any, targets: Any) -> list[torch.Tensor | None]:
+    def _samples(self, loss: Any, inputs: Any, targets: Any, scale: float) -> list[torch.Tensor | None]:
         """Gradients of single examples by parameter; None for a parameter that no example reached."""
         try:
-            grad_samples(self.module, loss, inputs, targets)
+            self._losses.append(grad_samples(self.module, loss, inputs, targets) / scale)
             return [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
         finally:
             for parameter in self.module.parameters():
@@ -140,6 +155,21 @@ class PrivateRun:
             torch.zeros_like(parameter, dtype=torch.float32) if sample is None else next(sums)
             for parameter, sample in zip(self.optimizer.parameters, samples)
         ]
+
+    def epochs(self) -> Iterator[tuple[int, Epoch]]:
+        """The epochs of the remaining steps: the number of each, from 1, and its batches, for `step`. If batches are
+        sampled, an epoch has the steps in which an example takes part once on average."""
+        batches, plan = self.optimizer.batches, self.optimizer.plan
+        assert batches is not None
+        return epochs(self.loader, plan.horizon, steps_per_epoch(batches), lambda: self.optimizer.noise.step)
+
+    def secret_loss(self) -> float:
+        """The mean loss of the examples of the last step, before it was taken; NaN if there were none.
+
+        **It is secret**: it follows from private data, without noise. Do not publish it, nor choose by it when to stop,
+        a learning rate, or a model. In a group it is the mean of this process's part."""
+        losses = torch.cat([each.detach().reshape(-1).double().cpu() for each in self._losses] or [torch.zeros(0, device="cpu")])
+        return float(losses.mean()) if len(losses) else math.nan
 
     def catch_up(self) -> None:
         """Gives all rows of tables the noise that they have missed: after that the module may be published in any way.
@@ -180,14 +210,14 @@ class PrivateRun:
 def make_private(
     module: torch.nn.Module,
     loss: Callable[..., torch.Tensor] | None,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
     dataset: Any,
     plan: evertally.training.VectorPlan,
     key: evertally.SecretKey,
     name: str,
     *,
     batch_size: int | None = None,
-    clipping: str = "samples",
+    clipping: str = "auto",
     microbatch: int | None = None,
     scale: float = 1.0,
     group: Any = None,
@@ -210,8 +240,12 @@ def make_private(
     `threads` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch as it returns the
     example alone, and is refused otherwise: pad to a fixed length.
 
+    Several optimizers of different parameters, such as Muon for matrices and AdamW for the rest, are given as a list.
+    An example's gradient is clipped over the parameters of all.
+
     `clipping="ghost"` needs far less memory for large models, and usually less time: see `clipped_gradients`. With
-    `"samples"` the gradients of all examples exist at once. `microbatch` is the number of examples whose gradients are
+    `"samples"` the gradients of all examples exist at once. `"auto"` is ghost clipping if the module has layers for it;
+    `run.clipping` and `run.clipping_reason` report the choice. `microbatch` is the number of examples whose gradients are
     computed at a time: it needs less memory, and the sums are the same except for their last bits. `scale`, a power of
     two, multiplies the loss, for gradients in float16; samples are divided by it before they are clipped.
 
@@ -230,10 +264,11 @@ def make_private(
         raise TypeError(
             f"plan must be a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}"
         )
+    optimizer = as_one(optimizer)
     refuse_mixing(module)
     _check_parameters(module, optimizer, tables)
     check_scale(scale)
-    if tables and (clipping != "ghost" or adaptive_clipping or second_moments):
+    if tables and (clipping == "samples" or adaptive_clipping or second_moments):
         raise ValueError('tables need clipping="ghost" and a fixed threshold, because their learning rates are fixed')
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
@@ -241,13 +276,13 @@ def make_private(
         raise ValueError(
             "the module's parameters are sharded, so torch.func cannot see whole ones: use DPFTRL with clipped sums"
         )
-    if clipping not in ("samples", "ghost"):
-        raise ValueError(f'clipping must be "samples" or "ghost", got {clipping!r}')
+    if clipping not in ("auto", "samples", "ghost"):
+        raise ValueError(f'clipping must be "auto", "samples" or "ghost", got {clipping!r}')
     if microbatch is not None and microbatch < 1:
         raise ValueError(
             f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once"
         )
-    if second_moments and clipping != "samples":
+    if second_moments and clipping == "ghost":
         raise ValueError('second moments need the gradients of single examples: clipping="samples"')
     if (adaptive_clipping or second_moments) and scale != 1:
         raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
@@ -257,8 +292,15 @@ def make_private(
     collate = _collated(dataset, Apart(options.pop("collate_fn", None) or torch.utils.data.default_collate))
     sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
+    reason = "it was requested"
+    if tables:
+        clipping, reason = "ghost", "tables need it"
+    elif clipping == "auto":
+        with random_numbers_kept():
+            example = lambda: collate([(0, dataset[0])])[:2]  # noqa: E731
+            clipping, reason = choose(module, loss, example, private.parameters, second_moments is not None)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
-    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting)
+    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason)
 
 
 def _check_data(dataset: Any) -> None:

@@ -48,7 +48,7 @@ class PrivateTrainer(transformers.Trainer):
         key: evertally.SecretKey,
         name: str,
         batch_size: int | None = None,
-        clipping: str = "ghost",
+        clipping: str = "auto",
         microbatch: int | None = None,
         **options: Any,
     ) -> None:
