@@ -313,7 +313,8 @@ def test_fit_refuses_other_arguments_with_a_remedy() -> None:
         run.fit(3, epochs=1)
     with pytest.raises(TypeError, match="those of make_private"):
         run.fit(INPUTS, epochs=1)
-    for name, remedy in (("batch_size", "the plan determines"), ("validation_split", "without noise"), ("odd", "no arg")):
+    remedies = {"batch_size": "the plan determines", "validation_split": "without noise", "odd": "no such argument"}
+    for name, remedy in remedies.items():
         with pytest.raises(TypeError, match=remedy):
             run.fit(**{name: 1})
     with pytest.raises(TypeError, match="pair of arrays"):

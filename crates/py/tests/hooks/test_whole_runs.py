@@ -194,10 +194,12 @@ class TestSeveralOptimizers:
         for _, batch in zip(range(5), first.loader):
             first.step(*batch)
         save_checkpoint(tmp_path / "five", first)
-        ways = (lambda run: run.load_state_dict(first.state_dict()), lambda run: load_checkpoint(tmp_path / "five", run))
-        for resume in ways:
+        for from_folder in (False, True):
             again = made(module=(module := small.network()), optimizer=two_optimizers(module))
-            resume(again)
+            if from_folder:
+                load_checkpoint(tmp_path / "five", again)
+            else:
+                again.load_state_dict(first.state_dict())
             for batch in again.loader:
                 again.step(*batch)
             assert same(weights(whole), weights(again))

@@ -96,7 +96,7 @@ class PrivateRun:
         a model that was compiled with a loss; there is no training loss, because it is not private. If the validation
         data are private, each metric is another release, and so is a decision by it, such as early stopping."""
         for name in others:
-            remedy = REMEDIES.get(name, "it is no argument of a private run")
+            remedy = REMEDIES.get(name, "a private run has no such argument")
             raise TypeError(f"fit takes no {name}: {remedy}")
         if steps is not None and not isinstance(steps, int):
             raise TypeError(f"steps must be an int, got {type(steps).__name__}: {REMEDIES['x']}")
@@ -226,8 +226,8 @@ def _pair(data: Any) -> tuple[Any, Any]:
     if not (isinstance(data, (tuple, list)) and len(data) == 2):
         raise TypeError(
             f"data must be a pair of arrays, (inputs, targets), got {type(data).__name__}: the plan determines the "
-            "batches, so there is no PyDataset, tf.data.Dataset, DataLoader or generator. Load all examples into arrays, "
-            "each prepared without the others of a batch"
+            "batches, so there is no PyDataset, tf.data.Dataset, DataLoader or generator. Load all examples into "
+            "arrays, each prepared without the others of a batch"
         )
     return data[0], data[1]
 

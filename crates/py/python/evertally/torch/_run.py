@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import evertally
@@ -23,6 +23,7 @@ from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
 from evertally.torch._several import as_one
 from evertally.torch._tables import Rates, Tables
+from evertally.torch._users import OfUser, Users, loss_of_user
 
 
 class PrivateRun:
@@ -168,8 +169,8 @@ class PrivateRun:
 
         **It is secret**: it follows from private data, without noise. Do not publish it, nor choose by it when to stop,
         a learning rate, or a model. In a group it is the mean of this process's part."""
-        losses = torch.cat([each.detach().reshape(-1).double().cpu() for each in self._losses] or [torch.zeros(0, device="cpu")])
-        return float(losses.mean()) if len(losses) else math.nan
+        losses = [each.detach().reshape(-1).double().cpu() for each in self._losses if len(each)]
+        return float(torch.cat(losses).mean()) if losses else math.nan
 
     def catch_up(self) -> None:
         """Gives all rows of tables the noise that they have missed: after that the module may be published in any way.
@@ -226,6 +227,8 @@ def make_private(
     second_moments: SecondMoments | None = None,
     ahead: bool = False,
     threads: int = 1,
+    users: Iterable[Hashable] | None = None,
+    examples_per_user: int | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
@@ -245,9 +248,14 @@ def make_private(
 
     `clipping="ghost"` needs far less memory for large models, and usually less time: see `clipped_gradients`. With
     `"samples"` the gradients of all examples exist at once. `"auto"` is ghost clipping if the module has layers for it;
-    `run.clipping` and `run.clipping_reason` report the choice. `microbatch` is the number of examples whose gradients are
-    computed at a time: it needs less memory, and the sums are the same except for their last bits. `scale`, a power of
-    two, multiplies the loss, for gradients in float16; samples are divided by it before they are clipped.
+    `run.clipping` and `run.clipping_reason` report the choice. `microbatch` is the number of examples whose gradients
+    are computed at a time: it needs less memory, and the sums are the same except for their last bits. `scale`, a power
+    of two, multiplies the loss, for gradients in float16; samples are divided by it before they are clipped.
+
+    With `users`, the user of each example, the privacy unit is a user with all examples: plan for the number of users.
+    Batches consist of users, and the gradient of the mean loss of a user's examples is clipped as a whole. The first
+    `examples_per_user` examples of a user are used; memory is that of as many examples for each user. `run.module` then
+    contains the module as `module`.
 
     `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step.
     When a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at
@@ -287,6 +295,13 @@ def make_private(
     if (adaptive_clipping or second_moments) and scale != 1:
         raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
     _check_data(dataset)
+    if (users is None) != (examples_per_user is None):
+        raise ValueError("give users and examples_per_user together: the maximum number of examples of a user")
+    if users is not None and examples_per_user is not None:
+        if examples_per_user < 1 or loss is None or tables:
+            raise ValueError("users need a loss function, examples_per_user of at least 1, and no tables")
+        dataset = Users(dataset, users, examples_per_user, options.pop("collate_fn", None))
+        module, loss = OfUser(module), loss_of_user(loss)
     order = order_of(plan, key, name, len(dataset), batch_size)
     private = DPFTRL(optimizer, plan, key, name, batches=order, group=group, **extras)
     collate = _collated(dataset, Apart(options.pop("collate_fn", None) or torch.utils.data.default_collate))

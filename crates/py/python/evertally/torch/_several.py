@@ -77,7 +77,8 @@ class Several(torch.optim.Optimizer):
         for first, optimizer in zip(self._firsts(), self.optimizers):
             own = optimizer.state_dict()
             state |= {first + place: of for place, of in own["state"].items()}
-            groups += [group | {"params": [first + place for place in group["params"]]} for group in own["param_groups"]]
+            for group in own["param_groups"]:
+                groups.append(group | {"params": [first + place for place in group["params"]]})
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,0 +1,87 @@
+"""Users with many examples: one gradient for each user."""
+
+import math
+
+import evertally as et
+import pytest
+
+torch = pytest.importorskip("torch")
+from evertally.torch import make_private  # noqa: E402
+
+from . import small  # noqa: E402
+
+LOSS, NORM, STEPS, MOST = torch.nn.functional.cross_entropy, 0.5, 6, 4
+#: 60 users with 1 to 11 examples each, in a mixed order.
+OWNERS = [f"user {(number * number) % 61 % 60}" for number in range(small.EXAMPLES)]
+FIRST = list(dict.fromkeys(OWNERS))
+
+
+def run(dataset=None, clipping="ghost", owners=OWNERS, **options):
+    plan = et.training.plan_vector(STEPS, norm=NORM, rho=0.5, mechanism="input", participations=STEPS, separation=1)
+    options = {"users": owners, "examples_per_user": MOST, "batch_size": len(FIRST), "clipping": clipping} | options
+    module = small.network()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    return make_private(
+        module, LOSS, optimizer, dataset or small.data(), plan, small.key(), "users", **options
+    )
+
+
+def sums(made, batch):
+    inputs, targets, _ = batch
+    return torch.cat([total.reshape(-1) for total in made._sums_of_all(inputs, targets)])
+
+
+def gradient(module, inputs, targets):
+    """The gradient of a user's mean loss, in float64."""
+    of_all = torch.autograd.grad(LOSS(module(inputs), targets), list(module.parameters()))
+    return torch.cat([part.double().reshape(-1) for part in of_all])
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+def test_the_sum_is_that_of_clipped_gradients_of_users(clipping):
+    made = run(clipping=clipping)
+    batch = next(iter(made.loader))
+    assert batch[2].tolist() == list(range(len(FIRST)))
+    inputs, targets = small.data().tensors
+    expected, counts = 0.0, set()
+    for user in FIRST:
+        own = [number for number, owner in enumerate(OWNERS) if owner == user][:MOST]
+        counts.add(len(own))
+        one = gradient(made.module.module, inputs[own], targets[own])
+        expected = expected + one * min(1.0, NORM / float(one.norm()))
+    assert len(counts) > 2
+    assert torch.allclose(sums(made, batch).double(), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+@pytest.mark.parametrize("value", [1e6, math.nan, math.inf])
+def test_all_examples_of_a_user_change_the_sum_by_at_most_the_norm_twice(clipping, value):
+    inputs, targets = (tensor.clone() for tensor in small.data().tensors)
+    own = [number for number, owner in enumerate(OWNERS) if owner == FIRST[3]]
+    assert len(own) > 1
+    inputs[own] = value
+    changed = torch.utils.data.TensorDataset(inputs, targets)
+    one, other = run(clipping=clipping), run(changed, clipping)
+    move = sums(one, next(iter(one.loader))) - sums(other, next(iter(other.loader)))
+    assert 0 < float(move.norm()) <= 2 * NORM * (1 + 1e-5) and move.isfinite().all()
+
+
+def test_runs_sample_users_and_refuse_others():
+    plan = et.training.plan_vector(
+        8, epsilon=8.0, delta=1e-5, sampling="poisson", sampled_fraction=0.1, mechanism="input"
+    )
+    module = small.network()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    options = {"users": OWNERS, "examples_per_user": MOST}
+    made = make_private(module, LOSS, optimizer, small.data(), plan, small.key(), "sampled", **options)
+    batches = et.training.Batches(plan, small.key(), "sampled", examples=len(FIRST))
+    assert made.clipping == "ghost" and made.optimizer.expected_batch_size == len(FIRST) / 10
+    for batch, expected in zip(made.loader, batches, strict=True):
+        assert batch[2].tolist() == expected.tolist()
+        made.step(*batch)
+    with pytest.raises(ValueError, match="399 entries for 400"):
+        run(owners=OWNERS[1:])
+    with pytest.raises(ValueError, match="together"):
+        run(examples_per_user=None)
+    with pytest.raises(ValueError, match="at least 1"):
+        run(examples_per_user=0)
