@@ -11,8 +11,8 @@ from evertally.torch import make_private  # noqa: E402
 from . import small  # noqa: E402
 
 LOSS, NORM, STEPS, MOST = torch.nn.functional.cross_entropy, 0.5, 6, 4
-#: 60 users with 1 to 11 examples each, in a mixed order.
-OWNERS = [f"user {(number * number) % 61 % 60}" for number in range(small.EXAMPLES)]
+#: 20 users with 1, 3, 5, … examples, in a mixed order.
+OWNERS = [f"user {math.isqrt(number * 7 % small.EXAMPLES)}" for number in range(small.EXAMPLES)]
 FIRST = list(dict.fromkeys(OWNERS))
 
 
@@ -21,9 +21,7 @@ def run(dataset=None, clipping="ghost", owners=OWNERS, **options):
     options = {"users": owners, "examples_per_user": MOST, "batch_size": len(FIRST), "clipping": clipping} | options
     module = small.network()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    return make_private(
-        module, LOSS, optimizer, dataset or small.data(), plan, small.key(), "users", **options
-    )
+    return make_private(module, LOSS, optimizer, dataset or small.data(), plan, small.key(), "users", **options)
 
 
 def sums(made, batch):

@@ -101,7 +101,10 @@ def _contents(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
             continue
         seen.add(id(value))
         own = getattr(value, "__dict__", None)
-        if isinstance(own, dict):
+        if isinstance(value, torch.nn.Module):
+            yield own, dict(vars(value))
+            left.extend(kept for name, kept in vars(value).items() if name not in HOOKS)
+        elif isinstance(own, dict):
             left.append(own)
         if isinstance(value, dict):
             yield value, dict(value)
@@ -146,6 +149,8 @@ def has_tensors(value: Any) -> bool:
     return False
 
 
+#: Attributes of every module that hold functions or flags.
+HOOKS = set(vars(torch.nn.Module())) - {"_parameters", "_buffers", "_modules"}
 #: Objects whose contents may change, and those with contents.
 HOLDERS = (list, deque, set)
 SEQUENCES = (*HOLDERS, tuple, frozenset)

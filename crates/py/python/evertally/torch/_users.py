@@ -40,7 +40,7 @@ class Users(torch.utils.data.Dataset):
         own = self._all[user]
         made = self._collate([self._dataset[number] for number in own])
         if not (isinstance(made, (tuple, list)) and len(made) == 2):
-            raise evertally.InvalidError("with users, examples are pairs of an input and a target, and loss is a function")
+            raise evertally.InvalidError("with users, examples are pairs of an input and a target")
         inputs, targets = (mapped(self._padded, values) for values in made)
         return [inputs, torch.arange(self._most, device="cpu") < len(own)], targets
 
