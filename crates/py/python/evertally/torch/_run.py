@@ -319,13 +319,13 @@ def make_private(
 
 
 def _check_data(dataset: Any) -> None:
+    if isinstance(dataset, torch.utils.data.DataLoader):
+        raise TypeError("the plan determines the batches: give the loader's dataset instead of the loader")
     if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__"):
         raise TypeError(
             "the data set can only be read in its own order, but the plan chooses the examples of every batch: give "
             "one with a length and numbered examples, such as list(dataset)"
         )
-    if isinstance(dataset, torch.utils.data.DataLoader):
-        raise TypeError("the plan determines the batches: give the loader's dataset instead of the loader")
     if isinstance(dataset, (tuple, list)) and len(dataset) > 0 and isinstance(dataset[0], torch.Tensor):
         raise TypeError("the data are tensors: make a data set of pairs from them, TensorDataset(inputs, targets)")
 
