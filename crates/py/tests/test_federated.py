@@ -254,6 +254,65 @@ class TestServer:
         assert spent[0] == 0 and spent == sorted(spent) and spent[-1] == pytest.approx(2.0)
 
 
+def adaptive(**more: Any) -> federated.RoundsPlan:
+    return small(adaptive_clipping=federated.AdaptiveClipping(initial=0.5, share=0.2), **more)
+
+
+class TestAdaptiveClipping:
+    @pytest.mark.parametrize("threshold", [1e-3, 0.5, 40.0])
+    def test_vectors_have_at_most_the_norm_and_use_it(self, threshold: float) -> None:
+        draw = np.random.default_rng(4)
+        for bits in (None, 16, 32):
+            plan = adaptive(norm=2.5, bits=bits)
+            lengths = []
+            for scale in threshold * np.array([0, 1e-9, 0.5, 1 - 1e-9, 1, 1 + 1e-9, 3, 1e12]):
+                direction = draw.normal(size=7)
+                update = direction / np.linalg.norm(direction) * scale
+                lengths.append(np.linalg.norm(plan.clip(update, threshold)) / plan.norm)
+                if bits:
+                    lengths.append(np.linalg.norm(plan.lift(plan.encode(update, threshold)) / plan.bound))
+            assert 0.99 < max(lengths) <= 1
+        assert not plan.clip([np.nan, 1.0], threshold).any()
+
+    @pytest.mark.parametrize("bits", [None, 24])
+    def test_the_server_is_the_clipping_object_with_its_noise(self, bits: int | None) -> None:
+        plan = adaptive(bits=bits, learning_rate=0.5, momentum=0.5)
+        server = federated.Server(plan, PUBLIC, "twin", np.zeros(3))
+        twin, weights, momentum = plan.clipping(3), np.zeros(3), np.zeros(3)
+        assert twin is not None
+        noisy: list[Any] = []
+        release = server._lane.release
+
+        def watched(total: Any, users: int, again: bool) -> Any:
+            noisy.append(release(total, users, again))
+            return noisy[-1]
+
+        server._lane.release = watched  # type: ignore[method-assign]
+        for number in range(4):
+            assert server.threshold == twin.threshold
+            cohort = server.sample(range(12))
+            server.step_updates({user: np.full(3, float(number)) for user in cohort})
+            momentum = 0.5 * momentum + twin.decode(noisy[-1])
+            weights = weights + 0.5 * momentum
+            twin.update(noisy[-1])
+        np.testing.assert_array_equal(server.weights, weights)
+
+    def test_sums_of_clipped_vectors_are_those_of_updates(self) -> None:
+        updates = {user: np.full(2, user) for user in range(3)}
+        one, other = (federated.Server(adaptive(), PUBLIC, "sums", np.zeros(2)) for _ in range(2))
+        total = sum(one.clip(update) for update in updates.values())
+        np.testing.assert_array_equal(one.step(total, updates), other.step_updates(updates))
+        with pytest.raises(et.InvalidError, match="2 numbers instead of 3"):
+            one.step(np.zeros(2), [4])
+
+    def test_the_threshold_needs_a_plan_for_it(self) -> None:
+        with pytest.raises(et.InvalidError, match="fixed norm"):
+            small().clip([1.0], 2.0)
+        with pytest.raises(et.InvalidError, match="threshold is missing"):
+            adaptive().clip([1.0])
+        assert federated.RoundsPlan.from_json(adaptive().to_json()) == adaptive() != small()
+
+
 def run(plan: federated.RoundsPlan, key: et.SecretKey, folder: Path | None, stops: bool) -> list[Any]:
     """The weights of four rounds; `stops`: every round in a new server."""
     draw = np.random.default_rng(5)
@@ -272,8 +331,9 @@ def run(plan: federated.RoundsPlan, key: et.SecretKey, folder: Path | None, stop
 
 class TestResumption:
     @pytest.mark.parametrize("bits", [None, 24])
-    def test_bit_for_bit(self, tmp_path: Path, bits: int | None) -> None:
-        plan, key = small(momentum=0.9, bits=bits), et.SecretKey.generate()
+    @pytest.mark.parametrize("adapts", [False, True])
+    def test_bit_for_bit(self, tmp_path: Path, bits: int | None, adapts: bool) -> None:
+        plan, key = (adaptive if adapts else small)(momentum=0.9, bits=bits), et.SecretKey.generate()
         whole = run(plan, PUBLIC, None, stops=False)
         resumed = run(plan, PUBLIC, tmp_path / "run", stops=True)
         assert np.array_equal(whole, resumed)

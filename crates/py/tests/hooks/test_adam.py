@@ -151,7 +151,7 @@ class TestInDPFTRL:
         wrapped = private(network, own, name, **extras)
         sizes = [p.numel() for p in network.parameters()]
         given = {"adaptive": extras.get("adaptive_clipping"), "moments": extras.get("second_moments")}
-        twin = Clipping(own.norm, sizes, BATCH, **given)
+        twin = Clipping.for_plan(own, sizes, BATCH, **given)
         noise = et.VectorNoise(own, KEY, f"{name}, alone", coordinates=twin.coordinates)
         for step in range(1, 13):
             rows = set_samples(network, step)

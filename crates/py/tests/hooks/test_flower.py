@@ -51,7 +51,7 @@ def adds(amount):
             user = ConfigRecord({"id": f"user {message.metadata.dst_node_id % 10}"})
             return Message(RecordDict({"user": user}), reply_to=message)
         arrays = message.content["arrays"]
-        assert message.content["config"]["clipping_norm"] == 0.5
+        assert message.content["config"].get("clipping_norm", 0.5) == 0.5
         moved = ArrayRecord({key: Array(array.numpy() + amount) for key, array in arrays.items()})
         return Message(RecordDict({"arrays": moved, "metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
 
@@ -89,6 +89,32 @@ def test_a_run_is_that_of_the_server():
     for node in range(1, 10):
         mine = [number for number, sent in enumerate(rounds) if node in sent]
         assert len(mine) <= plan.participations and all(b - a >= 3 for a, b in zip(mine, mine[1:]))
+
+
+def test_with_an_adaptive_norm_it_is_that_of_the_server_too():
+    plan = plan_of(adaptive_clipping=federated.AdaptiveClipping(initial=0.3))
+    grid = LocalGrid(range(1, 10), adds(0.2))
+    strategy = PrivateFedAvg(plan, KEY, "adaptive")
+    result = strategy.start(grid, initial())
+    server = federated.Server(plan, KEY, "adaptive", [np.zeros((2, 2), np.float32), np.ones(3, np.float32)])
+    for sent in (each for each in grid.sent if each):
+        before = server.weights
+        server.step_updates({node: [(part + 0.2) - part for part in before] for node in sent})
+    expected = np.concatenate([part.ravel() for part in server.weights])
+    assert np.allclose(numbers(result), expected, atol=1e-5) and server.threshold == strategy.server.threshold != 0.3
+
+
+def test_clients_get_the_norm_only_if_it_is_fixed():
+    for adaptive, expected in ((None, 0.5), (federated.AdaptiveClipping(), None)):
+        seen = []
+
+        def client(message):
+            seen.append(message.content["config"].get("clipping_norm"))
+            return adds(0.1)(message)
+
+        strategy = PrivateFedAvg(plan_of(adaptive_clipping=adaptive), KEY, f"norm {expected}")
+        strategy.start(LocalGrid(range(1, 10), client), initial(), num_rounds=1)
+        assert seen == [expected] * 3
 
 
 def test_long_and_broken_updates_are_clipped_or_do_not_count(monkeypatch):

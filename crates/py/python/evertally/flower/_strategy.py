@@ -33,8 +33,9 @@ class PrivateFedAvg(Strategy):
     :func:`ask_users`. By default each node is a user. A round starts when ``min_available_nodes`` are connected, by
     default as many as the plan's cohort.
 
-    Clients get the arrays as "arrays" and a configuration "config" with the "server-round" and the "clipping_norm".
-    They return their arrays under the same keys. A reply that is an error, or that has other arrays, does not count as
+    Clients get the arrays as "arrays" and a configuration "config" with the "server-round" and, if the plan's norm is
+    fixed, the "clipping_norm". With ``adaptive_clipping`` in the plan clients must not clip, because the server counts
+    the updates within the threshold. They return their arrays under the same keys. A reply that is an error, or that has other arrays, does not count as
     a participation.
     """
 
@@ -109,7 +110,9 @@ class PrivateFedAvg(Strategy):
         cohort = self.server.sample(node_of)
         self._asked = {node_of[user]: user for user in cohort}
         logger.info("round %d: %d of %d users", self.server.round + 1, len(cohort), len(node_of))
-        own = ConfigRecord(dict(config) | {"server-round": self.server.round + 1, _NORM: self.plan.norm})
+        own = ConfigRecord(dict(config) | {"server-round": self.server.round + 1})
+        if self.plan.adaptive_clipping is None:
+            own[_NORM] = self.plan.norm
         record = RecordDict({"arrays": self._arrays(), "config": own})
         return [Message(record, dst_node_id=node, message_type=MessageType.TRAIN) for node in self._asked]
 

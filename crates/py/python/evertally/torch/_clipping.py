@@ -29,9 +29,7 @@ class Released:
     ) -> None:
         self.clipping: Clipping | None = None
         if adaptive is not None or moments is not None:
-            self.clipping = Clipping(
-                plan.norm, sizes, expected_batch_size, adaptive=adaptive, moments=moments, neighbours=plan.neighbours
-            )
+            self.clipping = Clipping.for_plan(plan, sizes, expected_batch_size, adaptive=adaptive, moments=moments)
         self._sizes, self._norm, self._expected = list(sizes), plan.norm, expected_batch_size
         self._optimizer = optimizer if hasattr(optimizer, "noise_std") else None
         self._stds = np.zeros(0) if self._optimizer is None else plan.noise_stds()

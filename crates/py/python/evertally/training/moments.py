@@ -42,11 +42,25 @@ a step shifts it by an amount that the past determines (Denisov and others 2022,
 mechanisms; the proofs of this library are in the headers of `mechanism/accounting/participation.rs` and
 `crates/training/src/sampling.rs`). An example that is not finite has the vector 0, in all parts. Means are over the
 *expected* batch size: the size of a batch may be a secret.
+
+**Correlated noise.** A step's gradient gets the noise `C_t z_t`, and with `Z_t = z_1 + … + z_t` that of `n` steps is
+
+    Σ C_t z_t = C_n Z_n - Σ (C_{t+1} - C_t) Z_t.
+
+For given thresholds its standard deviation is at most `max sd(Z_t) · (C_n + Σ |C_{t+1} - C_t|)`. So noise that cancels in running sums still does as long as the threshold's total variation is of the order of the
+threshold. A trend adds no more than the distance, but the noise of the fraction adds in every step. The standard
+deviation of its part of `log C_{t+1} - log C_t` is therefore limited to `j_t = 0.2/√max(100, t)`, whose squares grow
+like a logarithm. The mean over the last `k` steps has less noise than a single fraction, by about `k/2` with noise that
+cancels. The rule takes the least `k ≤ 16` with `rate · e_k ≤ j_t`, and otherwise the rate `j_t/e_16`, where `e_k =
+min(√k, 2)/k` times the standard deviation of one step's fraction. That is an estimate, and accuracy alone depends on
+it. A new start of the correlation at each change would be no better: it freezes `C_t Z_t` at the change, where
+continuing leaves `(C_t - C_{t+1}) Z_t`, and needs more noise.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -54,12 +68,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from .._evertally import VectorPlan
+
 __all__ = ["AdaptiveClipping", "Clipping", "SecondMoments"]
 
 # As in `clip_and_sum`: room for the rounding of an example's vector to float32.
 SHRINK = 1.0 - 2.0**-20
 # Below the normal numbers float32 rounds more coarsely: there an example counts as zero.
 SMALLEST = 2.0**-126
+# With correlated noise: the most steps in a mean fraction, the steps after which changes become smaller, and the
+# change of log C that noise may cause in each of these first steps.
+_WINDOW, _STEPS, _CHANGE = 16, 100, 0.02
+# Noise of all steps is looked up for plans of at most this number; in longer ones it is at most about 1.5 sigma.
+_LOOKED_UP = 2**20
 
 _Array = npt.NDArray[Any]
 
@@ -69,7 +90,9 @@ class AdaptiveClipping:
     """A clipping threshold that privately tracks a quantile of the gradients' lengths.
 
     After each step `threshold *= exp(rate * (quantile - fraction))`, where `fraction` is the noisy fraction of examples
-    within the threshold, limited to `least` and `most` (Andrew and others 2021, arXiv 1905.03871). `initial` is the
+    within the threshold, limited to `least` and `most` (Andrew and others 2021, arXiv 1905.03871). If the plan's noise
+    is correlated over steps, `fraction` is a mean over up to 16 steps, and the rate is reduced until the noise of the
+    fraction changes the threshold by about 2 % in a step, or less (:meth:`Clipping.for_plan`). `initial` is the
     first threshold, in units of gradients; choose it without looking at the data. `share`, between 0 and 1, is the part
     of the squared norm that the fraction uses: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for
     0.05, and the standard error of a step's fraction is `σ_t / (2 √share · norm · batch)`, with the noise `σ_t` of the
@@ -140,14 +163,16 @@ class Clipping:
 
     `norm` is the plan's. `sizes` are the numbers of coordinates of the blocks, in order; without second moments the
     division does not matter, and one number suffices. `expected_batch_size` is the declared one. Without `adaptive`
-    the threshold is `norm`, or the fixed `threshold`, in units of gradients. `neighbours` is the plan's.
+    the threshold is `norm`, or the fixed `threshold`, in units of gradients. `neighbours` is the plan's. `noise_std` is
+    the standard deviation of a step's noise if noise is correlated over steps, and None if it is independent; the
+    threshold then moves as the module's header describes. :meth:`for_plan` sets these from a plan.
 
     Sum the vectors of :meth:`encode` over the batch and add noise to the sum, as one vector of :attr:`coordinates`:
 
     >>> import evertally as et, numpy as np
     >>> from evertally.training.moments import AdaptiveClipping, Clipping
     >>> plan = et.training.plan_vector(100, norm=1.0, epsilon=2.0, delta=1e-5)
-    >>> clipping = Clipping(plan.norm, [1000], expected_batch_size=64, adaptive=AdaptiveClipping(initial=0.1))
+    >>> clipping = Clipping.for_plan(plan, [1000], expected_batch_size=64, adaptive=AdaptiveClipping(initial=0.1))
     >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run", coordinates=clipping.coordinates)
     >>> gradients = np.ones((64, 1000), np.float32)                       # one row for each example
     >>> noisy = noise.add_next(clipping.encode(gradients).sum(axis=0))
@@ -168,6 +193,7 @@ class Clipping:
         moments: SecondMoments | None = None,
         threshold: float | None = None,
         neighbours: str = "add-remove",
+        noise_std: float | None = None,
     ) -> None:
         if not (norm > 0 and math.isfinite(norm)):
             raise ValueError(f"norm is {norm}: give the norm of the plan, a positive number")
@@ -179,6 +205,8 @@ class Clipping:
             raise ValueError("threshold is for clipping that does not adapt: give AdaptiveClipping(initial=…)")
         if threshold is not None and not 1e-30 <= threshold <= 1e30:
             raise ValueError(f"threshold is {threshold}: give a number from 1e-30 to 1e30")
+        if noise_std is not None and not (noise_std > 0 and math.isfinite(noise_std)):
+            raise ValueError(f"noise_std is {noise_std}: give a positive number, or None for independent noise")
         if moments is not None and moments.in_place and neighbours != "replace-one":
             raise ValueError(f'in_place requires a plan with neighbours="replace-one": this one has "{neighbours}"')
         self.norm, self.expected_batch_size = float(norm), float(expected_batch_size)
@@ -201,6 +229,50 @@ class Clipping:
         if not mark + taken < 1:
             raise ValueError(f"the shares {mark} and {taken} leave nothing for the gradient: their sum must be below 1")
         self._kept = math.sqrt(1 - mark - taken)  # a
+        self._noise_std, self._step = noise_std, 0
+        self._fractions: list[float] = []  # the last ones, if noise is correlated
+
+    @classmethod
+    def for_plan(
+        cls,
+        plan: VectorPlan,
+        sizes: Sequence[int],
+        expected_batch_size: float,
+        *,
+        adaptive: AdaptiveClipping | None = None,
+        moments: SecondMoments | None = None,
+    ) -> Clipping:
+        """Clipping for the noise of a plan: with its norm, its neighbours and, if the noise is correlated over steps,
+        thresholds that move so slowly that it still cancels.
+
+        Warns if the noise of the fraction is so large that the threshold cannot move by a factor of 10 in the run.
+        """
+        independent = plan.mechanism == "input" or plan.mechanism.endswith("bands=1)")
+        noise_std = None
+        if adaptive is not None and not independent:
+            short = plan.horizon <= _LOOKED_UP
+            noise_std = float(plan.noise_stds().max()) if short else 1.5 * plan.sigma
+        made = cls(
+            plan.norm, sizes, expected_batch_size,
+            adaptive=adaptive, moments=moments, neighbours=plan.neighbours, noise_std=noise_std,
+        )  # fmt: skip
+        made.warn_if_slow(plan.horizon)
+        return made
+
+    def warn_if_slow(self, steps: int) -> None:
+        """Warns if the threshold cannot move by a factor of 10 in a number of steps because of its noise."""
+        if self.adaptive is None or self._noise_std is None or self.adaptive.rate * steps < 2 * math.log(10):
+            return
+        allowed = _CHANGE / self._error(_WINDOW)
+        over = min(steps, _STEPS) + 2 * (math.sqrt(_STEPS * max(steps, _STEPS)) - _STEPS)  # Σ √(100/max(100, t))
+        reach = 0.5 * min(self.adaptive.rate * steps, allowed * over)
+        if reach < math.log(10):
+            warnings.warn(
+                f"the noise of the fraction of examples within the threshold is large, {self._error(1):.2g} in a step: "
+                f"the threshold can move by a factor of at most {math.exp(reach):.1f} in {steps} steps. Plan larger "
+                "batches or a larger ε, give a larger share, or a fixed threshold",
+                stacklevel=3,
+            )
 
     @property
     def threshold(self) -> float:
@@ -317,18 +389,41 @@ class Clipping:
         fraction = 0.5 + mark / (self._mark * self.norm * self.expected_batch_size)
         if not math.isfinite(fraction):
             raise ValueError("the noisy count is not a number: give the sum of vectors with its noise")
+        self._step += 1
+        if self._noise_std is None:
+            change = self.adaptive.rate * (self.adaptive.quantile - fraction)
+        else:
+            change = self._slow_change(fraction, self.adaptive)
         # Beyond ±50 the bounds decide in any case.
-        step = min(50.0, max(-50.0, self.adaptive.rate * (self.adaptive.quantile - fraction)))
-        self._threshold = min(self.adaptive.most, max(self.adaptive.least, self._threshold * math.exp(step)))
+        change = min(50.0, max(-50.0, change))
+        self._threshold = min(self.adaptive.most, max(self.adaptive.least, self._threshold * math.exp(change)))
+
+    def _slow_change(self, fraction: float, adaptive: AdaptiveClipping) -> float:
+        """The change of the threshold's logarithm with correlated noise: see the module's header."""
+        self._fractions = [*self._fractions, fraction][-_WINDOW:]
+        allowed = _CHANGE * math.sqrt(_STEPS / max(_STEPS, self._step))
+        number = 1
+        while number < len(self._fractions) and adaptive.rate * self._error(number) > allowed:
+            number += 1
+        mean = sum(self._fractions[-number:]) / number
+        return min(adaptive.rate, allowed / self._error(number)) * min(1.0, max(-1.0, adaptive.quantile - mean))
+
+    def _error(self, number: int) -> float:
+        """About the standard error of the mean fraction of a number of steps, if noise is correlated."""
+        assert self._noise_std is not None
+        return self._noise_std * min(math.sqrt(number), 2) / (number * self._mark * self.norm * self.expected_batch_size)
 
     def state(self) -> dict[str, Any]:
-        """The state for :meth:`restore` in a resumed run: plain numbers."""
-        return {"threshold": self._threshold, "extra": self.extra, "kept": self._kept}
+        """The state for :meth:`restore` in a resumed run: plain numbers, and a list of them. Like the threshold, they
+        are functions of earlier releases."""
+        own = {"threshold": self._threshold, "extra": self.extra, "kept": self._kept}
+        return own | {"step": self._step, "fractions": list(self._fractions)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues from a :meth:`state` of clipping with the same shares; refuses others with ``ValueError``."""
         self.check_state(state)
         self._threshold = float(state["threshold"])
+        self._step, self._fractions = int(state["step"]), [float(fraction) for fraction in state["fractions"]]
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raises the errors of :meth:`restore`, without restoring anything."""

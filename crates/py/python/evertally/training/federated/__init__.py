@@ -22,7 +22,8 @@ sees the updates, or with secure aggregation their sums; the guarantee is for ev
 ((3,), 1)
 """
 
+from ..moments import AdaptiveClipping
 from ._plan import RoundsPlan, plan_rounds
 from ._server import Server
 
-__all__ = ["RoundsPlan", "Server", "plan_rounds"]
+__all__ = ["AdaptiveClipping", "RoundsPlan", "Server", "plan_rounds"]

@@ -57,7 +57,7 @@ class FloatLane:
     def checked(self, total: Any, users: int) -> Array:
         vector = flat(total).astype(self._dtype)
         if len(vector) != self._size:
-            raise InvalidError(f"the sum has {len(vector)} numbers, and the weights {self._size}")
+            raise InvalidError(_other_size(len(vector), self._size, self._plan))
         length = float(np.linalg.norm(vector.astype(np.float64)))
         # Stricter than the check of the noise, so that a sum is refused before its round is recorded.
         if not length <= self._plan.norm * users * (1 + 5e-4):
@@ -85,6 +85,12 @@ class FloatLane:
         )
 
 
+def _other_size(found: int, size: int, plan: RoundsPlan) -> str:
+    if plan.adaptive_clipping is None:
+        return f"the sum has {found} numbers, and the weights {size}"
+    return f"the sum has {found} numbers instead of {size}, one more than the weights: sum the vectors of clip()"
+
+
 class ExactLane:
     """Discrete noise on the integers, of running sums; a round's sum is the difference of two."""
 
@@ -101,7 +107,7 @@ class ExactLane:
     def checked(self, total: Any, users: int) -> Array:
         vector = self._plan.lift(total)
         if len(vector) != self._size:
-            raise InvalidError(f"the sum has {len(vector)} numbers, and the weights {self._size}")
+            raise InvalidError(_other_size(len(vector), self._size, self._plan))
         if users > self._plan.cohort:
             raise InvalidError(
                 f"{users} users are more than the plan's cohort of {self._plan.cohort}: a sum of more updates modulo "

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..._errors import InvalidError
 from ..._evertally import Plan, VectorPlan
 from ..._functions import plan_lazy, plan_vector
+from ..moments import AdaptiveClipping, Clipping
 
 #: Rounds of a plan without an end: 30,000 years of a round every second.
 _ENDLESS = 2**40
@@ -29,7 +30,8 @@ class RoundsPlan:
 
     ``noise`` is the plan of the noise, ``rounds`` the number of rounds (``None`` without an end), ``cohort`` the
     planned participants of a round: sums are divided by it, not by the actual number. ``bits`` is the logarithm of the
-    modulus of secure aggregation, or ``None`` for sums of floating-point numbers.
+    modulus of secure aggregation, or ``None`` for sums of floating-point numbers. With ``adaptive_clipping`` updates
+    are clipped to a threshold that follows a quantile of their lengths, and ``norm`` is only a unit.
 
     >>> from evertally.training import federated
     >>> plan = federated.plan_rounds(None, population=10**6, cohort=1000, participations=8, rho=0.5)
@@ -49,6 +51,7 @@ class RoundsPlan:
     learning_rate: Rates
     momentum: float
     bits: int | None
+    adaptive_clipping: AdaptiveClipping | None = None
 
     @property
     def horizon(self) -> int:
@@ -70,9 +73,49 @@ class RoundsPlan:
         """The ε of the whole run at this δ."""
         return self.noise.guarantee.epsilon_at(delta)
 
-    def clip(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:
+    def clipping(self, size: int) -> Clipping | None:
+        """The clipping of updates with ``size`` numbers and its threshold, at the first round; ``None`` if the norm is
+        fixed."""
+        if self.adaptive_clipping is None:
+            return None
+        if isinstance(self.noise, VectorPlan):
+            return Clipping.for_plan(self.noise, [size], self.cohort, adaptive=self.adaptive_clipping)
+        made = Clipping(
+            self.norm, [size], self.cohort, adaptive=self.adaptive_clipping, noise_std=self._exact_std(self.noise)
+        )
+        made.warn_if_slow(self.horizon)
+        return made
+
+    def _exact_std(self, noise: Plan) -> float:
+        """About the largest standard deviation of a round's noise on the integer grid, in units of updates. In the tree
+        a round's noise is largest after a power of two."""
+        rounds = [2**power for power in range(1, 11) if 2**power <= self.horizon]
+        variances = [
+            noise.covariance(number, number) + noise.covariance(number - 1, number - 1)
+            - 2 * noise.covariance(number, number - 1)
+            for number in rounds
+        ]  # fmt: skip
+        return math.sqrt(max([noise.covariance(1, 1), *variances])) * self.norm / self.bound
+
+    def clip(
+        self, update: npt.ArrayLike | Sequence[npt.ArrayLike], threshold: float | None = None
+    ) -> npt.NDArray[np.float64]:
         """An update as a flat vector of length at most :attr:`norm`. An update with a number that is not finite becomes
-        0."""
+        0.
+
+        With ``adaptive_clipping`` the vector has one more number: whether the update was within the ``threshold``,
+        which is that of the server in this round.
+
+        >>> from evertally.training import federated
+        >>> adaptive = federated.AdaptiveClipping(quantile=0.5, initial=1.0)
+        >>> plan = federated.plan_rounds(20, population=100, cohort=10, rho=0.5, adaptive_clipping=adaptive)
+        >>> plan.clip([30.0, 40.0], threshold=2.0).round(3).tolist()
+        [0.585, 0.78, -0.224]
+        """
+        if self.adaptive_clipping is not None:
+            return self._adapted(flat(update), threshold)
+        if threshold is not None:
+            raise InvalidError("threshold is for plans with adaptive_clipping: this plan has a fixed norm")
         vector = flat(update)
         with np.errstate(over="ignore", invalid="ignore"):
             length = float(np.sqrt(vector @ vector))
@@ -85,7 +128,20 @@ class RoundsPlan:
             return vector * (self.norm / length)
         return vector if length <= self.norm else vector * (self.norm / length)
 
-    def encode(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.uint64]:
+    def _adapted(self, vector: npt.NDArray[np.float64], threshold: float | None) -> npt.NDArray[np.float64]:
+        if threshold is None:
+            raise InvalidError("threshold is missing: the plan has adaptive_clipping, and Server.threshold has the value")
+        assert self.adaptive_clipping is not None
+        now = dataclasses.replace(self.adaptive_clipping, initial=threshold, least=threshold, most=threshold)
+        clipping = Clipping(self.norm, [len(vector)], self.cohort, adaptive=now)
+        with np.errstate(over="ignore", invalid="ignore"):
+            factors, mark = clipping.weigh(np.sqrt([[vector @ vector]]))
+        scaled = vector * factors[0] if factors[0] > 0 else np.zeros_like(vector)
+        return np.append(scaled, mark[0])
+
+    def encode(
+        self, update: npt.ArrayLike | Sequence[npt.ArrayLike], threshold: float | None = None
+    ) -> npt.NDArray[np.uint64]:
         """An update for secure aggregation: clipped, rounded to the integer grid, modulo 2^bits. Clients send it
         masked, and the sum of these arrays modulo 2^bits is the argument of :meth:`Server.step`.
 
@@ -97,7 +153,7 @@ class RoundsPlan:
         (3276, [245, 62270])
         """
         bound = self.bound
-        scaled = self.clip(update) * (bound / self.norm)
+        scaled = self.clip(update, threshold) * (bound / self.norm)
         whole = np.rint(scaled).astype(np.int64)
         while int(whole @ whole) > bound * bound:  # fits: whole is shorter than 2^30 plus half the root of its size
             whole = np.trunc(scaled).astype(np.int64)
@@ -123,7 +179,8 @@ class RoundsPlan:
     def to_json(self) -> str:
         """The plan as text, for :meth:`from_json`."""
         fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        return json.dumps(fields | {"noise": self.noise.to_json()})
+        adaptive = None if self.adaptive_clipping is None else dataclasses.asdict(self.adaptive_clipping)
+        return json.dumps(fields | {"noise": self.noise.to_json(), "adaptive_clipping": adaptive})
 
     @staticmethod
     def from_json(text: str) -> RoundsPlan:
@@ -132,7 +189,12 @@ class RoundsPlan:
             fields: dict[str, Any] = json.loads(text)
             rates = fields["learning_rate"]
             kind = VectorPlan if fields["bits"] is None else Plan
-            made = {"noise": kind.from_json(fields["noise"]), "learning_rate": _rates(rates)}
+            adaptive = fields["adaptive_clipping"]
+            made = {
+                "noise": kind.from_json(fields["noise"]),
+                "learning_rate": _rates(rates),
+                "adaptive_clipping": None if adaptive is None else AdaptiveClipping(**adaptive),
+            }
             return RoundsPlan(**(fields | made))
         except (KeyError, TypeError, json.JSONDecodeError) as wrong:
             raise InvalidError(f"this is not the text of a RoundsPlan: {wrong}") from None
@@ -154,6 +216,7 @@ def plan_rounds(
     momentum: float = 0.0,
     mechanism: str | None = "blt",
     bits: int | None = None,
+    adaptive_clipping: AdaptiveClipping | None = None,
 ) -> RoundsPlan:
     """Plans a federated run of some rounds (``None``: without an end) with user-level privacy.
 
@@ -167,6 +230,8 @@ def plan_rounds(
 
     Privacy:
         ``norm``: The clipping norm: the largest length of an update, over all parameters together.
+        ``adaptive_clipping``: A clipping norm that follows a quantile of the lengths of updates, under the same budget.
+            ``norm`` is then only a unit.
         ``epsilon``, ``delta``, ``rho``: The budget of the whole run, for one user.
         ``neighbours``: Whether the updates of a user are present or 0, or replaced by others.
 
@@ -226,8 +291,9 @@ def plan_rounds(
             noise="gaussian", mechanism="smooth", sampling="keyed", **budget,
         )  # fmt: skip
     return RoundsPlan(
-        noise, rounds, population, cohort, separation, participations, float(norm), rates, float(momentum), bits
-    )
+        noise, rounds, population, cohort, separation, participations, float(norm), rates, float(momentum), bits,
+        adaptive_clipping,
+    )  # fmt: skip
 
 
 def flat(update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import random
 import threading
@@ -72,10 +73,12 @@ class Server:
         self._momentum = np.zeros_like(self._weights)
         self._round = 0
         wide = np.result_type(*(part.dtype for part in parts))
+        self._clipping = plan.clipping(len(self._weights))
+        self._size = len(self._weights) if self._clipping is None else self._clipping.coordinates
         self._lane: Lane = (
-            FloatLane(plan, key, name, len(self._weights), wide, threads)
+            FloatLane(plan, key, name, self._size, wide, threads)
             if plan.bits is None
-            else ExactLane(plan, key, name, len(self._weights))
+            else ExactLane(plan, key, name, self._size)
         )
         what = [plan.to_json(), name, key.id, [(shape, str(dtype)) for shape, dtype in self._shapes]]
         self._identity = hashlib.sha256(repr(what).encode()).digest()
@@ -104,6 +107,12 @@ class Server:
             first += size
         return parts if self._is_list else parts[0]
 
+    @property
+    def threshold(self) -> float:
+        """The length to which the updates of the next round are clipped: the plan's norm, or the threshold that
+        ``adaptive_clipping`` computed from earlier rounds. It may be published, and clients need it."""
+        return self.plan.norm if self._clipping is None else self._clipping.threshold
+
     def epsilon_at(self, delta: float) -> float:
         """The ε of the rounds so far at this δ; 0 before the first."""
         return self.plan.noise.spent(self._round).epsilon_at(delta) if self._round else 0.0
@@ -123,19 +132,24 @@ class Server:
         return drawn.sample(eligible, min(len(eligible), self.plan.cohort if size is None else size))
 
     def clip(self, update: npt.ArrayLike | Sequence[npt.ArrayLike]) -> npt.NDArray[np.float64]:
-        """An update as a flat vector, of length at most the plan's norm. An update that is not finite becomes 0."""
-        return self.plan.clip(update)
+        """An update as a flat vector, of length at most the plan's norm: :meth:`RoundsPlan.clip` with the threshold of
+        the next round. An update that is not finite becomes 0."""
+        return self.plan.clip(update, self._threshold)
 
     def step_updates(self, updates: Mapping[User, npt.ArrayLike | Sequence[npt.ArrayLike]]) -> Any:
         """Clips the updates of the users and takes the step with their sum. The order of the users does not matter."""
         names = names_of(updates)
-        size = len(self._weights)
-        total: Array = np.zeros(size, np.int64 if self.plan.bits else np.float64)
+        total: Array = np.zeros(self._size, np.int64 if self.plan.bits else np.float64)
         for name, update in sorted(zip(names, updates.values()), key=lambda pair: pair[0]):
-            vector: Array = self.plan.encode(update).astype(np.int64) if self.plan.bits else self.plan.clip(update)
-            if len(vector) != size:
-                raise InvalidError(f"the update of user {name} has {len(vector)} numbers, and the weights {size}")
-            total += vector
+            vector = flat(update)
+            if len(vector) != len(self._weights):
+                raise InvalidError(
+                    f"the update of user {name} has {len(vector)} numbers, and the weights {len(self._weights)}"
+                )
+            if self.plan.bits:
+                total += self.plan.encode(vector, self._threshold).astype(np.int64)
+            else:
+                total += self.clip(vector)
         return self.step(total, names)
 
     def step(self, sum_of_updates: npt.ArrayLike | Sequence[npt.ArrayLike], participants: Iterable[User]) -> Any:
@@ -143,7 +157,8 @@ class Server:
         them.
 
         Each update must have been clipped to the plan's norm, and each participant counted once, without weights. The
-        sum is a flat vector or has the shapes of the weights. For a plan with ``bits`` it is the sum modulo 2^bits of
+        sum is a flat vector or has the shapes of the weights. With ``adaptive_clipping`` it is the sum of the vectors
+        of :meth:`clip`. For a plan with ``bits`` it is the sum modulo 2^bits of
         arrays of :meth:`RoundsPlan.encode`. A round with few or no participants is a round like the others: its sum is
         divided by the planned cohort.
 
@@ -156,8 +171,11 @@ class Server:
             number = self._next()
             total = self._lane.checked(sum_of_updates, len(users))
             self._record.commit(number, users, total.tobytes(), self._limits)
-            mean = self._lane.release(total, len(users), again=self._unsaved > 0) / self.plan.cohort
+            noisy = self._lane.release(total, len(users), again=self._unsaved > 0)
             self._unsaved = max(self._unsaved - 1, 0)
+            mean = noisy / self.plan.cohort if self._clipping is None else self._clipping.decode(noisy)
+            if self._clipping is not None:
+                self._clipping.update(noisy)
             momentum = self.plan.momentum * self._momentum + mean
             weights = self._weights + self.plan.rate(number) * momentum
             self._keep(number, weights, momentum)
@@ -197,6 +215,7 @@ class Server:
                 f"the record of participations ends at round {self._record.last()}, and the state is of round {number}"
                 ": give the folder of the run"
             )
+        self._restore_clipping(kept)
         self._lane.restore(kept)
         if self._lane.step != number or weights.shape != self._weights.shape or momentum.shape != weights.shape:
             raise StateError("the state is damaged: its parts are of different rounds or sizes")
@@ -204,9 +223,22 @@ class Server:
         # At most this number of releases repeats those of a process that ended before it saved its state.
         self._unsaved = self._record.last() - number
 
+    def _restore_clipping(self, kept: Mapping[str, Array]) -> None:
+        if self._clipping is None:
+            return
+        try:
+            self._clipping.restore(json.loads(kept["clipping"].tobytes()))
+        except (KeyError, ValueError) as damaged:
+            raise StateError(f"the state is damaged: {damaged}") from None
+
     def close(self) -> None:
         """Closes the record."""
         self._record.close()
+
+    @property
+    def _threshold(self) -> float | None:
+        """The argument of the plan's clip and encode."""
+        return None if self._clipping is None else self._clipping.threshold
 
     @property
     def _limits(self) -> tuple[int, int]:
@@ -227,6 +259,8 @@ class Server:
     def _state(self, number: int, weights: Array, momentum: Array) -> dict[str, Array]:
         identity = np.frombuffer(self._identity, np.uint8)
         own = {"identity": identity, "round": np.array(number), "weights": weights, "momentum": momentum}
+        if self._clipping is not None:
+            own["clipping"] = np.frombuffer(json.dumps(self._clipping.state()).encode(), np.uint8)
         return own | self._lane.state()
 
     def __repr__(self) -> str:
