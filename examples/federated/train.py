@@ -23,9 +23,16 @@ from sklearn.datasets import load_digits
 HERE = Path(__file__).resolve().parent
 USERS, COHORT, ROUNDS, DELTA = 500, 50, 100, 1e-3
 NORM, MOMENTUM, LOCAL_RATE, LOCAL_STEPS = 0.3, 0.9, 0.5, 5
-#: The server's learning rate for each noise and ε: the best of 0.05, 0.1, 0.2, 0.4, 0.8 over the first two seeds.
-RATES = {("blt", 2.0): 0.2, ("input", 2.0): 0.2, ("blt", 8.0): 0.8, ("input", 8.0): 0.8}
-LABELS = {"blt": "correlated noise (BLT)", "input": "independent noise"}
+#: The noise, and the clipping norm: fixed, or adaptive from ten times that norm.
+METHODS = {"blt": ("blt", None), "adaptive": ("blt", 10 * NORM), "input": ("input", None)}
+#: The server's learning rate for each method and ε: the best of 0.05, 0.1, 0.2, 0.4, 0.8 over the first two seeds.
+RATES = {
+    ("blt", 2.0): 0.2, ("adaptive", 2.0): 0.1, ("input", 2.0): 0.2,
+    ("blt", 8.0): 0.8, ("adaptive", 8.0): 0.4, ("input", 8.0): 0.8,
+}  # fmt: skip
+LABELS = {
+    "blt": "correlated noise (BLT)", "adaptive": "correlated noise, adaptive norm", "input": "independent noise",
+}  # fmt: skip
 Examples = tuple[np.ndarray, np.ndarray]
 
 
@@ -91,16 +98,18 @@ def clients(seed: int) -> ClientApp:
     return app
 
 
-def strategy_of(mechanism: str, epsilon: float, seed: int) -> PrivateFedAvg:
+def strategy_of(method: str, epsilon: float, seed: int) -> PrivateFedAvg:
+    mechanism, initial = METHODS[method]
+    adaptive = None if initial is None else federated.AdaptiveClipping(quantile=0.5, initial=initial)
     plan = federated.plan_rounds(
         ROUNDS, population=USERS, cohort=COHORT, norm=NORM, epsilon=epsilon, delta=DELTA, mechanism=mechanism,
-        learning_rate=RATES[mechanism, epsilon], momentum=MOMENTUM,
+        learning_rate=RATES[method, epsilon], momentum=MOMENTUM, adaptive_clipping=adaptive,
     )  # fmt: skip
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))  # the same noise again; a real run has a secret key
-    return PrivateFedAvg(plan, key, f"{mechanism} {epsilon} {seed}", users=ask_users, min_available_nodes=USERS)
+    return PrivateFedAvg(plan, key, f"{method} {epsilon} {seed}", users=ask_users, min_available_nodes=USERS)
 
 
-def run(grid: object, mechanism: str, epsilon: float, seed: int) -> tuple[np.ndarray, list[float]]:
+def run(grid: object, method: str, epsilon: float, seed: int) -> tuple[np.ndarray, list[float]]:
     """The weights after the last round, and the accuracy after each."""
     test = data(seed)[1]
     accuracies: list[float] = []
@@ -110,11 +119,11 @@ def run(grid: object, mechanism: str, epsilon: float, seed: int) -> tuple[np.nda
         return MetricRecord({"accuracy": accuracies[-1]})
 
     initial = ArrayRecord({"weights": Array(np.zeros((65, 10)))})
-    result = strategy_of(mechanism, epsilon, seed).start(grid, initial, evaluate_fn=evaluate)  # type: ignore[arg-type]
+    result = strategy_of(method, epsilon, seed).start(grid, initial, evaluate_fn=evaluate)  # type: ignore[arg-type]
     return result.arrays["weights"].numpy(), accuracies
 
 
-def simulated(mechanism: str, epsilon: float, seed: int) -> np.ndarray:
+def simulated(method: str, epsilon: float, seed: int) -> np.ndarray:
     """The weights of a run in Flower's simulation, with ray."""
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
@@ -123,7 +132,7 @@ def simulated(mechanism: str, epsilon: float, seed: int) -> np.ndarray:
 
     @app.main()
     def main(grid: object, context: Context) -> None:
-        found.append(run(grid, mechanism, epsilon, seed)[0])
+        found.append(run(grid, method, epsilon, seed)[0])
 
     run_simulation(app, clients(seed), USERS, backend_config={"client_resources": {"num_cpus": 1}})
     return found[0]
@@ -139,11 +148,11 @@ def picture(curves: dict[tuple[str, float], np.ndarray]) -> None:
     plt.rcParams.update({"svg.hashsalt": "evertally", "axes.spines.top": False, "axes.spines.right": False})
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     for panel, epsilon in zip(panels, (2.0, 8.0)):
-        for mechanism, color, line in (("blt", "#0072B2", "-"), ("input", "#000000", "--")):
-            own = curves[mechanism, epsilon]
+        for method, color, line in (("blt", "#0072B2", "-"), ("adaptive", "#D55E00", "-."), ("input", "#000000", "--")):
+            own = curves[method, epsilon]
             rounds = np.arange(own.shape[1])
             panel.fill_between(rounds, own.min(axis=0), own.max(axis=0), color=color, alpha=0.15, linewidth=0)
-            panel.plot(rounds, own.mean(axis=0), color=color, linestyle=line, label=LABELS[mechanism])
+            panel.plot(rounds, own.mean(axis=0), color=color, linestyle=line, label=LABELS[method])
         panel.set_title(f"ε = {epsilon:g}")
         panel.set_xlabel("round")
         panel.set_ylim(0, 1)
@@ -167,13 +176,13 @@ def main() -> None:
         return
     in_task()
     curves = {}
-    rows = [["epsilon", "noise", "rate", "seed", "accuracy"]]
-    for (mechanism, epsilon), rate in RATES.items():
-        runs = [run(LocalGrid(clients(seed)), mechanism, epsilon, seed)[1] for seed in range(options.seeds)]
-        curves[mechanism, epsilon] = np.array(runs)
-        rows += [[epsilon, mechanism, rate, seed, f"{own[-1]:.4f}"] for seed, own in enumerate(runs)]
-        last = curves[mechanism, epsilon][:, -1]
-        print(f"ε = {epsilon:g}, {LABELS[mechanism]}: {last.mean():.3f} ({last.min():.3f} to {last.max():.3f})")
+    rows = [["epsilon", "method", "rate", "seed", "accuracy"]]
+    for (method, epsilon), rate in RATES.items():
+        runs = [run(LocalGrid(clients(seed)), method, epsilon, seed)[1] for seed in range(options.seeds)]
+        curves[method, epsilon] = np.array(runs)
+        rows += [[epsilon, method, rate, seed, f"{own[-1]:.4f}"] for seed, own in enumerate(runs)]
+        last = curves[method, epsilon][:, -1]
+        print(f"ε = {epsilon:g}, {LABELS[method]}: {last.mean():.3f} ({last.min():.3f} to {last.max():.3f})")
     with open(HERE / "accuracy.csv", "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
     picture(curves)

@@ -221,7 +221,9 @@ def thresholds_of(clipping: Clipping, matrix: npt.NDArray[np.float64], seed: int
 class TestCorrelatedNoise:
     """A threshold moves so slowly that correlated noise still cancels in the weights."""
 
-    @pytest.mark.parametrize("given", [{"mechanism": "smooth"}, {"mechanism": "blt", "learning_rate": 0.2, "momentum": 0.9}], ids=str)
+    @pytest.mark.parametrize(
+        "given", [{"mechanism": "smooth"}, {"mechanism": "blt", "learning_rate": 0.2, "momentum": 0.9}], ids=str
+    )
     def test_the_noise_of_the_weights_stays_that_of_a_fixed_norm(self, given: dict[str, Any]) -> None:
         """The standard deviation of the sum of `C_t z_t` for given thresholds, over that with a fixed norm of 1, around
         which the thresholds stay: 10 % more at most, on average over 20 runs, and 50 % without the rule."""

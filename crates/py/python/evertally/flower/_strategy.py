@@ -35,8 +35,8 @@ class PrivateFedAvg(Strategy):
 
     Clients get the arrays as "arrays" and a configuration "config" with the "server-round" and, if the plan's norm is
     fixed, the "clipping_norm". With ``adaptive_clipping`` in the plan clients must not clip, because the server counts
-    the updates within the threshold. They return their arrays under the same keys. A reply that is an error, or that has other arrays, does not count as
-    a participation.
+    the updates within the threshold. They return their arrays under the same keys. A reply that is an error, or that
+    has other arrays, does not count as a participation.
     """
 
     def __init__(

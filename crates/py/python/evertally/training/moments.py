@@ -47,14 +47,16 @@ mechanisms; the proofs of this library are in the headers of `mechanism/accounti
 
     Σ C_t z_t = C_n Z_n - Σ (C_{t+1} - C_t) Z_t.
 
-For given thresholds its standard deviation is at most `max sd(Z_t) · (C_n + Σ |C_{t+1} - C_t|)`. So noise that cancels in running sums still does as long as the threshold's total variation is of the order of the
-threshold. A trend adds no more than the distance, but the noise of the fraction adds in every step. The standard
-deviation of its part of `log C_{t+1} - log C_t` is therefore limited to `j_t = 0.2/√max(100, t)`, whose squares grow
-like a logarithm. The mean over the last `k` steps has less noise than a single fraction, by about `k/2` with noise that
-cancels. The rule takes the least `k ≤ 16` with `rate · e_k ≤ j_t`, and otherwise the rate `j_t/e_16`, where `e_k =
-min(√k, 2)/k` times the standard deviation of one step's fraction. That is an estimate, and accuracy alone depends on
-it. A new start of the correlation at each change would be no better: it freezes `C_t Z_t` at the change, where
-continuing leaves `(C_t - C_{t+1}) Z_t`, and needs more noise.
+For given thresholds its standard deviation is at most `max sd(Z_t) · (C_n + Σ |C_{t+1} - C_t|)`. So noise that
+cancels in running sums still does as long as the threshold's total variation is of the order of the threshold. A trend
+adds no more than its distance, but the noise of the fraction adds in every step. The standard deviation of its part of
+`log C_{t+1} - log C_t` is therefore limited to `j_t = 0.2/√max(100, t)`, whose squares grow like a logarithm. The mean
+over the last `k` steps has less noise than a single fraction, by about `k/2` with noise that cancels. The rule takes
+the least `k ≤ 16` with `rate · e_k ≤ j_t`, and otherwise the rate `j_t/e_16`, where `e_k = min(√k, 2)/k` times the
+standard deviation of one step's fraction. That is an estimate, and accuracy alone depends on it. A new start of the
+correlation at each change would be no better: it freezes `C_t Z_t` at the change, where continuing leaves
+`(C_t - C_{t+1}) Z_t`, and needs more noise. In the run of `examples/federated`, four starts of 25 rounds have 2.65
+times the noise in the last weights, and independent noise 3.03 times.
 """
 
 from __future__ import annotations
@@ -411,7 +413,8 @@ class Clipping:
     def _error(self, number: int) -> float:
         """About the standard error of the mean fraction of a number of steps, if noise is correlated."""
         assert self._noise_std is not None
-        return self._noise_std * min(math.sqrt(number), 2) / (number * self._mark * self.norm * self.expected_batch_size)
+        one_step = self._noise_std / (self._mark * self.norm * self.expected_batch_size)
+        return one_step * min(math.sqrt(number), 2) / number
 
     def state(self) -> dict[str, Any]:
         """The state for :meth:`restore` in a resumed run: plain numbers, and a list of them. Like the threshold, they

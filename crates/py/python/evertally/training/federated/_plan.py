@@ -130,7 +130,7 @@ class RoundsPlan:
 
     def _adapted(self, vector: npt.NDArray[np.float64], threshold: float | None) -> npt.NDArray[np.float64]:
         if threshold is None:
-            raise InvalidError("threshold is missing: the plan has adaptive_clipping, and Server.threshold has the value")
+            raise InvalidError("threshold is missing: give that of the server, because the plan has adaptive_clipping")
         assert self.adaptive_clipping is not None
         now = dataclasses.replace(self.adaptive_clipping, initial=threshold, least=threshold, most=threshold)
         clipping = Clipping(self.norm, [len(vector)], self.cohort, adaptive=now)
