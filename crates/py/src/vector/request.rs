@@ -9,7 +9,7 @@ use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
 use evertally_declare::declaration::Declaration;
-use evertally_training::{Cipher, Optimizer, Rates, Sampling, SamplingScheme, Series, VectorRequest};
+use evertally_training::{Cipher, Optimizer, Rates, Sampling, SamplingScheme, SearchEffort, Series, VectorRequest};
 use pyo3::prelude::*;
 
 /// The request for a plan of this many vectors.
