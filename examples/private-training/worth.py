@@ -18,10 +18,10 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small matrices
 
-import evertally as et
-import numpy as np
-from evertally.training import federated
-from train import CLASSES, TRAINING, clipped_sum, split
+import evertally as et  # noqa: E402
+import numpy as np  # noqa: E402
+from evertally.training import federated  # noqa: E402
+from train import CLASSES, TRAINING, clipped_sum, split  # noqa: E402
 
 HERE = Path(__file__).parent
 DELTA = 1e-5
