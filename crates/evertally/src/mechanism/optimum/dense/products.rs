@@ -6,33 +6,34 @@ use crate::privacy::Spread;
 /// Entries are rounded up to multiples of `2^COARSE`, so that products and their sums fit 64 bits: (2^16)² · 2^12.
 const COARSE: u32 = 14;
 
-/// Rows that are processed together: they stay in the cache. And columns: an entry of a row is read once for them.
-const ROWS: usize = 8;
-const COLUMNS: usize = 4;
+/// Rows that are processed together: they stay in the cache.
+const TOGETHER: usize = 8;
 
 /// `max_i Σ_j u_j G_ij` over the counts `u` that a spread allows, with `G = R̃ᵀR̃` rounded up; the bound is for entries
 /// of `R̃` at most 2^30 and at most 2^12 steps. `O(T³)`.
 pub(super) fn largest_sum(matrix: &[u32], steps: usize, spread: Spread) -> u128 {
-    // Integers below 2^53: sums of at most 2^12 products of numbers up to 2^16.
-    let mut products = vec![0.0f64; steps * steps];
-    for first in (0..steps).step_by(ROWS) {
-        let last = (first + ROWS).min(steps);
-        let rows: Vec<Vec<f64>> = (first..first + ROWS).map(|t| coarse_row(matrix, t.min(steps), last)).collect();
-        let rows: [&[f64]; ROWS] = std::array::from_fn(|t| &rows[t][..last]);
-        for (block, lines) in products[..last * steps].chunks_mut(COLUMNS * steps).enumerate() {
-            add_products(&rows, block * COLUMNS, lines, steps);
+    let mut products = vec![0u64; steps * steps];
+    for first in (0..steps).step_by(TOGETHER) {
+        let last = (first + TOGETHER).min(steps);
+        let rows: Vec<Vec<u32>> = (first..last).map(|t| coarse_row(matrix, t, last)).collect();
+        for i in 0..last {
+            let line = &mut products[i * steps..=i * steps + i];
+            for row in &rows {
+                let a = u64::from(row[i]);
+                line.iter_mut().zip(row).for_each(|(g, b)| *g += a * u64::from(*b));
+            }
         }
     }
     for i in 0..steps {
         (0..i).for_each(|j| products[j * steps + i] = products[i * steps + j]);
     }
     let largest = products.chunks_exact_mut(steps).map(|line| {
-        line.sort_unstable_by(|a, b| b.total_cmp(a));
+        line.sort_unstable_by(|a, b| b.cmp(a));
         let mut left = spread.total;
         let mut sum = 0u128;
         for g in line {
             let here = left.min(spread.per_step);
-            sum += u128::from(here) * *g as u128;
+            sum += u128::from(here) * u128::from(*g);
             left -= here;
         }
         sum
@@ -41,37 +42,10 @@ pub(super) fn largest_sum(matrix: &[u32], steps: usize, spread: Spread) -> u128 
     largest.max().unwrap_or(0).saturating_mul(1 << (2 * COARSE))
 }
 
-/// Adds the products of a few columns from `first` on, a line each, with the columns up to the last of them.
-fn add_products(rows: &[&[f64]; ROWS], first: usize, lines: &mut [f64], steps: usize) {
-    let mut lines: Vec<&mut [f64]> = lines.chunks_exact_mut(steps).collect();
-    let length = (first + COLUMNS).min(rows[0].len());
-    let own: [[f64; ROWS]; COLUMNS] =
-        std::array::from_fn(|i| rows.map(|row| row.get(first + i).copied().unwrap_or(0.0)));
-    let rows = rows.map(|row| &row[..length]);
-    if let [a, b, c, d] = &mut lines[..] {
-        let lines = a[..length].iter_mut().zip(&mut b[..length]).zip(&mut c[..length]).zip(&mut d[..length]);
-        for (j, (((a, b), c), d)) in lines.enumerate() {
-            let entries = rows.map(|row| row[j]);
-            let sum = |own: &[f64; ROWS]| (0..ROWS).map(|t| own[t] * entries[t]).sum::<f64>();
-            *a += sum(&own[0]);
-            *b += sum(&own[1]);
-            *c += sum(&own[2]);
-            *d += sum(&own[3]);
-        }
-        return;
-    }
-    for (line, own) in lines.iter_mut().zip(&own) {
-        for (j, g) in line[..length].iter_mut().enumerate() {
-            *g += (0..ROWS).map(|t| own[t] * rows[t][j]).sum::<f64>();
-        }
-    }
-}
-
-/// Row `t` in multiples of `2^COARSE`, filled up with zeros; only zeros for a row after the last.
-fn coarse_row(matrix: &[u32], t: usize, length: usize) -> Vec<f64> {
-    let entries = matrix.get(packed(t)..packed(t + 1)).unwrap_or_default();
-    let mut row: Vec<f64> = entries.iter().map(|r| f64::from(r.div_ceil(1 << COARSE))).collect();
-    row.resize(length, 0.0);
+/// Row `t` in multiples of `2^COARSE`, filled up with zeros.
+fn coarse_row(matrix: &[u32], t: usize, length: usize) -> Vec<u32> {
+    let mut row: Vec<u32> = matrix[packed(t)..packed(t + 1)].iter().map(|r| r.div_ceil(1 << COARSE)).collect();
+    row.resize(length, 0);
     row
 }
 
