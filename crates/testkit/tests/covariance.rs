@@ -69,7 +69,7 @@ covariances! {
     path_sum_best: "path-sum",
     path_sum_unit: "path-sum(levels=unit,root=false)",
     overlapping_hats: "hats",
-    nested_hats: "nested-hats(spacing=4/32,first=300/350,last=320/240)",
+    nested_hats: "nested-hats",
     searched_for_laplace: "dense-pure",
     buffers: "blt",
     normalized_buffers: "normalized-blt",
