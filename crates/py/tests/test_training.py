@@ -234,7 +234,7 @@ class TestRandomAllocation:
         refused("epsilon and delta", epsilon=None, delta=None, rho=0.5)
         refused("plan without sampling", mechanism="binary")
         refused("plan at least one epoch", steps_per_epoch=30, mechanism="input")
-        refused("1 to 2048 steps per epoch", 5000, 2500, mechanism="input")
+        refused("1 to 2048 steps per epoch", 5000, 2500, mechanism="banded-sqrt(bands=2)")
         refused("steps per epoch must be at least 1", steps_per_epoch=0)
 
 

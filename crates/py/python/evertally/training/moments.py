@@ -102,6 +102,7 @@ class AdaptiveClipping:
 
     Raises ``ValueError`` for numbers outside their ranges.
 
+    >>> from evertally.training.moments import AdaptiveClipping
     >>> AdaptiveClipping(quantile=0.5, initial=1.0).share
     0.05
     """

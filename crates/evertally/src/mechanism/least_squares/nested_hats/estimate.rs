@@ -148,7 +148,11 @@ impl LevelWeights {
 
     /// The Euclidean norm of all weights.
     pub(super) fn norm(&self) -> f64 {
-        self.weights.iter().map(|weight| self.value(*weight).powi(2)).sum::<f64>().sqrt()
+        let square = |weight: &i64| {
+            let value = self.value(*weight);
+            value * value
+        };
+        self.weights.iter().map(square).sum::<f64>().sqrt()
     }
 }
 
