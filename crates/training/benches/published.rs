@@ -16,7 +16,7 @@ const COORDINATES: usize = 10_000;
 const MECHANISMS: [&str; 3] = ["sqrt", "binary", "smooth(shape=balanced)"];
 
 fn main() {
-    let last = std::env::args().filter_map(|arg| arg.parse::<u32>().ok()).next().unwrap_or(14);
+    let last = std::env::args().find_map(|arg| arg.parse::<u32>().ok()).unwrap_or(14);
     println!("{:>10} {}", "horizon", MECHANISMS.map(|name| format!("{name:>24}")).concat());
     for exponent in (4..=last).step_by(2) {
         let times = MECHANISMS.map(|name| format!("{:>21.1} µs", fastest(name, 1 << exponent)));

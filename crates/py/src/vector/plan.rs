@@ -14,6 +14,7 @@ use crate::running::{abandonable, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::Objective;
+use evertally_ledger::disk::{Access, RealDisk, replace};
 use evertally_plot::ErrorCurve;
 use evertally_training::{SamplingScheme, VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
 use pyo3::prelude::*;
@@ -139,7 +140,8 @@ impl PyVectorPlan {
     /// >>> et.training.VectorPlan.load(file) == plan
     /// True
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        Ok(std::fs::write(path, self.to_json()? + "\n")?)
+        let text = self.to_json()? + "\n";
+        Ok(replace(&RealDisk, &path, &Access::Usual, &mut text.as_bytes())?)
     }
 
     /// The plan that :meth:`save` wrote. No mechanism is compared again, but the noise of this one is derived again

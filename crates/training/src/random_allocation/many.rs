@@ -69,7 +69,7 @@ mod tests {
         let noise = |kinds: &[(f64, u64)], rounds| {
             DisjointAllocation::new(kinds, rounds).unwrap().noise_for(epsilon, delta, Coarseness::FINE).unwrap()
         };
-        let gram = |at: usize| if at % 31 == 0 { if at < 10 * 30 { 2.0 } else { 1.0 } } else { 0.0 };
+        let gram = |at: usize| if at.is_multiple_of(31) { if at < 10 * 30 { 2.0 } else { 1.0 } } else { 0.0 };
         for rounds in [1, 3] {
             let table = RandomAllocation::new(30, (0..900).map(gram).collect()).unwrap().in_rounds(rounds).unwrap();
             let own = noise(&[(2.0, 10), (1.0, 20)], rounds);

@@ -209,7 +209,11 @@ impl<'a> Bounds<'a> {
             let weights = LevelWeights::new(shape, coarse, step);
             let divisors = shape.divisors(coarse, weights.first, weights.weights.len());
             let squares = weights.weights.iter().zip(&divisors);
-            let sum: f64 = squares.map(|(weight, divisor)| (weights.value(*weight) / *divisor as f64).powi(2)).sum();
+            let square = |(weight, divisor): (&i64, &u64)| {
+                let value = weights.value(*weight) / *divisor as f64;
+                value * value
+            };
+            let sum: f64 = squares.map(square).sum();
             let least = divisors.iter().copied().min().unwrap_or(1);
             (sum.sqrt(), margin(shape, coarse, &weights, width) / least as f64)
         };
