@@ -209,7 +209,7 @@ impl RandomAllocation {
     /// use evertally::privacy::Delta;
     /// // 3 of 60 steps.
     /// let epsilon = RandomAllocation::of_steps(3, 60)?.epsilon(1.5, Delta::new(1e-5)?)?;
-    /// assert!((1.2..1.4).contains(&epsilon), "{epsilon}");
+    /// assert!((1.1..1.15).contains(&epsilon), "{epsilon}");
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///

@@ -107,7 +107,7 @@ impl Sampling {
     /// not hold for it.
     ///
     /// ```
-    /// use evertally::privacy::{Budget, Neighbours};
+    /// use evertally::privacy::{Budget, Delta, Epsilon, Neighbours};
     /// use evertally_training::{Sampling, VectorRequest};
     /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
     /// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
@@ -133,7 +133,7 @@ impl Sampling {
     /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
     /// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
     /// let plan = request.with_sampling(Sampling::truncated_poisson(0.01, 10_000, None)?).plan()?;
-    /// assert_eq!(plan.max_batch(), Some(176));
+    /// assert_eq!(plan.max_batch(), Some(173));
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///

@@ -21,9 +21,8 @@ pub struct TrainingOptions {
 /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
 /// // All examples in every batch.
 /// let options = Training::new(100, 100, 4.0, VectorRequest::new(1, budget, 1.0))?.options()?;
-/// let omitted = &options.omitted[0];
-/// assert_eq!(omitted.description, "random allocation");
-/// assert_eq!(omitted.reason, "an epoch has one step, in which all examples take part");
+/// let reason = |option: &str| options.omitted.iter().find(|omitted| omitted.description == option).map(|o| &*o.reason);
+/// assert_eq!(reason("random allocation"), Some("an epoch has one step, in which all examples take part"));
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
