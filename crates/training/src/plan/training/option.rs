@@ -21,8 +21,9 @@ pub struct TrainingOptions {
 /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
 /// // All examples in every batch.
 /// let options = Training::new(100, 100, 4.0, VectorRequest::new(1, budget, 1.0))?.options()?;
-/// let reason = |option: &str| options.omitted.iter().find(|omitted| omitted.description == option).map(|o| &*o.reason);
-/// assert_eq!(reason("random allocation"), Some("an epoch has one step, in which all examples take part"));
+/// let of = |option: &str| options.omitted.iter().find(|omitted| omitted.description == option);
+/// let reason = of("random allocation").map(|omitted| &*omitted.reason);
+/// assert_eq!(reason, Some("an epoch has one step, in which all examples take part"));
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
