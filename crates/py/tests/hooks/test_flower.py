@@ -72,15 +72,21 @@ def numbers(result):
     return np.concatenate([array.numpy().ravel() for array in result.arrays.values()])
 
 
-def test_a_run_is_that_of_the_server():
-    plan = plan_of()
+def run_twice(plan, name):
+    """A run of the strategy, and one of the server with the same updates."""
     grid = LocalGrid(range(1, 10), adds(0.2))
-    strategy = PrivateFedAvg(plan, KEY, "run")
+    strategy = PrivateFedAvg(plan, KEY, name)
     result = strategy.start(grid, initial())
-    server = federated.Server(plan, KEY, "run", [np.zeros((2, 2), np.float32), np.ones(3, np.float32)])
+    server = federated.Server(plan, KEY, name, [np.zeros((2, 2), np.float32), np.ones(3, np.float32)])
     for sent in (each for each in grid.sent if each):
         before = server.weights
         server.step_updates({node: [(part + 0.2) - part for part in before] for node in sent})
+    return grid, strategy, result, server
+
+
+def test_a_run_is_that_of_the_server():
+    plan = plan_of()
+    grid, strategy, result, server = run_twice(plan, "run")
     expected = np.concatenate([part.ravel() for part in server.weights])
     assert np.allclose(numbers(result), expected, atol=1e-6)
     assert result.train_metrics_clientapp == {} and result.evaluate_metrics_clientapp == {}
@@ -93,13 +99,7 @@ def test_a_run_is_that_of_the_server():
 
 def test_with_an_adaptive_norm_it_is_that_of_the_server_too():
     plan = plan_of(adaptive_clipping=federated.AdaptiveClipping(initial=0.3))
-    grid = LocalGrid(range(1, 10), adds(0.2))
-    strategy = PrivateFedAvg(plan, KEY, "adaptive")
-    result = strategy.start(grid, initial())
-    server = federated.Server(plan, KEY, "adaptive", [np.zeros((2, 2), np.float32), np.ones(3, np.float32)])
-    for sent in (each for each in grid.sent if each):
-        before = server.weights
-        server.step_updates({node: [(part + 0.2) - part for part in before] for node in sent})
+    _, strategy, result, server = run_twice(plan, "adaptive")
     expected = np.concatenate([part.ravel() for part in server.weights])
     assert np.allclose(numbers(result), expected, atol=1e-5) and server.threshold == strategy.server.threshold != 0.3
 

@@ -92,6 +92,7 @@ class Record:
                 self._base.execute("INSERT INTO rounds VALUES (?, ?)", (number, mark))
             rows = [(user, number) for user in users]
             self._base.executemany("INSERT OR IGNORE INTO participations VALUES (?, ?)", rows)
+
     def skip(self, number: int) -> None:
         """Records that a round is passed over; it may have been begun."""
         with self._transaction():
