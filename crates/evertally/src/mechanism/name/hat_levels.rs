@@ -1,6 +1,6 @@
 //! The parameters of a mechanism of hats, small enough to be copied.
 
-use super::parameters::Parameters;
+use super::parameters::{Parameters, list, spacings_and_shares};
 use crate::{Error, Result};
 use std::fmt;
 
@@ -129,11 +129,6 @@ impl fmt::Debug for HatLevels {
     }
 }
 
-/// Numbers separated by slashes.
-fn list<N: std::str::FromStr>(text: &str) -> Option<Vec<N>> {
-    text.split('/').map(|number| number.trim().parse().ok()).collect()
-}
-
 impl std::str::FromStr for HatLevels {
     type Err = Error;
 
@@ -141,12 +136,7 @@ impl std::str::FromStr for HatLevels {
         if text.trim() == "spacing=none" {
             return Ok(Self::NONE);
         }
-        let value = |part: Option<&'_ str>, key: &str| Some(part?.trim().strip_prefix(key)?.to_owned());
-        let mut parts = text.split(',');
-        let read = [value(parts.next(), "spacing="), value(parts.next(), "first="), value(parts.next(), "last=")];
-        if let ([Some(spacings), Some(first), Some(last)], None) = (read, parts.next())
-            && let (Some(spacings), Some(first), Some(last)) = (list(&spacings), list(&first), list(&last))
-        {
+        if let Some((spacings, first, last)) = spacings_and_shares(text) {
             return Self::new(&spacings, &first, &last);
         }
         Err(Error::invalid(format!(

@@ -1,6 +1,6 @@
 //! The parameters of nested hats, small enough to be copied.
 
-use super::parameters::Parameters;
+use super::parameters::{Parameters, joined, spacings_and_shares};
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -98,10 +98,6 @@ impl NestedLevels {
     }
 }
 
-fn joined<N: ToString>(list: &[N]) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
-}
-
 impl fmt::Display for NestedLevels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count == 0 {
@@ -118,11 +114,6 @@ impl fmt::Debug for NestedLevels {
     }
 }
 
-/// Numbers with slashes between them.
-fn list<N: FromStr>(text: &str) -> Option<Vec<N>> {
-    text.split('/').map(|number| number.trim().parse().ok()).collect()
-}
-
 impl FromStr for NestedLevels {
     type Err = Error;
 
@@ -135,12 +126,7 @@ impl FromStr for NestedLevels {
         if text.trim() == "spacing=none" {
             return Ok(Self::NONE);
         }
-        let value = |part: Option<&'_ str>, key: &str| Some(part?.trim().strip_prefix(key)?.to_owned());
-        let mut parts = text.split(',');
-        let read = [value(parts.next(), "spacing="), value(parts.next(), "first="), value(parts.next(), "last=")];
-        if let ([Some(spacings), Some(first), Some(last)], None) = (read, parts.next())
-            && let (Some(spacings), Some(first), Some(last)) = (list(&spacings), list(&first), list(&last))
-        {
+        if let Some((spacings, first, last)) = spacings_and_shares(text) {
             return Self::new(&spacings, &first, &last);
         }
         Err(wrong())

@@ -44,3 +44,22 @@ impl<'a> Parameters<'a> {
         }
     }
 }
+
+/// Numbers with slashes between them.
+pub(super) fn list<N: FromStr>(text: &str) -> Option<Vec<N>> {
+    text.split('/').map(|number| number.trim().parse().ok()).collect()
+}
+
+/// The text that [`list`] reads.
+pub(super) fn joined<N: ToString>(list: &[N]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
+}
+
+/// The lists of `spacing=…,first=…,last=…`; `None` for any other text.
+pub(super) fn spacings_and_shares<N: FromStr>(text: &str) -> Option<(Vec<N>, Vec<u16>, Vec<u16>)> {
+    let mut parts = text.split(',');
+    let mut next = |key: &str| parts.next()?.trim().strip_prefix(key);
+    let (spacings, first, last) = (next("spacing=")?, next("first=")?, next("last=")?);
+    parts.next().is_none().then_some(())?;
+    Some((list(spacings)?, list(first)?, list(last)?))
+}

@@ -1,6 +1,6 @@
 //! The parameters of rolling hats, small enough to be copied.
 
-use super::parameters::Parameters;
+use super::parameters::{Parameters, joined, list};
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -76,10 +76,6 @@ impl RollingLevels {
     }
 }
 
-fn joined<N: ToString>(list: &[N]) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
-}
-
 impl fmt::Display for RollingLevels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "spacing={},share={}", joined(self.spacings()), joined(self.shares()))
@@ -106,9 +102,7 @@ impl FromStr for RollingLevels {
 
 impl RollingLevels {
     fn from_lists(spacings: &str, shares: &str, wrong: impl Fn() -> Error) -> Result<Self> {
-        let spacings: Option<Vec<u32>> = spacings.split('/').map(|number| number.trim().parse().ok()).collect();
-        let shares: Option<Vec<u16>> = shares.split('/').map(|number| number.trim().parse().ok()).collect();
-        Self::new(&spacings.ok_or_else(&wrong)?, &shares.ok_or_else(wrong)?)
+        Self::new(&list(spacings).ok_or_else(&wrong)?, &list(shares).ok_or_else(wrong)?)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::mechanism::Objective;
 use crate::mechanism::least_squares::at_once::AtOnce;
+use crate::mechanism::least_squares::test_noise::of_node as noise;
 use crate::mechanism::rounding::FRACTION_BITS;
 use nalgebra::DMatrix;
 
@@ -132,14 +133,6 @@ fn long_horizons_keep_their_digits() {
             assert!((release - exact).abs() < 0.01 + 1e-9 * deviation, "{text}, step {step}: {release} {exact}");
         }
     }
-}
-
-/// A value for every node, up to 2^bits in size.
-fn noise(node: Node, bits: u32) -> i128 {
-    let mix = |x: u64| (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = mix(mix((node.index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(node.level) << 40)));
-    let wide = i128::from(x as i64) << 64 | i128::from(mix(x));
-    wide >> (127 - bits)
 }
 
 /// Recomputed noise gives the same releases, to the bit, however stretches are cut, and the memory does not grow with

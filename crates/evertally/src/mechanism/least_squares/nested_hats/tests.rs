@@ -1,6 +1,7 @@
 //! Nested hats against dense algebra and brute force.
 
 use super::*;
+use crate::mechanism::least_squares::test_noise::of_node as noise;
 use crate::mechanism::{Hats, MechanismName, Objective};
 
 /// Shapes of every kind that fit: one level and three, first knots far from the first step and near it, steep shares.
@@ -137,14 +138,6 @@ fn releases_are_a_function_of_the_protected_sums() {
             }
         }
     }
-}
-
-/// A value for every node, up to 2^bits in size.
-fn noise(node: Node, bits: u32) -> i128 {
-    let mix = |x: u64| (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = mix(mix((node.index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(node.level) << 40)));
-    let wide = i128::from(x as i64) << 64 | i128::from(mix(x));
-    wide >> (127 - bits)
 }
 
 /// Single releases are those of the steps in order, follow the rows, and draw few nodes.
