@@ -5,7 +5,8 @@ mod common;
 use common::{Certificates, Program, Random, Service, free_port, installed, limits, problem, warnings_of};
 use evertally_feeds::{Source, SourceError, SourceOptions, open};
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,7 +34,20 @@ impl Broker {
         );
         std::fs::write(&path, text.replace("FOLDER", folder.path().to_str().expect("UTF-8"))).expect("written");
         let program = Program::start("mosquitto", &["-c", path.to_str().expect("UTF-8")], port);
-        Self { folder, port, program }
+        let broker = Self { folder, port, program };
+        broker.wait_until_it_answers();
+        broker
+    }
+
+    /// It listens before it handles signals, which until then end it at once: waits until it closes the connection of
+    /// a client that speaks no MQTT.
+    fn wait_until_it_answers(&self) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        let asked = Instant::now();
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
+        let _ = stream.read(&mut [0; 64]);
+        assert!(asked.elapsed() < Duration::from_secs(20), "mosquitto does not answer");
     }
 
     fn publish(&self, topic: &str, qos: &str, messages: impl IntoIterator<Item = String>, more: &[&str]) {
@@ -56,6 +70,7 @@ impl Broker {
         self.signal("-TERM");
         self.program.wait();
         self.program.restart();
+        self.wait_until_it_answers();
     }
 
     /// Kills it when its disk has its state, and starts it again.
@@ -64,6 +79,7 @@ impl Broker {
         std::thread::sleep(Duration::from_millis(150));
         self.program.kill();
         self.program.restart();
+        self.wait_until_it_answers();
     }
 
     fn source(&self, rest: &str) -> Box<dyn Source> {
