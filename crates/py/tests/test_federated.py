@@ -1,6 +1,9 @@
 """Federated plans and the server: sensitivity by brute force, limits of users, resumption, and the integer grid."""
 
+import dataclasses
 import itertools
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,7 @@ import evertally as et
 import numpy as np
 import pytest
 from evertally.training import federated
+from evertally.training.federated import _server
 
 PUBLIC = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
 
@@ -143,6 +147,18 @@ class TestPlan:
         with pytest.raises(et.InvalidError, match=text):
             small(**more)
 
+    @pytest.mark.parametrize("bits", [None, 20])
+    def test_edited_plans_are_refused(self, bits: int | None) -> None:
+        plan = federated.plan_rounds(6, population=12, cohort=2, rho=0.5, bits=bits)
+        edits: dict[str, Any] = {"participations": 6, "separation": 1, "rounds": 7, "norm": 2.0, "bits": 16}
+        for field, value in edits.items():
+            if bits is None and field == "bits" or bits is not None and field == "norm":
+                continue  # a norm is the unit of the grid
+            with pytest.raises(et.InvalidError, match="but its noise is planned for"):
+                dataclasses.replace(plan, **{field: value})
+            with pytest.raises(et.InvalidError, match="but its noise is planned for"):
+                federated.RoundsPlan.from_json(json.dumps(json.loads(plan.to_json()) | {field: value}))
+
     def test_a_run_without_an_end_needs_participations(self) -> None:
         with pytest.raises(et.InvalidError, match="participations is missing"):
             federated.plan_rounds(None, population=10, cohort=2, rho=0.1)
@@ -204,7 +220,7 @@ class TestServer:
         lane = server._lane
 
         def exact(total: Any, users: int, again: bool) -> Any:
-            lane.skip()
+            lane.skip(drawn=False)
             return total
 
         lane.release = exact  # type: ignore[method-assign]
@@ -342,7 +358,9 @@ class TestResumption:
         run(plan, key, tmp_path / "other", stops=True)
 
     @pytest.mark.parametrize("bits", [None, 24])
-    def test_a_crash_before_the_state_is_saved(self, tmp_path: Path, bits: int | None) -> None:
+    def test_a_crash_before_the_state_is_saved(
+        self, tmp_path: Path, bits: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The same sum gives the same weights, another one is refused, and a skipped round is passed over."""
         plan, key = small(bits=bits), et.SecretKey.generate()
         key.save(tmp_path / "key")
@@ -353,18 +371,101 @@ class TestResumption:
 
         server = opened()
         server.step_updates({"a": [0.1, 0.2, 0.3]})
+        self.fail_to_save(server, {"b": [0.3, 0.0, 0.0]}, monkeypatch)
         saved = (tmp_path / "run" / "state.npz").read_bytes()
-        second = server.step_updates({"b": [0.3, 0.0, 0.0]})
-        (tmp_path / "run" / "state.npz").write_bytes(saved)  # as if the process had ended before
         with pytest.raises(et.StateError, match="round 2 was begun with another sum"):
             opened().step_updates({"c": [0.0, 0.3, 0.0]})
-        assert (opened().step_updates({"b": [0.3, 0.0, 0.0]}) == second).all()
+        second = opened().step_updates({"b": [0.3, 0.0, 0.0]})
         (tmp_path / "run" / "state.npz").write_bytes(saved)
+        assert (opened().step_updates({"b": [0.3, 0.0, 0.0]}) == second).all()
+        self.fail_to_save(opened(), {"c": [0.0, 0.3, 0.0]}, monkeypatch)
         server = opened()
         server.skip()
-        third = server.step_updates({"c": [0.0, 0.3, 0.0]})
-        assert server.round == 3 and np.isfinite(third).all()
-        assert server.eligible(["a", "b", "c"]) == []
+        fourth = server.step_updates({"d": [0.0, 0.3, 0.0]})
+        assert server.round == 4 and np.isfinite(fourth).all()
+        assert server.eligible(["a", "b", "c", "d"]) == []
+
+    @staticmethod
+    def fail_to_save(server: federated.Server, updates: dict[Any, Any], patch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
+            raise OSError("disk full")
+
+        with patch.context() as patched:
+            patched.setattr(_server, "_write", fail)
+            with pytest.raises(OSError, match="disk full"):
+                server.step_updates(updates)
+        with pytest.raises(et.StateError, match="round . ended before its state was saved: open the server again"):
+            server.step_updates(updates)
+        server.close()
+
+    @pytest.mark.parametrize("bits", [None, 24])
+    def test_a_released_round_cannot_be_skipped(self, bits: int | None) -> None:
+        """In running sums its users would be present in some releases and absent in later ones."""
+        server = federated.Server(small(bits=bits), et.SecretKey.generate(), "skip", np.zeros(3))
+        old = server.state_dict()
+        first = server.step_updates({"a": [0.1, 0.2, 0.3]})
+        server.load_state_dict(old)
+        with pytest.raises(et.StateError, match="round 1 was completed"):
+            server.skip()
+        assert (server.step_updates({"a": [0.1, 0.2, 0.3]}) == first).all()
+        server.skip()
+        skipped = server.state_dict()
+        server.step_updates({"b": [0.3, 0.0, 0.0]})
+        server.load_state_dict(old)
+        server.step_updates({"a": [0.1, 0.2, 0.3]})
+        with pytest.raises(et.StateError, match="round 2 was skipped"):
+            server.step_updates({"b": [0.3, 0.0, 0.0]})
+        server.skip()
+        assert (server.state_dict()["noise"] == skipped["noise"]).all()
+        with pytest.raises(et.StateError, match="round 3 was begun with another sum"):
+            server.step_updates({"c": [0.0, 0.3, 0.0]})
+        server.step_updates({"b": [0.3, 0.0, 0.0]})
+
+    def test_copies_draw_no_noise_for_two_sums(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Copies of a folder in which a round was begun pass over it, and continue differently."""
+        plan, key = small(bits=24), et.SecretKey.generate()
+        server = federated.Server(plan, key, "copy", np.zeros(3), folder=tmp_path / "a")
+        server.step_updates({"a": [0.1, 0.2, 0.3]})
+        self.fail_to_save(server, {"b": [0.3, 0.0, 0.0]}, monkeypatch)
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        first, second = (federated.Server(plan, key, "copy", np.zeros(3), folder=tmp_path / name) for name in "ab")
+        first.skip()
+        second.skip()
+        first.step_updates({"c": [0.0, 0.3, 0.0]})
+        with pytest.raises(et.EvertallyError):
+            second.step_updates({"d": [0.3, 0.0, 0.0]})
+
+    @pytest.mark.parametrize("bits", [None, 24])
+    def test_an_interrupted_round_is_not_summed_twice(self, bits: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        key = et.SecretKey.generate()
+        update: dict[Any, Any] = {"a": [0.1, 0.2, 0.3]}
+        server = federated.Server(small(bits=bits), key, "cut", np.zeros(3))
+        start = server.state_dict()
+        lane = server._lane
+        noise = "_noise" if bits is None else "_sums"
+
+        class Cut:
+            """Interrupts where a round reads its noise, after its sum was added."""
+
+            def __init__(self, inner: object) -> None:
+                self.inner = inner
+
+            def __getattr__(self, name: str) -> object:
+                if name in ("read", "add_next"):
+                    raise KeyboardInterrupt
+                return getattr(self.inner, name)
+
+        monkeypatch.setattr(lane, noise, Cut(getattr(lane, noise)))
+        with pytest.raises(KeyboardInterrupt):
+            server.step_updates(update)
+        for refused in (lambda: server.step_updates(update), server.skip, server.state_dict):
+            with pytest.raises(et.StateError, match="round 1 ended before its state was saved"):
+                refused()
+        server.load_state_dict(start)
+        again = server.step_updates(update)
+        with et.allow_noise_reuse("a comparison"):
+            other = federated.Server(small(bits=bits), key, "cut", np.zeros(3)).step_updates(update)
+        assert (again == other).all()
 
     def test_limits_hold_across_restarts(self, tmp_path: Path) -> None:
         plan = small()
@@ -392,6 +493,7 @@ class TestResumption:
         script = f"""
 import numpy as np, os, evertally as et
 from evertally.training import federated
+from evertally.training.federated import _server
 plan = federated.plan_rounds(4, population=12, cohort=3, rho=0.5)
 key = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
 server = federated.Server(plan, key, "kill", np.zeros(2), folder={str(tmp_path)!r})

@@ -30,8 +30,9 @@ class Lane(Protocol):
         """The noisy sum of the next round, in units of updates. `again`: a process that ended before it saved its
         state may have drawn this noise, for a sum that is the same or was never released."""
 
-    def skip(self) -> None:
-        """Passes over the next round."""
+    def skip(self, drawn: bool) -> None:
+        """Passes over the next round. `drawn`: a process that ended before it saved its state may have drawn its noise,
+        and released nothing."""
 
     def state(self) -> dict[str, Array]:
         """The state for `restore`."""
@@ -73,7 +74,8 @@ class FloatLane:
         self._noise.add_next(noisy, examples=users)
         return noisy.astype(np.float64)
 
-    def skip(self) -> None:
+    def skip(self, drawn: bool) -> None:
+        del drawn
         self._noise.seek(self.step + 1)
 
     def state(self) -> dict[str, Array]:
@@ -129,17 +131,21 @@ class ExactLane:
             self._sums.add(self._places, part)
             rest -= part
         self._sums.tick()
-        # Noise is a function of key and round, and the record allows one sum for each round. So reads that a process
-        # made before it ended without a state may be repeated.
-        reuse = allow_noise_reuse("the record allows one sum a round") if again else contextlib.nullcontext()
-        with reuse:
-            running = self._sums.read(self._places)["value"]
+        running = self._read(again)
         noisy: npt.NDArray[np.float64] = (running - self._before) * (self._plan.norm / bound)
         self._before = running
         return noisy
 
-    def skip(self) -> None:
+    def _read(self, again: bool) -> Array:
+        # Noise is a function of key and round, and the record allows one sum for each round. So reads that a process
+        # made before it ended without a state may be repeated.
+        with allow_noise_reuse("the record allows one sum a round") if again else contextlib.nullcontext():
+            return self._sums.read(self._places)["value"]
+
+    def skip(self, drawn: bool) -> None:
         self._sums.tick()
+        if drawn:  # the log of the key counts reads
+            self._read(again=True)
 
     def state(self) -> dict[str, Array]:
         return {"noise": np.frombuffer(self._sums.save(), np.uint8), "before": self._before}

@@ -53,6 +53,28 @@ class RoundsPlan:
     bits: int | None
     adaptive_clipping: AdaptiveClipping | None = None
 
+    def __post_init__(self) -> None:
+        """Raises InvalidError if the fields are not those for which the noise was planned."""
+        kind = VectorPlan if self.bits is None else Plan
+        if not isinstance(self.noise, kind):
+            raise InvalidError(f"the noise of this RoundsPlan must be a {kind.__name__}")
+        noise = json.loads(self.noise.to_json())
+        if self.bits is None:
+            most = {"participations": noise["participation"]["most"], "separation": noise["participation"]["separation"]}
+            scale = {"norm": noise["norm"]}
+        else:
+            unit = noise["unit"]["person"]
+            most = {"participations": unit["max_events"], "separation": unit["min_gap"] or 1}
+            scale = {"bound": noise["values"]["sum"]["upper"]}
+        for name, planned in ({"horizon": noise["horizon"]} | most | scale).items():
+            if getattr(self, name) != planned:
+                raise InvalidError(
+                    f"{name} is {getattr(self, name)} in this RoundsPlan, but its noise is planned for {planned}: make "
+                    "another plan with plan_rounds()"
+                )
+        if not 1 <= self.cohort <= self.population:
+            raise InvalidError(f"cohort must be 1 to {self.population}, the population, got {self.cohort}")
+
     @property
     def horizon(self) -> int:
         """The last round for which there is noise."""

@@ -18,7 +18,7 @@ User: TypeAlias = SupportsIndex | str
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS run (identity BLOB, salt BLOB)",
-    "CREATE TABLE IF NOT EXISTS rounds (round INTEGER PRIMARY KEY, mark BLOB)",
+    "CREATE TABLE IF NOT EXISTS rounds (round INTEGER PRIMARY KEY, mark BLOB, drawn INTEGER, completed INTEGER)",
     "CREATE TABLE IF NOT EXISTS participations (user TEXT, round INTEGER, PRIMARY KEY (user, round)) WITHOUT ROWID",
 )
 
@@ -39,9 +39,13 @@ def names_of(users: Iterable[User]) -> list[str]:
 class Record:
     """Rounds and participations in a database: a file, or memory if there is no path.
 
-    A round is committed before its noise is drawn. A transaction is on the disk, or leaves no trace, also if the power
-    fails. A round that is committed again adds to its participants, because nothing shows which of two attempts was
-    summed; its sum must be the same.
+    A round is committed before its noise is drawn, and completed before its weights are returned. A transaction is on
+    the disk, or leaves no trace, also if the power fails. A round that is committed again adds to its participants,
+    because nothing shows which of two attempts was summed.
+
+    The mark of a round covers its sum and the mark of the round before it, hence all sums so far: noise of running
+    sums would show the difference of two courses that differ in any earlier round. So only a round that was not
+    completed may be skipped: others were released with what they had summed.
     """
 
     def __init__(self, path: Path | None, identity: bytes) -> None:
@@ -72,31 +76,78 @@ class Record:
         found = self._base.execute("SELECT round FROM participations WHERE user = ? ORDER BY round", (user,))
         return [number for (number,) in found]
 
-    def commit(self, number: int, users: list[str], total: bytes, limits: tuple[int, int]) -> None:
-        """Records a round with its participants and a mark of its sum; `limits` are the participations and the
-        separation of the plan.
+    def commit(self, number: int, users: list[str], total: bytes, before: bytes, limits: tuple[int, int]) -> bytes:
+        """Records a round with its participants, and returns the mark of its sum. `before` is the mark of the round
+        before it; `limits` are the participations and the separation of the plan.
 
-        Raises InvalidError for a user that the limits exclude, and StateError if the round was begun with another sum.
+        Raises InvalidError for a user that the limits exclude, and StateError if the round was begun with another sum,
+        or was skipped.
         """
-        mark = hashlib.blake2b(total, key=self._salt, digest_size=32).digest()
+        mark = self._mark(before, b"sum", total)
         with self._transaction():
-            begun = self._base.execute("SELECT mark FROM rounds WHERE round = ?", (number,)).fetchone()
-            if begun is not None and begun[0] != mark:
+            begun = self._begun(number)
+            if begun == self._mark(before, b"skip"):
+                raise StateError(f"round {number} was skipped: pass over it with skip() again")
+            if begun is not None and begun != mark:
                 raise StateError(
                     f"round {number} was begun with another sum: with the same noise, the two would show their exact "
-                    "difference. Repeat it with the same sum, or pass over it with skip()"
+                    "difference. Repeat it with the same sum, or pass over it with skip() if it was not completed"
                 )
             for user in users:
                 self._check(number, user, limits)
-            if begun is None:
-                self._base.execute("INSERT INTO rounds VALUES (?, ?)", (number, mark))
+            self._base.execute("UPDATE rounds SET completed = 1 WHERE round < ?", (number,))
+            self._base.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, 1, 0)", (number, mark))
             rows = [(user, number) for user in users]
             self._base.executemany("INSERT OR IGNORE INTO participations VALUES (?, ?)", rows)
+        return mark
 
-    def skip(self, number: int) -> None:
-        """Records that a round is passed over; it may have been begun."""
+    def skip(self, number: int, before: bytes) -> tuple[bytes, bool]:
+        """Records that a round is passed over. Returns its mark, and whether its noise may have been drawn: whether it
+        was begun.
+
+        Raises StateError if it was completed: its weights may have been published.
+        """
+        mark = self._mark(before, b"skip")
         with self._transaction():
-            self._base.execute("INSERT OR IGNORE INTO rounds VALUES (?, x'')", (number,))
+            found = self._base.execute("SELECT mark, drawn FROM rounds WHERE round = ?", (number,)).fetchone()
+            if found is None:
+                self._base.execute("INSERT INTO rounds VALUES (?, ?, 0, 0)", (number, mark))
+            elif found[0] != mark:
+                completed = self._base.execute("SELECT max(round) FROM rounds WHERE completed").fetchone()[0] or 0
+                if number <= completed or number < self.last():
+                    raise StateError(
+                        f"round {number} was completed, and its weights may have been published: a run that passes over "
+                        "it would show what it had summed. Repeat it with the same sum, or load the last state"
+                    )
+                self._base.execute("UPDATE rounds SET mark = ? WHERE round = ?", (mark, number))
+            self._base.execute("UPDATE rounds SET completed = 1 WHERE round < ?", (number,))
+        return mark, found is not None and bool(found[1])
+
+    def complete(self, number: int, mark: bytes) -> None:
+        """Records that the weights of a round may be published.
+
+        Raises StateError if the record does not have this round with this mark: then nothing may be published.
+        """
+        if number == 0:
+            return
+        with self._transaction():
+            if self._begun(number) != mark:
+                raise StateError(
+                    f"the record of participations does not have round {number} as it was summed here: the state is of "
+                    "another course of this run"
+                )
+            self._base.execute("UPDATE rounds SET completed = 1 WHERE round <= ?", (number,))
+
+    def is_begun(self, number: int) -> bool:
+        """Whether a round was begun or skipped."""
+        return self._begun(number) is not None
+
+    def _begun(self, number: int) -> bytes | None:
+        found = self._base.execute("SELECT mark FROM rounds WHERE round = ?", (number,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def _mark(self, before: bytes, kind: bytes, total: bytes = b"") -> bytes:
+        return hashlib.blake2b(before + total, key=self._salt, digest_size=32, person=kind).digest()
 
     def allows(self, number: int, user: str, limits: tuple[int, int]) -> bool:
         """Whether a user may take part in a round."""

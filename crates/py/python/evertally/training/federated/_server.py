@@ -87,10 +87,10 @@ class Server:
         if self._folder is not None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._record = Record(self._folder and self._folder / "rounds.sqlite", self._identity)
+        # The mark of the last round, and whether all parts of the state are of that round.
+        self._mark, self._is_whole = b"", True
         if self._folder is not None and (self._folder / "state.npz").exists():
             self.load_state_dict(_read(self._folder / "state.npz"))
-        else:
-            self._unsaved = self._record.last()
 
     @property
     def round(self) -> int:
@@ -170,30 +170,39 @@ class Server:
         with self._lock:
             number = self._next()
             total = self._lane.checked(sum_of_updates, len(users))
-            self._record.commit(number, users, total.tobytes(), self._limits)
-            noisy = self._lane.release(total, len(users), again=self._unsaved > 0)
-            self._unsaved = max(self._unsaved - 1, 0)
+            again = self._record.is_begun(number)
+            mark = self._record.commit(number, users, total.tobytes(), self._mark, self._limits)
+            self._is_whole = False
+            noisy = self._lane.release(total, len(users), again)
             mean = noisy / self.plan.cohort if self._clipping is None else self._clipping.decode(noisy)
             if self._clipping is not None:
                 self._clipping.update(noisy)
             momentum = self.plan.momentum * self._momentum + mean
             weights = self._weights + self.plan.rate(number) * momentum
-            self._keep(number, weights, momentum)
-        return self.weights
+            self._keep(number, mark, weights, momentum)
+            return self.weights
 
     def skip(self) -> None:
         """Passes over the next round without a release: its updates are lost, and its participants, if it was begun,
-        still count."""
+        still count.
+
+        Raises :class:`StateError` if an earlier process, or this one before it loaded an older state, has completed the
+        round.
+        """
         with self._lock:
             number = self._next()
-            self._record.skip(number)
-            self._lane.skip()
-            self._keep(number, self._weights, self._momentum)
+            mark, drawn = self._record.skip(number, self._mark)
+            self._is_whole = False
+            self._lane.skip(drawn)
+            self._keep(number, mark, self._weights, self._momentum)
 
     def state_dict(self) -> dict[str, Array]:
         """The state as a dictionary of arrays, as secret as the key. The record of participations is not part of it:
         it may never go back."""
-        return self._state(self._round, self._weights, self._momentum)
+        with self._lock:
+            if not self._is_whole:
+                raise StateError(self._interrupted)
+            return self._state(self._round, self._mark, self._weights, self._momentum)
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
         """Continues from a :meth:`state_dict` of the same run.
@@ -205,7 +214,7 @@ class Server:
             if kept["identity"].tobytes() != self._identity:
                 raise StateError("the state belongs to another run: its plan, key, name or parameters differ")
             number = int(kept["round"])
-            weights, momentum = kept["weights"], kept["momentum"]
+            mark, weights, momentum = kept["mark"].tobytes(), kept["weights"], kept["momentum"]
         except (KeyError, TypeError, ValueError) as damaged:
             if isinstance(damaged, StateError):
                 raise
@@ -215,13 +224,15 @@ class Server:
                 f"the record of participations ends at round {self._record.last()}, and the state is of round {number}"
                 ": give the folder of the run"
             )
-        self._restore_clipping(kept)
-        self._lane.restore(kept)
-        if self._lane.step != number or weights.shape != self._weights.shape or momentum.shape != weights.shape:
-            raise StateError("the state is damaged: its parts are of different rounds or sizes")
-        self._round, self._weights, self._momentum = number, weights, momentum
-        # At most this number of releases repeats those of a process that ended before it saved its state.
-        self._unsaved = self._record.last() - number
+        with self._lock:
+            self._is_whole = False
+            self._restore_clipping(kept)
+            self._lane.restore(kept)
+            if self._lane.step != number or weights.shape != self._weights.shape or momentum.shape != weights.shape:
+                raise StateError("the state is damaged: its parts are of different rounds or sizes")
+            self._record.complete(number, mark)
+            self._round, self._mark, self._weights, self._momentum = number, mark, weights, momentum
+            self._is_whole = True
 
     def _restore_clipping(self, kept: Mapping[str, Array]) -> None:
         if self._clipping is None:
@@ -247,18 +258,26 @@ class Server:
     def _next(self) -> int:
         if self._round == self.plan.horizon:
             raise HorizonExhausted(f"all {self._round} rounds of the plan are over: a longer run needs a new plan")
-        if self._lane.step != self._round:
-            raise StateError(f"round {self._lane.step} failed before its state was saved: open the server again")
+        if not self._is_whole:
+            raise StateError(self._interrupted)
         return self._round + 1
 
-    def _keep(self, number: int, weights: Array, momentum: Array) -> None:
-        if self._folder is not None:
-            _write(self._folder / "state.npz", self._state(number, weights, momentum))
-        self._round, self._weights, self._momentum = number, weights, momentum
+    @property
+    def _interrupted(self) -> str:
+        return f"round {self._round + 1} ended before its state was saved: open the server again, or load its last state"
 
-    def _state(self, number: int, weights: Array, momentum: Array) -> dict[str, Array]:
-        identity = np.frombuffer(self._identity, np.uint8)
-        own = {"identity": identity, "round": np.array(number), "weights": weights, "momentum": momentum}
+    def _keep(self, number: int, mark: bytes, weights: Array, momentum: Array) -> None:
+        if self._folder is not None:
+            _write(self._folder / "state.npz", self._state(number, mark, weights, momentum))
+        self._record.complete(number, mark)
+        self._round, self._mark, self._weights, self._momentum = number, mark, weights, momentum
+        self._is_whole = True
+
+    def _state(self, number: int, mark: bytes, weights: Array, momentum: Array) -> dict[str, Array]:
+        own = {
+            "identity": np.frombuffer(self._identity, np.uint8), "round": np.array(number),
+            "mark": np.frombuffer(mark, np.uint8), "weights": weights, "momentum": momentum,
+        }  # fmt: skip
         if self._clipping is not None:
             own["clipping"] = np.frombuffer(json.dumps(self._clipping.state()).encode(), np.uint8)
         return own | self._lane.state()
