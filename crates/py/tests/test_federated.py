@@ -220,7 +220,7 @@ class TestServer:
         lane = server._lane
 
         def exact(total: Any, users: int, again: bool) -> Any:
-            lane.skip(drawn=False)
+            lane.skip(again=False)
             return total
 
         lane.release = exact  # type: ignore[method-assign]
@@ -434,6 +434,18 @@ class TestResumption:
         first.step_updates({"c": [0.0, 0.3, 0.0]})
         with pytest.raises(et.EvertallyError):
             second.step_updates({"d": [0.3, 0.0, 0.0]})
+
+    def test_an_old_copy_of_the_folder_is_refused(self, tmp_path: Path) -> None:
+        """It lacks users whose updates are in sums that were released."""
+        plan, key = small(bits=24), et.SecretKey.generate()
+        federated.Server(plan, key, "old", np.zeros(3), folder=tmp_path / "new").close()
+        shutil.copytree(tmp_path / "new", tmp_path / "old")
+        federated.Server(plan, key, "old", np.zeros(3), folder=tmp_path / "new").step_updates({"a": [0.1, 0.2, 0.3]})
+        for attempt in range(4):  # a refusal leaves no round that another attempt would repeat
+            old = federated.Server(plan, key, "old", np.zeros(3), folder=tmp_path / "old")
+            with pytest.raises(et.StateError, match="read . of the LazyVector .* was made already"):
+                old.skip() if attempt % 2 == 0 else old.step_updates({"b": [0.3, 0.0, 0.0]})
+            old.close()
 
     @pytest.mark.parametrize("bits", [None, 24])
     def test_an_interrupted_round_is_not_summed_twice(self, bits: int | None, monkeypatch: pytest.MonkeyPatch) -> None:

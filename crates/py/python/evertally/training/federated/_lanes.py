@@ -26,13 +26,15 @@ class Lane(Protocol):
     def checked(self, total: Any, users: int) -> Array:
         """The sum as a vector. Raises InvalidError if it cannot be one of this number of users."""
 
+    def add(self, total: Array) -> None:
+        """Adds the sum of the next round, without its noise. An object that was interrupted here is of no use."""
+
     def release(self, total: Array, users: int, again: bool) -> npt.NDArray[np.float64]:
-        """The noisy sum of the next round, in units of updates. `again`: a process that ended before it saved its
+        """The noisy sum of the round that was added, in units of updates. `again`: a process that ended before it saved its
         state may have drawn this noise, for a sum that is the same or was never released."""
 
-    def skip(self, drawn: bool) -> None:
-        """Passes over the next round. `drawn`: a process that ended before it saved its state may have drawn its noise,
-        and released nothing."""
+    def skip(self, again: bool) -> None:
+        """Passes over the next round. `again`: as for `release`; nothing of it was released."""
 
     def state(self) -> dict[str, Array]:
         """The state for `restore`."""
@@ -68,14 +70,17 @@ class FloatLane:
             )
         return vector
 
+    def add(self, total: Array) -> None:
+        pass
+
     def release(self, total: Array, users: int, again: bool) -> npt.NDArray[np.float64]:
         del again  # the log of the key recognises the sum
         noisy = total.copy()
         self._noise.add_next(noisy, examples=users)
         return noisy.astype(np.float64)
 
-    def skip(self, drawn: bool) -> None:
-        del drawn
+    def skip(self, again: bool) -> None:
+        del again
         self._noise.seek(self.step + 1)
 
     def state(self) -> dict[str, Array]:
@@ -123,16 +128,18 @@ class ExactLane:
             )
         return vector
 
-    def release(self, total: Array, users: int, again: bool) -> npt.NDArray[np.float64]:
-        del users
+    def add(self, total: Array) -> None:
         rest, bound = total.copy(), self._plan.bound
         while rest.any():  # an event has at most the length of one update
             part = np.clip(rest, -bound, bound)
             self._sums.add(self._places, part)
             rest -= part
         self._sums.tick()
+
+    def release(self, total: Array, users: int, again: bool) -> npt.NDArray[np.float64]:
+        del total, users
         running = self._read(again)
-        noisy: npt.NDArray[np.float64] = (running - self._before) * (self._plan.norm / bound)
+        noisy: npt.NDArray[np.float64] = (running - self._before) * (self._plan.norm / self._plan.bound)
         self._before = running
         return noisy
 
@@ -142,10 +149,10 @@ class ExactLane:
         with allow_noise_reuse("the record allows one sum a round") if again else contextlib.nullcontext():
             return self._sums.read(self._places)["value"]
 
-    def skip(self, drawn: bool) -> None:
+    def skip(self, again: bool) -> None:
         self._sums.tick()
-        if drawn:  # the log of the key counts reads
-            self._read(again=True)
+        # The log of the key counts reads: it refuses the rounds of a state that is older than those it knows.
+        self._read(again)
 
     def state(self) -> dict[str, Array]:
         return {"noise": np.frombuffer(self._sums.save(), np.uint8), "before": self._before}

@@ -18,7 +18,7 @@ User: TypeAlias = SupportsIndex | str
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS run (identity BLOB, salt BLOB)",
-    "CREATE TABLE IF NOT EXISTS rounds (round INTEGER PRIMARY KEY, mark BLOB, drawn INTEGER, completed INTEGER)",
+    "CREATE TABLE IF NOT EXISTS rounds (round INTEGER PRIMARY KEY, mark BLOB, completed INTEGER)",
     "CREATE TABLE IF NOT EXISTS participations (user TEXT, round INTEGER, PRIMARY KEY (user, round)) WITHOUT ROWID",
 )
 
@@ -76,43 +76,51 @@ class Record:
         found = self._base.execute("SELECT round FROM participations WHERE user = ? ORDER BY round", (user,))
         return [number for (number,) in found]
 
-    def commit(self, number: int, users: list[str], total: bytes, before: bytes, limits: tuple[int, int]) -> bytes:
-        """Records a round with its participants, and returns the mark of its sum. `before` is the mark of the round
-        before it; `limits` are the participations and the separation of the plan.
+    def check(self, number: int, users: list[str], total: bytes, before: bytes, limits: tuple[int, int]) -> bytes:
+        """The mark of a round with its sum. `before` is the mark of the round before it; `limits` are the participations
+        and the separation of the plan.
 
         Raises InvalidError for a user that the limits exclude, and StateError if the round was begun with another sum,
         or was skipped.
         """
-        mark = self._mark(before, b"sum", total)
+        mark, begun = self._mark(before, b"sum", total), self._begun(number)
+        if begun == self._mark(before, b"skip"):
+            raise StateError(f"round {number} was skipped: pass over it with skip() again")
+        if begun is not None and begun != mark:
+            raise StateError(
+                f"round {number} was begun with another sum: with the same noise, the two would show their exact "
+                "difference. Repeat it with the same sum, or pass over it with skip() if it was not completed"
+            )
+        for user in users:
+            self._check(number, user, limits)
+        return mark
+
+    def commit(self, number: int, users: list[str], total: bytes, before: bytes, limits: tuple[int, int]) -> bytes:
+        """Checks a round as `check` does, records it with its participants, and returns the mark of its sum."""
         with self._transaction():
-            begun = self._begun(number)
-            if begun == self._mark(before, b"skip"):
-                raise StateError(f"round {number} was skipped: pass over it with skip() again")
-            if begun is not None and begun != mark:
-                raise StateError(
-                    f"round {number} was begun with another sum: with the same noise, the two would show their exact "
-                    "difference. Repeat it with the same sum, or pass over it with skip() if it was not completed"
-                )
-            for user in users:
-                self._check(number, user, limits)
+            mark = self.check(number, users, total, before, limits)
             self._base.execute("UPDATE rounds SET completed = 1 WHERE round < ?", (number,))
-            self._base.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, 1, 0)", (number, mark))
+            self._base.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, 0)", (number, mark))
             rows = [(user, number) for user in users]
             self._base.executemany("INSERT OR IGNORE INTO participations VALUES (?, ?)", rows)
         return mark
 
-    def skip(self, number: int, before: bytes) -> tuple[bytes, bool]:
-        """Records that a round is passed over. Returns its mark, and whether its noise may have been drawn: whether it
-        was begun.
+    def withdraw(self, number: int) -> None:
+        """Forgets that a round was begun or skipped, but not its participants."""
+        with self._transaction():
+            self._base.execute("DELETE FROM rounds WHERE round = ? AND NOT completed", (number,))
+
+    def skip(self, number: int, before: bytes) -> bytes:
+        """Records that a round is passed over, and returns its mark; it may have been begun.
 
         Raises StateError if it was completed: its weights may have been published.
         """
         mark = self._mark(before, b"skip")
         with self._transaction():
-            found = self._base.execute("SELECT mark, drawn FROM rounds WHERE round = ?", (number,)).fetchone()
-            if found is None:
-                self._base.execute("INSERT INTO rounds VALUES (?, ?, 0, 0)", (number, mark))
-            elif found[0] != mark:
+            begun = self._begun(number)
+            if begun is None:
+                self._base.execute("INSERT INTO rounds VALUES (?, ?, 0)", (number, mark))
+            elif begun != mark:
                 completed = self._base.execute("SELECT max(round) FROM rounds WHERE completed").fetchone()[0] or 0
                 if number <= completed or number < self.last():
                     raise StateError(
@@ -121,7 +129,7 @@ class Record:
                     )
                 self._base.execute("UPDATE rounds SET mark = ? WHERE round = ?", (mark, number))
             self._base.execute("UPDATE rounds SET completed = 1 WHERE round < ?", (number,))
-        return mark, found is not None and bool(found[1])
+        return mark
 
     def complete(self, number: int, mark: bytes) -> None:
         """Records that the weights of a round may be published.

@@ -9,7 +9,8 @@ import os
 import random
 import threading
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +172,13 @@ class Server:
             number = self._next()
             total = self._lane.checked(sum_of_updates, len(users))
             again = self._record.is_begun(number)
-            mark = self._record.commit(number, users, total.tobytes(), self._mark, self._limits)
+            begun = number, users, total.tobytes(), self._mark, self._limits
+            self._record.check(*begun)
             self._is_whole = False
-            noisy = self._lane.release(total, len(users), again)
+            self._lane.add(total)
+            mark = self._record.commit(*begun)
+            with self._withdrawn_if_refused(number, again):
+                noisy = self._lane.release(total, len(users), again)
             mean = noisy / self.plan.cohort if self._clipping is None else self._clipping.decode(noisy)
             if self._clipping is not None:
                 self._clipping.update(noisy)
@@ -191,9 +196,11 @@ class Server:
         """
         with self._lock:
             number = self._next()
-            mark, drawn = self._record.skip(number, self._mark)
+            again = self._record.is_begun(number)
+            mark = self._record.skip(number, self._mark)
             self._is_whole = False
-            self._lane.skip(drawn)
+            with self._withdrawn_if_refused(number, again):
+                self._lane.skip(again)
             self._keep(number, mark, self._weights, self._momentum)
 
     def state_dict(self) -> dict[str, Array]:
@@ -261,6 +268,16 @@ class Server:
         if not self._is_whole:
             raise StateError(self._interrupted)
         return self._round + 1
+
+    @contextmanager
+    def _withdrawn_if_refused(self, number: int, again: bool) -> Iterator[None]:
+        """A round that the log of the key refuses was not begun here: it would not be refused again."""
+        try:
+            yield
+        except StateError:
+            if not again:
+                self._record.withdraw(number)
+            raise
 
     @property
     def _interrupted(self) -> str:
