@@ -54,9 +54,13 @@ pub fn attempts_with<C>(
     Ok(found)
 }
 
-/// Longest horizon at which windows are also read from running sums: for any width, and for long windows.
+/// Longest horizon at which windows are also read from running sums: of any family, and long windows from families with
+/// light steps.
 const SUMS_COMPETE: u64 = 1 << 11;
-const LONG_WINDOWS_COMPETE: u64 = 1 << 14;
+const LIGHT_SUMS_COMPETE: u64 = 1 << 14;
+/// The same for short windows alone from families with heavy steps under Gaussian noise: the best of them have 1.7 times
+/// the variance of bands, and more.
+const SHORT_WINDOWS_COMPETE: u64 = 1 << 9;
 
 /// The families that compete over a horizon for the workload of a criterion, with their parameters left open: for
 /// running sums, also the names for the steps of a unit; for windows and decays, noise on each step, bands for single
@@ -81,7 +85,11 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
         return families.chain(of_units(horizon, kind, criterion)).collect();
     }
     let criterion = criterion.with_workload(workload);
-    let sums = families.filter(|name| reads_sums(*name, horizon, kind, workload));
+    let competes = |name: &MechanismName| {
+        let may_win = !name.is_heavy() || horizon <= SHORT_WINDOWS_COMPETE || is_long(horizon, kind, workload);
+        may_win && reads_sums(*name, horizon, kind, workload)
+    };
+    let sums = families.filter(competes);
     of_readings(kind, &criterion).chain(sums).collect()
 }
 
@@ -95,11 +103,15 @@ fn of_readings(kind: NoiseKind, criterion: &Criterion) -> impl Iterator<Item = M
     MechanismName::readings(criterion).filter(move |name| name.serves(kind))
 }
 
-/// Whether a window read from a family's running sums may win.
+/// Whether a window is read from a family's running sums over a horizon.
 fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
-    let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
-    let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.is_heavy());
-    is_short && matches!(workload, Workload::Window(_)) && name.family().publishes == Publishes::Sums
+    let light = is_long(horizon, kind, workload) && !name.is_heavy();
+    let longest = if light { LIGHT_SUMS_COMPETE } else { SUMS_COMPETE };
+    horizon <= longest && matches!(workload, Workload::Window(_)) && name.family().publishes == Publishes::Sums
+}
+
+fn is_long(horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
+    workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace
 }
 
 /// The families that compete if several workloads are read from one release: those that all workloads can read.

@@ -271,8 +271,8 @@ impl Mechanism for Dense {
 
     /// In squared units of `2^-30`, exact for one event. With the inner products `G_ij` of the columns of `R̃`,
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, and the sum is largest if the events are in the steps
-    /// of the largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` if the events per step are limited, up to 2048 steps;
-    /// longer horizons do not use this bound.
+    /// of the largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T² k + T³ / 8)` for units with events in `k` steps, up to
+    /// 2048 steps; longer horizons do not use this bound.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
         let together = total * self.l2_squared;
