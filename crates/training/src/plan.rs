@@ -210,8 +210,8 @@ impl VectorPlan {
 
     /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget,
     /// norm and participation, nor, without an optimizer and if the mean is the objective, a smaller
-    /// [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`, `O(min(T, 2^11)²)` with an optimizer, and some
-    /// tenths of a second for several participations in up to 64 steps.
+    /// [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`, `O(min(T, 2^11)²)` with an optimizer, and up to
+    /// a second for several participations in up to 1024 steps.
     ///
     /// With sampling no bound is known, and this is 0.
     ///

@@ -11,6 +11,7 @@ use super::Objective;
 pub use dense::{Certificate, Dense};
 pub use dense_runs::DenseRuns;
 pub(super) use dense_runs::MAX_SEARCHED;
+pub(crate) use dense_runs::weighted_gram;
 pub use optimal::Optimal;
 
 /// Longest horizon of a [`certified_bound`]: it is computed in less than a tenth of a second.

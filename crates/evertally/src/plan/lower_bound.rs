@@ -1,14 +1,16 @@
 //! Lower bounds on the noise of every factorization: for single events, and for units with events in several steps.
 
 mod coarse;
+mod eigenvalues;
 mod event;
+mod lifted;
 mod patterns;
 mod symmetric;
 mod waves;
 mod workload;
 
 pub use event::gaussian_lower_bound;
-pub use patterns::vector_lower_bound;
+pub use lifted::vector_lower_bound;
 pub use workload::workload_lower_bound;
 
 use crate::mechanism::{Objective, Participation, certified_bound};
@@ -27,9 +29,10 @@ use crate::privacy::Spread;
 /// (a nuclear norm is at most the product of the Frobenius norms of two factors). The best of four choices is used:
 /// all events in one step ([`gaussian_lower_bound`], or that of the optimum); rows of events around every step, with
 /// equal weights, by sines and cosines ([`waves`]); few patterns with the best weights ([`coarse`]); and, over at most
-/// 64 steps, those of most weight among all patterns of one event per step ([`patterns`]).
+/// 1024 steps, those of most weight among all patterns of one event per step ([`patterns`], [`lifted`]).
 ///
-/// `O(T log T)` up to 2^17 steps, a tenth of a second, and hardly more beyond.
+/// `O(T log T)` up to 2^17 steps, a tenth of a second, and hardly more beyond; up to a second for at most 1024 steps
+/// and one event per step.
 ///
 /// ```
 /// use evertally::plan::unit_lower_bound;
@@ -63,7 +66,7 @@ pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
 fn by_patterns(horizon: u64, spread: Spread) -> f64 {
     let is_single = spread.per_step == 1 && spread.total == spread.per_group;
     let runs = Participation::new(spread.total, spread.separation).ok().filter(|_| is_single);
-    let found = runs.and_then(|runs| patterns::bound(horizon, runs, Objective::Max, patterns::Directions::One));
+    let found = runs.and_then(|runs| lifted::bound(horizon, runs, Objective::Max, patterns::Directions::One));
     found.unwrap_or(0.0)
 }
 

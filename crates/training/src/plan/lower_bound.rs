@@ -7,7 +7,7 @@
 //!   a pattern. With random signs for its vectors, `‖R Δ‖²` is `Σ ‖R_t‖²` over it on average, so `s²` is at least that.
 //!   The mean over the remainders is `‖R‖_F²/c`, and as `‖L‖_F ‖R‖_F ≥ ‖A‖_* = γ T`, `s² V ≥ γ² T/c`. For `k = 1` this
 //!   is the bound of single steps.
-//! * **Patterns.** Over at most 64 steps [`vector_lower_bound`] has the best of all patterns and signs.
+//! * **Patterns.** Over at most 1024 steps [`vector_lower_bound`] has the best of many patterns and signs.
 //! * **Together.** For the pattern `u = 1, 1+b, …` and equal vectors, `s ≥ ‖R u‖` and `‖L‖_F ‖R u‖ ≥ ‖A u‖`:
 //!   `s² V ≥ ‖A u‖²/T`, where `‖A u‖²` is the squared sensitivity of output noise.
 
@@ -15,7 +15,7 @@ use evertally::mechanism::{Objective, Participation};
 use evertally::plan::{gaussian_lower_bound, vector_lower_bound};
 
 /// The largest of the bounds of `√(s² V)`, rounded down; with `V` the largest `‖L_t‖²` if that is the objective.
-/// `O(min(T, 2^20))`, or some tenths of a second for several steps of up to 64.
+/// `O(min(T, 2^20))`, or up to a second for several steps of up to 1024.
 pub(super) fn error(horizon: u64, participation: Participation, objective: Objective) -> f64 {
     let steps = horizon as f64;
     let separation = participation.separation().max(horizon.div_ceil(participation.most())).min(horizon);

@@ -42,6 +42,7 @@ use crate::{Error, Result};
 use spaced::SpacedColumns;
 use std::sync::Arc;
 use triangle::DenseProblem;
+pub(crate) use triangle::weighted_gram;
 
 /// Longest horizon: a step of the search takes `O(T³)`.
 const MAX_HORIZON: u64 = 1024;

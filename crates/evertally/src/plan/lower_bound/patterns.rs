@@ -17,10 +17,11 @@
 
 use super::symmetric::{Spectrum, Symmetric};
 use crate::mechanism::{Objective, Participation};
+use crate::number::lanes::dot;
 use std::collections::BTreeSet;
 
 /// Longest horizon: each round takes `O(T³)`.
-const MAX_STEPS: u64 = 64;
+pub(super) const MAX_STEPS: u64 = 64;
 /// Rounds, and the exponent of the weights.
 const ROUNDS: usize = 60;
 const POWER: f64 = 2.0;
@@ -30,26 +31,10 @@ const IMPROVED: usize = 300;
 /// Part by which a new pattern weighs more.
 const MIN_GAIN: f64 = 1e-4;
 /// Weight of each single step, which is a pattern, too: no pivot of `M` vanishes.
-const SINGLE: f64 = 1e-12;
+pub(super) const SINGLE: f64 = 1e-12;
 /// Margins for the rounding of eigenvalues, over the largest, and of everything else.
 const OF_EIGENVALUES: f64 = 1e-12;
 const ROUNDING: f64 = 1e-9;
-
-/// A proven lower bound of `√(s² V)` for any factorization of the prefix sums over `horizon` steps: `s` is its
-/// sensitivity to a unit that adds vectors of norm 1 and any direction to the steps of a participation, and `V` the
-/// mean of `‖L_t‖²`, or their maximum. `None` above 64 steps. `O(T³)` for some dozen rounds: a few tenths of a second.
-///
-/// ```
-/// use evertally::mechanism::{Objective, Participation};
-/// use evertally::plan::vector_lower_bound;
-/// let unit = Participation::new(4, 4)?;
-/// let bound = vector_lower_bound(16, unit, Objective::Mean).unwrap();
-/// assert!(bound > 3.69 && bound < 13.6773f64.sqrt()); // a factorization reaches 13.6773
-/// # Ok::<(), evertally::Error>(())
-/// ```
-pub fn vector_lower_bound(horizon: u64, participation: Participation, objective: Objective) -> Option<f64> {
-    bound(horizon, participation, objective, Directions::Any)
-}
 
 /// The directions of a unit's changes in its steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,28 +43,38 @@ pub(super) enum Directions {
     Any,
 }
 
-/// The same for one direction or any.
-pub(super) fn bound(
-    horizon: u64,
-    participation: Participation,
-    objective: Objective,
-    directions: Directions,
-) -> Option<f64> {
-    (horizon <= MAX_STEPS).then(|| {
-        let mut dual = Dual::new(horizon as usize, participation, objective, directions);
-        let mut best = 0.0f64;
+/// The weights of the largest bound found.
+pub(super) struct BestWeights {
+    pub(super) bound: f64,
+    /// `M`, row after row.
+    pub(super) mean: Vec<f64>,
+    /// `p`.
+    pub(super) rows: Vec<f64>,
+}
+
+impl BestWeights {
+    pub(super) fn find(steps: usize, unit: Participation, objective: Objective, directions: Directions) -> Self {
+        let mut dual = Dual::new(steps, unit, objective, directions);
+        let mut best = Self { bound: 0.0, mean: vec![], rows: vec![] };
         let mut nearby = None;
         for round in 1..=ROUNDS {
-            let solved = DualPoint::new(&dual, nearby.take());
-            best = best.max(solved.bound);
+            let mean = dual.mean();
+            let solved = DualPoint::new(&dual, &mean, nearby.take());
+            if solved.bound > best.bound {
+                best = Self { bound: solved.bound, mean, rows: dual.rows.clone() };
+            }
             dual.reweigh(&solved);
             if round % ROUNDS_BETWEEN == 0 {
                 dual.add_heavier(&solved);
             }
             nearby = Some(solved.spectrum);
         }
-        best / libm::sqrt(1.0 + SINGLE * horizon as f64) * (1.0 - ROUNDING)
-    })
+        // The weights of single steps that were added to all others.
+        let total = 1.0 + SINGLE * steps as f64;
+        best.mean.iter_mut().for_each(|entry| *entry /= total);
+        best.bound *= (1.0 - ROUNDING) / libm::sqrt(total);
+        best
+    }
 }
 
 /// The steps of a pattern, in increasing order, with their signs.
@@ -224,9 +219,9 @@ struct DualPoint {
 }
 
 impl DualPoint {
-    fn new(dual: &Dual, nearby: Option<Spectrum>) -> Self {
+    fn new(dual: &Dual, mean: &[f64], nearby: Option<Spectrum>) -> Self {
         let steps = dual.steps;
-        let factor = cholesky(dual.mean(), steps);
+        let factor = cholesky(mean.to_vec(), steps);
         // The rows of `P^½ A F`, and of `A F`.
         let mut sums = factor.clone();
         (steps..sums.len()).for_each(|place| sums[place] += sums[place - steps]);
@@ -266,17 +261,15 @@ impl DualPoint {
 }
 
 /// The lower triangular `F` with `F Fᵀ = M`, row after row.
-fn cholesky(mut m: Vec<f64>, steps: usize) -> Vec<f64> {
-    for j in 0..steps {
-        for i in 0..steps {
-            let (row, other) = (&m[i * steps..i * steps + j], &m[j * steps..j * steps + j]);
-            let product: f64 = row.iter().zip(other).map(|(a, b)| a * b).sum();
-            m[i * steps + j] = match i.cmp(&j) {
-                std::cmp::Ordering::Less => 0.0,
-                std::cmp::Ordering::Equal => libm::sqrt((m[i * steps + j] - product).max(SINGLE)),
-                std::cmp::Ordering::Greater => (m[i * steps + j] - product) / m[j * steps + j],
-            };
+pub(super) fn cholesky(mut m: Vec<f64>, steps: usize) -> Vec<f64> {
+    for i in 0..steps {
+        let (before, own) = m.split_at_mut(i * steps);
+        for j in 0..i {
+            let above = &before[j * steps..=j * steps + j];
+            own[j] = (own[j] - dot(&own[..j], &above[..j])) / above[j];
         }
+        own[i] = libm::sqrt((own[i] - dot(&own[..i], &own[..i])).max(SINGLE));
+        own[i + 1..steps].fill(0.0);
     }
     m
 }
@@ -330,7 +323,7 @@ mod tests {
                 (Objective::Mean, Directions::One),
                 (Objective::Max, Directions::One),
             ] {
-                let bound = bound(steps, runs, objective, directions).unwrap().powi(2);
+                let bound = BestWeights::find(steps as usize, runs, objective, directions).bound.powi(2);
                 let patterns = all(steps as usize, most as usize, separation as usize, directions);
                 let optimum = DenseRuns::solve(steps, runs, objective).unwrap().dense().r;
                 let mut least = f64::INFINITY;
@@ -370,7 +363,7 @@ mod tests {
             (16, unit(4, 4), Objective::Mean, Directions::One, 12.0033, 12.0063),
             (20, unit(2, 9), Objective::Mean, Directions::One, 6.1978, 6.1979),
         ] {
-            let ours = bound(horizon, runs, objective, directions).unwrap().powi(2);
+            let ours = BestWeights::find(horizon, runs, objective, directions).bound.powi(2);
             assert!(ours > 0.998 * best && ours < reached, "{horizon} {runs:?} {directions:?}: {ours} {best}");
         }
     }
@@ -381,7 +374,7 @@ mod tests {
         for (horizon, runs) in [(16, unit(4, 4)), (20, unit(2, 9)), (24, unit(2, 11)), (12, unit(3, 4))] {
             let optimum = DenseRuns::solve(horizon, runs, Objective::Mean).unwrap();
             let reached = optimum.participation_squared(runs) * optimum.mean_row_norm_squared();
-            let bound = vector_lower_bound(horizon, runs, Objective::Mean).unwrap().powi(2);
+            let bound = BestWeights::find(horizon as usize, runs, Objective::Mean, Directions::Any).bound.powi(2);
             assert!(reached > bound && reached < 1.005 * bound, "{horizon} {runs:?}: {reached} {bound}");
         }
     }

@@ -103,7 +103,7 @@ pub(super) fn gram(c: &[f64], steps: usize) -> Vec<f64> {
 }
 
 /// The lower triangle of `CᵀPC` for weights `P` of the rows.
-pub(super) fn weighted_gram(c: &[f64], weight: impl Fn(usize) -> f64, steps: usize) -> Vec<f64> {
+pub(crate) fn weighted_gram(c: &[f64], weight: impl Fn(usize) -> f64, steps: usize) -> Vec<f64> {
     let mut x = vec![0.0; c.len()];
     for first in (0..steps).step_by(TOGETHER) {
         let block = TOGETHER.min(steps - first);
