@@ -58,8 +58,8 @@ pub fn attempts_with<C>(
 /// light steps.
 const SUMS_COMPETE: u64 = 1 << 11;
 const LIGHT_SUMS_COMPETE: u64 = 1 << 14;
-/// The same for short windows alone from families with heavy steps under Gaussian noise: the best of them have 1.7 times
-/// the variance of bands, and more.
+/// The same for short windows alone from families with heavy steps under Gaussian noise: the best of them have 1.7
+/// times the variance of bands, and more.
 const SHORT_WINDOWS_COMPETE: u64 = 1 << 9;
 
 /// The families that compete over a horizon for the workload of a criterion, with their parameters left open: for
