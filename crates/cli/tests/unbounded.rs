@@ -18,7 +18,7 @@ fn a_plan_without_an_end_shows_errors_of_steps() {
     let bench = Bench::new();
     let plan = json(&bench, &["plan", "--unbounded", "--rho", "0.5", "--json"]);
     let chosen = &plan["chosen"];
-    assert!(chosen["mechanism"].as_str().unwrap().starts_with("endless(inside=normalized,digest="), "{plan}");
+    assert!(chosen["mechanism"].as_str().unwrap().starts_with("endless(inside=growing,run=1,digest="), "{plan}");
     assert!(chosen["max_std"].is_null() && chosen["mean_std"].is_null() && plan["lower_bound_max_std"].is_null());
     let ratio = chosen["largest_ratio"].as_f64().unwrap();
     assert!(ratio > 1.5 && ratio < 2.5, "{ratio}");

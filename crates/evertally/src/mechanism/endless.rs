@@ -20,15 +20,16 @@
 //! **How good.** The shares minimise the largest ratio to the best variance of any mechanism with horizon `t`, over all
 //! `t` up to `2^40`: below 2.3 from the first step on ([`shares`]).
 //!
-//! **Inside** are [normalized BLTs](super::Blt) up to step `2^44`, and exact trees beyond, which no stream reaches. For
-//! units with events in several steps the BLTs are plain, because their worst patterns are known. Under Laplace noise
+//! **Inside** is one [filter whose memory grows](growing) up to step `2^44`, which needs no other epoch, or one BLT for
+//! each epoch: [normalized](super::Blt), or plain ones, whose worst patterns are known exactly. Beyond are exact trees,
+//! which no stream reaches. The least error for the unit at some steps decides. Under Laplace noise
 //! there are k-ary trees with subtraction (`inside=trees`), and shares are of the L1 norm: `U` for the total and `(1 -
 //! U) / h` for each of the `h` levels of a tree; or [hats](super::Hats) up to step `2^22` (`inside=hats`), with far
 //! fewer and longer epochs and no nodes of totals ([`hat_epochs`]).
 //!
 //! **Exact release.** All nodes have one noise law on a grid `2^-32`, and column weights are integers. The protected
 //! integers of an epoch are those of its mechanism ([`Blt`](super::Blt)), and `2^18 U` times its total, exactly. The
-//! release is computed from them in integers ([cursor]). State: that of one BLT and four numbers.
+//! release is computed from them in integers ([cursor]). State: that of one filter and four numbers.
 //!
 //! **Units.** `‖R u‖²` is a sum over the epochs, so that its largest value is at most that of the best division of the
 //! events among the epochs ([units]).
@@ -37,6 +38,7 @@ mod cursor;
 mod epoch;
 mod epochs;
 mod grids;
+mod growing;
 mod hat_epochs;
 mod shares;
 mod units;
@@ -46,7 +48,7 @@ use super::name::parameters::Parameters;
 use super::rounding::FRACTION_BITS;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, EndlessChoice, Inside, LaplaceShift, MAX_HORIZON, MatrixDigest,
-    Mechanism, MechanismName, NoiseKind, Reach, RowLaw, Steps, check_horizon,
+    Mechanism, MechanismName, NoiseKind, Participation, Reach, RowLaw, Steps, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -54,11 +56,12 @@ use crate::{Error, Result};
 use cursor::EpochCursor;
 use epoch::Epoch;
 use grids::NOISE_BITS;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The step whose error decides which mechanism is inside, if the horizon includes it.
-const REFERENCE_STEP: u64 = 1 << 16;
+/// The steps whose errors decide which mechanism is inside, if the horizon includes them.
+const REFERENCE_STEPS: [u64; 4] = [16, 1000, 1_000_000, 1 << 40];
 
 /// Epochs of growing length, each with its own mechanism and two estimates of its total: for running counts that never
 /// end.
@@ -69,12 +72,15 @@ const REFERENCE_STEP: u64 = 1 << 16;
 pub struct Endless {
     horizon: u64,
     inside: Inside,
+    /// The steps of the unit that growing buffers are for.
+    runs: Option<Participation>,
     epochs: Arc<[Epoch]>,
     digest: MatrixDigest,
 }
 
 impl Endless {
     /// The first `horizon` steps, 1 ..= 2^62; 2^62 means no end. The release at a step does not depend on the horizon.
+    /// Growing buffers are those for single events.
     /// Takes a second at the first call in a program, then `O(1)`.
     ///
     /// # Errors
@@ -90,14 +96,47 @@ impl Endless {
     /// ```
     pub fn new(horizon: u64, inside: Inside) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
-        static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 4] = [const { OnceLock::new() }; 4];
+        if inside == Inside::Growing {
+            return Self::growing(horizon, Participation::ONCE);
+        }
+        static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; Inside::COUNT] = [const { OnceLock::new() }; Inside::COUNT];
         let built = BUILT[inside as usize].get_or_init(|| epochs::all(inside));
-        Ok(Self::from_epochs(horizon, inside, built.clone()?))
+        Ok(Self::from_epochs(horizon, inside, None, built.clone()?))
     }
 
-    fn from_epochs(horizon: u64, inside: Inside, epochs: Arc<[Epoch]>) -> Self {
+    /// With buffers whose memory grows, for units with events in these steps, over 1 ..= 2^62 steps. Takes up to a
+    /// second at the first call for a unit in a program, then `O(1)`.
+    ///
+    /// # Errors
+    /// If the horizon is out of range, or a pattern of the unit takes more than 2^32 steps.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Endless, MAX_HORIZON, Mechanism, Participation};
+    /// use evertally::privacy::Spread;
+    /// let endless = Endless::growing(MAX_HORIZON, Participation::new(100, 1)?)?;
+    /// let unit = (2.0f64).powi(64); // squared noise steps to one of the data
+    /// let figure = endless.spread_squared(Spread::new(100, 1)) as f64 / unit * endless.row_norm_squared(1_000_000);
+    /// // Variance over that of noise for 100 events in one step, as if that were all.
+    /// assert!(figure / 10_000.0 < 20.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn growing(horizon: u64, runs: Participation) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "endless")?;
+        static BUILT: Mutex<Option<HashMap<Participation, Arc<[Epoch]>>>> = Mutex::new(None);
+        let known = |built: &Option<HashMap<_, _>>| built.as_ref().and_then(|all| all.get(&runs).cloned());
+        let mut epochs = known(&BUILT.lock().unwrap_or_else(PoisonError::into_inner));
+        if epochs.is_none() {
+            let built = epochs::growing(runs)?;
+            let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get_or_insert_with(HashMap::new).insert(runs, built.clone());
+            epochs = Some(built);
+        }
+        Ok(Self::from_epochs(horizon, Inside::Growing, Some(runs), epochs.expect("built above")))
+    }
+
+    fn from_epochs(horizon: u64, inside: Inside, runs: Option<Participation>, epochs: Arc<[Epoch]>) -> Self {
         let digest = epoch::digest(&epochs);
-        Self { horizon, inside, epochs, digest }
+        Self { horizon, inside, runs, epochs, digest }
     }
 
     /// With the digest of a plan.
@@ -105,7 +144,12 @@ impl Endless {
     /// # Errors
     /// As [`Endless::new`], or if this version of the library has another mechanism.
     pub fn with_digest(horizon: u64, inside: Inside, digest: MatrixDigest) -> Result<Self> {
-        let endless = Self::new(horizon, inside)?;
+        Self::new(horizon, inside)?.checked(digest)
+    }
+
+    /// The same mechanism, if it has this digest.
+    fn checked(self, digest: MatrixDigest) -> Result<Self> {
+        let endless = self;
         if digest != endless.digest {
             return Err(Error::invalid(format!(
                 "the endless mechanism of this version has the digest {}, not {digest}; use the version that made the \
@@ -147,7 +191,7 @@ impl Endless {
 
 impl Mechanism for Endless {
     fn name(&self) -> MechanismName {
-        MechanismName::Endless(EndlessChoice { inside: Some(self.inside), digest: Some(self.digest) })
+        MechanismName::Endless(EndlessChoice { inside: Some(self.inside), runs: self.runs, digest: Some(self.digest) })
     }
 
     fn horizon(&self) -> u64 {
@@ -303,15 +347,18 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     choice: EndlessChoice,
 ) -> Result<Arc<dyn Mechanism>> {
-    let inside = match (choice.inside, criterion.law(), criterion.spread_over_steps()) {
-        (Some(inside), ..) => inside,
-        (None, NoiseKind::Laplace, _) => Inside::Hats,
-        (None, NoiseKind::Gaussian, None) => Inside::Normalized,
-        (None, NoiseKind::Gaussian, Some(spread)) => best_inside(horizon, spread)?,
+    let runs = choice.runs.or_else(|| criterion.runs()).unwrap_or(Participation::ONCE);
+    let endless = match (choice.inside, criterion.law()) {
+        (Some(Inside::Growing), _) => Endless::growing(horizon, runs)?,
+        (Some(inside), _) => Endless::new(horizon, inside)?,
+        (None, NoiseKind::Laplace) => Endless::new(horizon, Inside::Hats)?,
+        (None, NoiseKind::Gaussian) => {
+            best_for(horizon, criterion.spread_over_steps().unwrap_or(Spread::new(1, 1)), runs)?
+        }
     };
     Ok(Arc::new(match choice.digest {
-        Some(digest) => Endless::with_digest(horizon, inside, digest)?,
-        None => Endless::new(horizon, inside)?,
+        Some(digest) => endless.checked(digest)?,
+        None => endless,
     }))
 }
 
@@ -353,15 +400,22 @@ pub(in crate::mechanism) fn competitors(law: NoiseKind) -> &'static [MechanismNa
     }
 }
 
-/// Plain BLTs have larger errors, but shorter bounds for patterns of several events. Chooses the one with the smaller
-/// error for the unit at a given step.
-fn best_inside(horizon: u64, spread: Spread) -> Result<Inside> {
-    let variance = |inside| {
-        let endless = Endless::new(horizon, inside)?;
-        Ok(endless.spread_squared(spread) as f64 * endless.row_norm_squared(horizon.min(REFERENCE_STEP)))
+/// The one with the least mean logarithm of the variance for a unit, over some steps.
+fn best_for(horizon: u64, spread: Spread, runs: Participation) -> Result<Endless> {
+    let figure = |endless: &Endless| {
+        let squared = super::units::squared(endless, spread) as f64;
+        let variance = |step: u64| libm::log(squared * endless.row_norm_squared(step.min(horizon)));
+        REFERENCE_STEPS.map(variance).iter().sum::<f64>()
     };
-    let plain: Result<f64> = variance(Inside::Plain);
-    Ok(if plain? < variance(Inside::Normalized)? { Inside::Plain } else { Inside::Normalized })
+    // Patterns may be too long for growing buffers.
+    let all = [
+        Endless::new(horizon, Inside::Plain),
+        Endless::new(horizon, Inside::Normalized),
+        Endless::growing(horizon, runs),
+    ];
+    let valued = all.into_iter().flatten().map(|endless| (figure(&endless), endless));
+    let best = valued.min_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map(|(_, endless)| endless).ok_or_else(|| Error::invalid("no endless mechanism could be built"))
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {

@@ -122,8 +122,8 @@ impl Cursor for EpochCursor {
         if step == 0 { 0 } else { self.noise() }
     }
 
-    /// Three numbers and the memory of the mechanism inside: below a kilobyte. With trees or hats inside there is none:
-    /// their noise does not depend on the data.
+    /// Three numbers and the memory of the mechanism inside: below two kilobytes. With trees or hats inside there is
+    /// none: their noise does not depend on the data.
     fn memory(&self) -> Option<Vec<u8>> {
         if self.is_free_of_data() {
             return None;

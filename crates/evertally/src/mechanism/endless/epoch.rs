@@ -1,6 +1,7 @@
 //! One epoch: the mechanism inside, the node of its total, and how both estimates of the total are mixed.
 
 use super::grids::{GUARD, NOISE_BITS, WEIGHT_BITS};
+use super::growing::Growing;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{Blt, Buffers, ColumnNorms, ColumnScaling, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism};
 use crate::noise::Node;
@@ -36,6 +37,8 @@ pub(super) struct Epoch {
 pub(super) enum Inner {
     /// Protects columns with its own weights, and returns noise in units of the data.
     Filter(Blt),
+    /// The same with buffers whose memory grows.
+    Growing(Box<Growing>),
     /// Every node counts this many times `2^-14`.
     Tree(DigitTree, u32),
     /// Columns sum to `2^32`; the number is `‖L_t‖²` of the last step, for columns that sum to 1.
@@ -84,6 +87,7 @@ impl Inner {
     pub(super) fn mechanism(&self) -> &dyn Mechanism {
         match self {
             Self::Filter(blt) => blt,
+            Self::Growing(filter) => &**filter,
             Self::Tree(tree, _) => tree,
             Self::Hats(hats, _) => &**hats,
         }
@@ -92,7 +96,7 @@ impl Inner {
     /// The factor by which the noise of a node of the mechanism counts in its releases.
     fn scale(&self) -> f64 {
         match self {
-            Self::Filter(_) => 1.0,
+            Self::Filter(_) | Self::Growing(_) => 1.0,
             Self::Tree(_, weight) => one() / f64::from(*weight),
             Self::Hats(..) => libm::exp2(f64::from(NOISE_BITS)),
         }
@@ -177,7 +181,7 @@ impl Epoch {
     /// The same for a step of a tree or of hats inside.
     pub(super) fn inner_fourth(&self, step: u64) -> f64 {
         match &self.inner {
-            Inner::Filter(_) => 0.0,
+            Inner::Filter(_) | Inner::Growing(_) => 0.0,
             _ => self.fourth_of(self.inner_norm(step)),
         }
     }
@@ -186,7 +190,7 @@ impl Epoch {
     fn fourth_of(&self, norm: f64) -> f64 {
         let square = self.inner.scale() * self.inner.scale();
         match &self.inner {
-            Inner::Filter(_) => 0.0,
+            Inner::Filter(_) | Inner::Growing(_) => 0.0,
             Inner::Tree(..) => norm * square,
             Inner::Hats(hats, _) => norm * norm / hats.terms(norm / square),
         }
@@ -195,7 +199,7 @@ impl Epoch {
     /// The L1 norm of a column, in noise steps, of a tree inside.
     pub(super) fn column_steps(&self) -> u64 {
         let inner = match &self.inner {
-            Inner::Filter(_) => 0,
+            Inner::Filter(_) | Inner::Growing(_) => 0,
             Inner::Tree(tree, weight) => u64::from(*weight) * tree.column_norms().l1 as u64,
             Inner::Hats(..) => 1 << WEIGHT_BITS,
         };
@@ -217,7 +221,7 @@ impl Epoch {
     /// data); of hats, from units of the data. `None` if it depends on the data, as for filters.
     pub(super) fn inner_noise(&self, value: i128) -> Option<i128> {
         match &self.inner {
-            Inner::Filter(_) => None,
+            Inner::Filter(_) | Inner::Growing(_) => None,
             Inner::Tree(_, weight) => {
                 let steps = i128::from(*weight) << (NOISE_BITS - WEIGHT_BITS);
                 Some((value << (FRACTION_BITS + GUARD)).div_euclid(steps))
@@ -239,6 +243,7 @@ impl Epoch {
     pub(super) fn inner_norms(&self, steps: u64) -> (f64, f64) {
         let (max, mean) = match &self.inner {
             Inner::Filter(blt) => blt.norms_through(steps),
+            Inner::Growing(filter) => filter.norms_through(steps),
             other => (other.mechanism().max_row_norm_squared(), other.mechanism().mean_row_norm_squared()),
         };
         (self.inner.scale() * self.inner.scale() * max, self.inner.scale() * self.inner.scale() * mean)
@@ -252,7 +257,8 @@ impl Epoch {
     pub(super) fn inner_entry(&self, node: Node, step: u64) -> f64 {
         match &self.inner {
             Inner::Filter(blt) if step <= node.index + 1 => blt.entry(node.index + 1, step),
-            Inner::Filter(_) => 0.0,
+            Inner::Growing(filter) if step <= node.index + 1 => filter.entry(node.index + 1, step),
+            Inner::Filter(_) | Inner::Growing(_) => 0.0,
             Inner::Tree(tree, _) => {
                 let (first, last) = tree.node_span(node);
                 if (first..=last).contains(&step) { 1.0 / self.inner.scale() } else { 0.0 }
@@ -274,6 +280,7 @@ impl Epoch {
     pub(super) fn slack(&self) -> f64 {
         match &self.inner {
             Inner::Filter(blt) => blt.slack(),
+            Inner::Growing(filter) => filter.slack(),
             Inner::Tree(..) | Inner::Hats(..) => 0.0,
         }
     }
@@ -290,6 +297,7 @@ impl Epoch {
         let square = self.inner.scale() * self.inner.scale();
         let inner = match &self.inner {
             Inner::Filter(blt) => blt.largest_squares(spread, events),
+            Inner::Growing(filter) => filter.largest_squares(spread, events),
             Inner::Hats(hats, _) => {
                 let of = |events: &u64| hats.spread_squared_by_blocks(spread.in_one_sum(*events)) as f64 / square;
                 events.iter().map(of).collect()
@@ -319,6 +327,12 @@ pub(super) fn digest(epochs: &[Epoch]) -> MatrixDigest {
         hasher.update(name.as_bytes());
         let weights = match &epoch.inner {
             Inner::Filter(blt) => blt.column_weights(),
+            Inner::Growing(filter) => {
+                filter.frozen_numbers().iter().for_each(|number| {
+                    hasher.update(&number.to_le_bytes());
+                });
+                vec![]
+            }
             Inner::Tree(_, weight) => vec![(epoch.last - epoch.before, *weight)],
             Inner::Hats(..) => vec![(epoch.last - epoch.before, 1 << WEIGHT_BITS)],
         };

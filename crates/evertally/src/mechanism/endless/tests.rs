@@ -2,10 +2,11 @@
 
 use super::grids::WEIGHT_BITS;
 use super::*;
-use crate::mechanism::{Blt, ColumnScaling, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
+use crate::mechanism::{Blt, ColumnScaling, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective, Participation};
 use crate::number::timed::timed;
 use epoch::Inner;
 
+mod growing_memory;
 mod least_ratio;
 mod release;
 
@@ -17,16 +18,20 @@ fn small(inside: Inside, ends: &[(u64, u32)]) -> Endless {
         let steps = last - epochs.last().map_or(0, |epoch| epoch.last);
         let inner = match inside {
             Inside::Hats => tiny_hats(steps),
+            Inside::Growing => {
+                Inner::Growing(Box::new(growing::Growing::new(steps, Participation::new(3, 1).unwrap()).unwrap()))
+            }
             Inside::Trees => Inner::tree(steps, 3, |levels| f64::from((1 << WEIGHT_BITS) - own) / levels).unwrap(),
             _ => {
                 let buffers = Blt::optimised(steps, columns, 1, Objective::Max).unwrap().buffers();
                 Inner::Filter(epoch::part(steps, columns, buffers, *own).unwrap())
             }
         };
-        let own = if inside == Inside::Hats { 0 } else { *own };
+        let own = if matches!(inside, Inside::Hats | Inside::Growing) { 0 } else { *own };
         epochs.push(Epoch::after(epochs.last(), *last, inner, own).unwrap());
     }
-    Endless::from_epochs(ends[ends.len() - 1].0, inside, epochs.into())
+    let runs = (inside == Inside::Growing).then(|| Participation::new(3, 1).unwrap());
+    Endless::from_epochs(ends[ends.len() - 1].0, inside, runs, epochs.into())
 }
 
 fn tiny_hats(steps: u64) -> Inner {
@@ -42,7 +47,7 @@ fn examples() -> Vec<Endless> {
     ALL.into_iter().flat_map(|i| [small(i, &ends), real(i)]).collect()
 }
 
-const ALL: [Inside; 4] = [Inside::Plain, Inside::Normalized, Inside::Trees, Inside::Hats];
+const ALL: [Inside; 5] = [Inside::Plain, Inside::Normalized, Inside::Trees, Inside::Hats, Inside::Growing];
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
@@ -151,7 +156,15 @@ fn every_unit_takes_little_time() {
 #[test]
 fn names_round_trip_and_foreign_digests_are_refused() {
     let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
-    for open in ["endless", "endless(inside=plain)", "endless(inside=trees)", "endless(inside=hats)"] {
+    for open in [
+        "endless",
+        "endless(inside=plain)",
+        "endless(inside=growing)",
+        "endless(inside=growing,run=1)",
+        "endless(inside=growing,run=10,gap=7)",
+        "endless(inside=trees)",
+        "endless(inside=hats)",
+    ] {
         let name: MechanismName = open.parse().unwrap();
         assert_eq!(name.to_string(), open);
         let built = name.build(MAX_HORIZON, &criterion).unwrap();
@@ -162,7 +175,16 @@ fn names_round_trip_and_foreign_digests_are_refused() {
         let refused = other.parse::<MechanismName>().unwrap().build(100, &criterion).unwrap_err();
         assert!(refused.to_string().contains("the version that made the plan"), "{refused}");
     }
-    for bad in ["endless(inside=tree)", "endless(digest=1)", "endless(buffers=3)", "endless-hats", "endless-trees"] {
+    for bad in [
+        "endless(inside=tree)",
+        "endless(digest=1)",
+        "endless(buffers=3)",
+        "endless(run=3)",
+        "endless(inside=hats,gap=2)",
+        "endless(inside=growing,run=0)",
+        "endless-hats",
+        "endless-trees",
+    ] {
         assert!(bad.parse::<MechanismName>().is_err(), "{bad}");
     }
     assert!("endless".parse::<MechanismName>().unwrap().build(0, &criterion).is_err());

@@ -356,7 +356,12 @@ macro_rules! mechanism_rows {
             Endless(choice: EndlessChoice) in endless = Family {
                 stem: "endless",
                 about: "epochs of growing length, for a count that never ends",
-                examples: &["endless", "endless(inside=hats)", "endless(inside=trees)"],
+                examples: &[
+                    "endless",
+                    "endless(inside=growing,run=10)",
+                    "endless(inside=hats)",
+                    "endless(inside=trees)",
+                ],
                 open: Some(MechanismName::Endless(EndlessChoice::OPEN)),
                 reach: endless::reach,
                 usual_law: endless::usual_law,
