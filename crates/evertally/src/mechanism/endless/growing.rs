@@ -21,7 +21,7 @@
 //! divide by the norm of such a pattern. Noise of steps that are closer than a pattern is worth little: for `b = 1` the
 //! fastest rate is about `1/(4M)`, and all echoes are smaller by `√m`. This is the same shape at every scale `M`.
 //!
-//! **Gains and weights** are constant on [stages](filter::GrowthStage) whose age `s + s_0` grows by a half. The constants
+//! **Gains and weights** are constant on [stages](filter::GrowthStage) whose age `s + s_0` grows by a half. Constants
 //! were searched for the least mean logarithm of the variance over scales from a pattern to 2^40 steps.
 //!
 //! **Exact release**: [cursor]. **Errors**: [rows]. **Sensitivity**: [shift].

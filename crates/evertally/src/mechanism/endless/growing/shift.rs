@@ -1,33 +1,32 @@
-//! The sensitivity of a growing filter to a unit that has events in several steps: by chains of stages.
+//! The sensitivity of a growing filter to a unit that has events in several steps.
 //!
-//! By the header of [`chain`](crate::mechanism::accounting::chain), with one event in a step, the `j`-th step with
-//! events, `t`, adds at most `φ(t, j) = G_tt + 2 Σ_{0<i<j} Ḡ(t, ib)`, where `Ḡ(t, d)` is the largest inner product of
-//! column `t` with a column at least `d` steps before. For `t` in stage `l` and an earlier column in stage `k`
+//! The inner product of a column of stage `k` and one of stage `l ≥ k`, `d` steps later, is
 //!
 //! ```text
-//! G = w_k w_l Σ_i γ_i(k) θ_i^(d-1) u_i(l),
+//! G = w_k w_l Σ_i γ_i(k) θ_i^(d-1) u_i(l),   and within a stage   H_l(d) = w_l² Σ_i γ_i(l) θ_i^(d-1) u_i(l),
 //! ```
 //!
-//! with norms over all steps without an end, so it depends on `t` through `l` and the distance only, and falls with the
-//! distance. A step of stage `k < l` is at least as far from `t` as the last step of `k` from the first of `l`. So
-//! `Ḡ(t, d)` is at most the largest of these values, over `k ≤ l`, at the larger of the two distances. Steps
-//! `a < j ≤ e` are added together as if each were the last of them, and their steps before as if each were the nearest:
+//! with norms over all steps without an end. All terms are positive, so `G ≤ c (H_k(d) + H_l(d))/2` for all `d`, where
+//! `c` is the largest quotient of two terms, over all `k`, `l` and `i`, and at least 1: about 1.06. Of `e` steps with
+//! one event each, `b` apart or more, the `n`-th step before or after another is at least `n b` away, and `H` falls
+//! with the distance. So half of the products on both sides of a step can be counted in its own stage:
 //!
 //! ```text
-//! φ_l(e) ≤ φ_l(a) + 2 (e-a) Ḡ_l(ab),    F_e(l) = max_{k≤l} (F_a(k) + (e-a) φ_k(e)),   F_0 = 0.
+//! ‖R u‖² ≤ Σ_{j≤e} max_l (H_l(0) + c A_l(j-1) + c A_l(e-j)),   A_l(n) = Σ_{0<i≤n} H_l(ib).
 //! ```
 //!
-//! `F_e` of the last stage bounds the squared shift by `e` steps with an event each. If one more step has a part `λ` of
-//! an event, the shift is a mean, with weights `1-λ` and `λ`, of one by `e` and one by `e+1` events, and so is the
-//! bound of its length.
+//! Equal stages would reach it with `c = 1`. `A` grows with `n` and is a geometric sum, so steps `a < j ≤ z` are added
+//! together with `A_l(z-1)` and `A_l(e-a-1)`. If one more step has a part `λ` of an event, the shift is a mean, with
+//! weights `1-λ` and `λ`, of one by `e` and one by `e+1` events, and so is the bound of its length. The header of
+//! [`chain`](crate::mechanism::accounting::chain) shows that all other steps have as many events as possible.
 
 use super::filter::GrowingFilter;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::number::power;
 use crate::privacy::Spread;
 
-/// Groups of steps are shorter than this part of the steps before.
-const FINENESS: u64 = 128;
+/// Groups of steps are shorter than this part of the steps on the shorter side.
+const FINENESS: u64 = 32;
 /// Covers the roundings of one group and of an inner product.
 const OPERATIONS: u64 = 1 << 11;
 
@@ -51,7 +50,9 @@ pub(super) fn largest_squares(
     counts.sort_unstable();
     counts.dedup();
     let spread_out = events.last().is_some_and(|events| *events > spread.per_step);
-    let bounds = if spread_out { of_counts(filter, spread.separation, &counts) } else { vec![] };
+    let products = StageProducts::new(filter);
+    let bounded = |count: &u64| if spread_out { products.of_count(spread.separation, *count) } else { 0.0 };
+    let bounds: Vec<f64> = counts.iter().map(bounded).collect();
     let of = |count: u64| bounds[counts.binary_search(&count.min(room)).expect("every count is bounded")];
     let squared = |events: &u64| {
         let together = power(*events as f64, 2) * longest;
@@ -66,82 +67,63 @@ pub(super) fn largest_squares(
     events.iter().map(squared).collect()
 }
 
-/// The inner products of the columns of all stages.
+/// The inner products of columns within a stage, all stages one after the other.
 struct StageProducts<'a> {
     filter: &'a GrowingFilter,
-    /// `w γ_i` of every stage.
+    /// `H_l(0)`.
+    squares: Vec<f64>,
+    /// `c w_l² γ_i(l) u_i(l)`.
     echoes: Vec<Vec<f64>>,
-    /// `w u_i` of every stage.
-    partners: Vec<Vec<f64>>,
-    /// For every stage and every earlier one, the inner product of their nearest columns.
-    nearest: Vec<Vec<f64>>,
 }
 
 impl<'a> StageProducts<'a> {
     fn new(filter: &'a GrowingFilter) -> Self {
         let weighted = |values: Vec<f64>, weight: f64| values.into_iter().map(|value| weight * value).collect();
-        let echoes = filter.stages.iter().map(|stage| weighted(stage.gains(), GrowingFilter::weight(stage))).collect();
-        let partners = filter.stages.iter().map(|stage| weighted(filter.partners(stage), GrowingFilter::weight(stage)));
-        let mut products = Self { filter, echoes, partners: partners.collect(), nearest: vec![] };
-        let of_stage = |later: usize| -> Vec<f64> {
-            (0..later)
-                .map(|earlier| {
-                    let distance = filter.stages[later].before + 1 - filter.stages[earlier].last;
-                    products.product(earlier, later, &products.kept(distance))
-                })
-                .collect()
-        };
-        products.nearest = (0..filter.stages.len()).map(of_stage).collect();
-        products
-    }
-
-    /// `θ_i^(d-1)`.
-    fn kept(&self, distance: u64) -> Vec<f64> {
-        (0..self.filter.q.len()).map(|i| self.filter.kept(i, distance - 1)).collect()
-    }
-
-    fn product(&self, earlier: usize, later: usize, kept: &[f64]) -> f64 {
-        let echoes = self.echoes[earlier].iter().zip(kept);
-        echoes.zip(&self.partners[later]).map(|((echo, kept), partner)| echo * kept * partner).sum()
-    }
-
-    /// `Ḡ_l(d)` for `d ≥ 1`; `kept` are `θ_i^(d-1)`.
-    fn largest(&self, later: usize, distance: u64, kept: &[f64]) -> f64 {
-        let first = self.filter.stages[later].before + 1;
-        let of_stage = |earlier: usize| match self.filter.stages[earlier].last {
-            last if earlier < later && first - last > distance => self.nearest[later][earlier],
-            _ => self.product(earlier, later, kept),
-        };
-        (0..=later).map(of_stage).fold(0.0, f64::max)
-    }
-}
-
-/// `F_e` of the last stage for several `e ≥ 1` in ascending order. `O(d S² log k)` for `S` stages.
-fn of_counts(filter: &GrowingFilter, separation: u64, counts: &[u64]) -> Vec<f64> {
-    let products = StageProducts::new(filter);
-    let square = |stage| power(GrowingFilter::weight(stage), 2) * filter.square(stage);
-    let mut sums: Vec<f64> = filter.stages.iter().map(square).collect();
-    let mut chains = vec![0.0; sums.len()];
-    let (mut done, mut groups) = (0, 0);
-    let mut bound = |count: &u64| {
-        while done < *count {
-            let end = if done == 0 { 1 } else { (done + (done / FINENESS).max(1)).min(*count) };
-            let (distance, number) = (done * separation, (end - done) as f64);
-            let kept = if done > 0 { products.kept(distance) } else { vec![] };
-            let mut best = f64::NEG_INFINITY;
-            for (l, (sum, chain)) in sums.iter_mut().zip(&mut chains).enumerate() {
-                // A step with enough others before it.
-                if filter.stages[l].last > distance {
-                    if done > 0 {
-                        *sum += 2.0 * number * products.largest(l, distance, &kept);
-                    }
-                    best = best.max(*chain + number * *sum);
+        let weight = GrowingFilter::weight;
+        let gains: Vec<Vec<f64>> = filter.stages.iter().map(|stage| weighted(stage.gains(), weight(stage))).collect();
+        let partners = filter.stages.iter().map(|stage| weighted(filter.partners(stage), weight(stage)));
+        let partners: Vec<Vec<f64>> = partners.collect();
+        let mut excess = 1.0f64;
+        for l in 0..gains.len() {
+            for k in 0..l {
+                for i in 0..filter.q.len() {
+                    let within = gains[k][i] * partners[k][i] + gains[l][i] * partners[l][i];
+                    excess = excess.max(2.0 * gains[k][i] * partners[l][i] / within);
                 }
-                *chain = best;
             }
+        }
+        let squares = filter.stages.iter().map(|stage| power(weight(stage), 2) * filter.square(stage)).collect();
+        let echoes = gains.iter().zip(&partners);
+        let echoes = echoes.map(|(gains, partners)| gains.iter().zip(partners).map(|(g, u)| excess * g * u).collect());
+        Self { filter, squares, echoes: echoes.collect() }
+    }
+
+    /// `Σ_{0<i≤n} θ^(ib-1)` of every buffer.
+    fn kept(&self, separation: u64, n: u64) -> Vec<f64> {
+        let of_rate = |(i, rate): (usize, &f64)| {
+            let (once, apart) = (separation as f64 * rate, (n as f64) * separation as f64 * rate);
+            self.filter.kept(i, separation - 1) * libm::expm1(-apart) / libm::expm1(-once)
+        };
+        self.filter.rates.iter().enumerate().map(of_rate).collect()
+    }
+
+    /// The bound of `‖R u‖²` for `e` steps with an event each. `O(d S log e)` for `S` stages.
+    fn of_count(&self, separation: u64, count: u64) -> f64 {
+        let (mut done, mut sum, mut groups) = (0, 0.0, 0);
+        while done < count {
+            // Short near both ends, where `A` changes fast.
+            let near = done.min(count - done);
+            let end = (done + (near / FINENESS).max(1)).min(count);
+            let before = self.kept(separation, end - 1);
+            let after = self.kept(separation, count - done - 1);
+            let both: Vec<f64> = before.iter().zip(after).map(|(before, after)| before + after).collect();
+            let of_stage = |(square, echoes): (&f64, &Vec<f64>)| {
+                square + echoes.iter().zip(&both).map(|(echo, kept)| echo * kept).sum::<f64>()
+            };
+            let largest = self.squares.iter().zip(&self.echoes).map(of_stage).fold(0.0, f64::max);
+            sum += (end - done) as f64 * largest;
             (done, groups) = (end, groups + 1);
         }
-        rounded_up(chains.last().copied().unwrap_or(0.0), OPERATIONS + 8 * groups)
-    };
-    counts.iter().map(&mut bound).collect()
+        rounded_up(sum, OPERATIONS + 8 * groups)
+    }
 }

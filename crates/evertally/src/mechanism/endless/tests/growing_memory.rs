@@ -50,7 +50,7 @@ fn rows_and_columns_are_inverse() {
     }
 }
 
-/// The bound exceeds the longest row of events by a few percent at most, so it could not be a half.
+/// The bound exceeds the squared length of the longest row of events by a tenth at most, so it could not be a half.
 #[test]
 fn rows_of_events_nearly_reach_the_sensitivity() {
     for (most, separation) in [(1, 1), (2, 1), (10, 1), (5, 7), (40, 1)] {
