@@ -26,7 +26,7 @@ use crate::number::power;
 use crate::privacy::Spread;
 
 /// Groups of steps are shorter than this part of the steps on the shorter side.
-const FINENESS: u64 = 32;
+const FINENESS: u64 = 8;
 /// Covers the roundings of one group and of an inner product.
 const OPERATIONS: u64 = 1 << 11;
 
