@@ -314,6 +314,7 @@ fn groups_may_share_noise() {
     assert!(report.contains("| noise of groups | correlated (coefficient 0.5)"), "{report}");
     let facts: Value = serde_json::from_str(&bench.read("shared.report.json")).unwrap();
     let noise = &facts["noise"];
+    assert!(noise["correlation"].is_object() && noise["correlation_note"].is_null(), "{noise}");
     let part = |key: &str| {
         let (numerator, denominator) = noise[key].as_str().unwrap().split_once('/').unwrap();
         numerator.parse::<f64>().unwrap() / denominator.parse::<f64>().unwrap()
@@ -330,6 +331,9 @@ fn groups_may_share_noise() {
     assert!((ranked["chosen"]["max_std"].as_f64().unwrap() / shared - 1.0).abs() < 1e-3, "{ranked}");
     assert_eq!(ranked["correlation"]["coefficient"], 0.5);
     let gains_nothing = "the noise of the groups is independent: correlated noise would not lower these errors";
+    assert!(bench.read("total.report.md").contains(&format!("| noise of groups | {gains_nothing} |\n")));
+    let facts: Value = serde_json::from_str(&bench.read("total.report.json")).unwrap();
+    assert_eq!(facts["noise"]["correlation_note"], gains_nothing);
     let run = plan(&["--correlate-groups", "total"]);
     assert!(run.stdout.contains(&format!("note: {gains_nothing}\n")), "{}{}", run.stdout, run.stderr);
     let total = ["--correlate-groups", "total", "--plan-only", "--out", "t.csv", "--stream", "t"];

@@ -258,6 +258,9 @@ pub struct NoiseFacts {
     /// How the noise of groups is correlated, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<CorrelationFacts>,
+    /// Why it is not, if that was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_note: Option<String>,
 }
 
 /// The guarantee that the noise gives.
@@ -406,6 +409,7 @@ impl Report {
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
                 correlation: plan.correlation().map(CorrelationFacts::from),
+                correlation_note: stream.gains_nothing_from_correlation().then(|| CORRELATION_GAINS_NOTHING.into()),
             },
             periods: PeriodFacts::new(stream, &guarantee),
             guarantee,

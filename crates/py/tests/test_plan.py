@@ -45,6 +45,12 @@ def test_noise_of_groups_is_correlated_where_that_helps() -> None:
     apart, shared = et.plan(100, **unit), et.plan(100, **unit, group_count=10, correlate_groups="groups")
     assert shared.max_std_error < 0.66 * apart.max_std_error
     assert et.plan(100, **unit, group_count=10, correlate_groups="total") == apart
+    assert apart.correlation is None and shared.correlation is not None
+    of = shared.correlation
+    assert of["groups"] == 10 and 0.2 < of["coefficient"] < 0.3
+    assert of["coefficient"] + of["difference_factor"] == pytest.approx(1.0)
+    # All ten variances of independent combinations, the total and nine differences, add up to those of the groups.
+    assert of["total_factor"] + 9 * of["difference_factor"] == pytest.approx(10.0)
     for keywords in ({"group_count": 10}, {"correlate_groups": "groups"}):
         with pytest.raises(et.InvalidError, match="group_count and correlate_groups go together"):
             et.plan(100, **unit, **keywords)

@@ -191,6 +191,9 @@ impl Report {
             for words in measures.in_words() {
                 writeln!(out, "| summed | {words} |")?;
             }
+            if let Some(note) = &self.noise.correlation_note {
+                writeln!(out, "| noise of groups | {note} |")?;
+            }
             let confidence = self.error.confidence * 100.0;
             writeln!(out, "| intervals | {confidence} % confidence for each row |")?;
             let digest = &self.plan_digest[..16];
@@ -207,6 +210,9 @@ impl Report {
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
         if let Some(correlation) = &n.correlation {
             writeln!(out, "| noise of groups | {} |", correlation.in_words())?;
+        }
+        if let Some(note) = &n.correlation_note {
+            writeln!(out, "| noise of groups | {note} |")?;
         }
         if n.fraction_bits > 0 {
             let why = "on a finer grid than the data, like the noise; rounding them costs no privacy";
