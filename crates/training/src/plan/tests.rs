@@ -1,5 +1,6 @@
 //! Known values, calibration compared with other arithmetic, and files.
 
+mod against_poisson;
 mod long;
 mod sampling;
 

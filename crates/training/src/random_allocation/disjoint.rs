@@ -23,6 +23,9 @@
 //! cyclic. Mass beyond the window, from 0 to its end, wraps around, which only adds; for a removed example it also
 //! counts with weight 1, by Chernoff's bound.
 //!
+//! **Large ε.** Above ε = 3, the mean excess of one round is computed on a geometric grid instead, without transforms:
+//! `disjoint/geometric.rs`.
+//!
 //! **Rounds.** The law of `M` under `Q`, with `M` as density, is a pair of measures. By the above it has hockey-stick
 //! divergences at least as large as those of a round at any ε, in both directions, if the mean that `C` and the window
 //! cut is added as mass with infinite loss for a removed example. So its products dominate those of the rounds (Zhu,
@@ -31,6 +34,7 @@
 //! **Tightness.** The step is such that δ grows by some hundredths of a percent, the noise by about a tenth of that.
 
 mod dilated;
+mod geometric;
 mod grid;
 mod kinds;
 mod ratios;

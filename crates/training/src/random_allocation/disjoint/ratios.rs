@@ -1,6 +1,7 @@
 //! The likelihood ratios of the bins at a noise, and δ of one round; see the header of `disjoint.rs`.
 
 use super::dilated::{CoarseRatios, dilated};
+use super::geometric;
 use super::grid::SumGrid;
 use super::kinds::{Coarseness, EqualBins, UNIT};
 use super::sum::BinSums;
@@ -9,6 +10,8 @@ use evertally::privacy::{Delta, conversions};
 
 /// Exponents stay below this.
 pub(super) const MAX_EXPONENT: f64 = 300.0;
+/// The largest ε for which transforms are precise, and take less time than sums term by term.
+const MAX_TRANSFORMED_EPSILON: f64 = 3.0;
 /// The share of δ that limits may cost.
 const CUT: f64 = 1e-4;
 
@@ -48,6 +51,9 @@ impl Ratios {
             // Only what the limits cut is left.
             let beyond = |(kind, limit): &(EqualBins, f64)| dilated(kind.square, &[0.0, *limit]).beyond;
             return self.kinds.iter().map(beyond).fold(f64::MIN_POSITIVE, f64::max);
+        }
+        if epsilon > MAX_TRANSFORMED_EPSILON {
+            return geometric::removed(&self.kinds, threshold, coarseness);
         }
         let grid = SumGrid::above(&self.sketch, threshold, wanted, coarseness);
         let sums = BinSums::new(&self.kinds, grid);

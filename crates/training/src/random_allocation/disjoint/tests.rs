@@ -100,6 +100,26 @@ fn noise_is_the_least() {
     }
 }
 
+/// At a large ε the law is computed on a geometric grid: two bins against the integral, and more against Monte Carlo of
+/// the last bin given the others, `benches/peers/allocation.py`, whose errors are below 10⁻⁴ of the noise.
+#[test]
+fn large_epsilon_is_as_precise() {
+    let mut space = Workspace::default();
+    for (squares, noise, epsilon) in [([1.0, 1.0], 0.7, 3.5), ([2.0, 1.0], 1.0, 4.0), ([1.0, 1.0], 0.6, 6.0)] {
+        let bins = disjoint(&squares);
+        let truth = by_integration(&bins, noise, epsilon).0;
+        let ratios = Ratios::new(&DisjointBins::of(&bins).unwrap().kinds, 1, noise, truth).unwrap();
+        let found = ratios.removed(epsilon, truth, Coarseness::FINE, &mut space) / truth;
+        assert!((0.999..1.006).contains(&found), "{squares:?}, {noise}, {epsilon}: {found}");
+    }
+    for (bins, epsilon, delta, least) in
+        [(2, 12.0, 1e-12, 0.60122), (40, 8.0, 1e-12, 0.64712), (1000, 8.0, 1e-5, 0.36366), (10, 20.0, 1e-5, 0.26718)]
+    {
+        let found = fine(&equal(bins, 1), epsilon, delta);
+        assert!((found / least - 1.0).abs() < 5e-4, "{bins}, {epsilon}, {delta:e}: {found} {least}");
+    }
+}
+
 /// Large ε, where one bin decides, tiny δ, and norms so small that they hardly matter.
 #[test]
 fn extremes_have_their_noise_too() {
