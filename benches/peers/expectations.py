@@ -15,7 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from expected import SUITES, Suite
+try:
+    from expected import SUITES, Suite
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"{missing}: install this project first, `pip install ./crates/py`") from None
 
 HERE = Path(__file__).parent
 CLOSE = 1e-5  # our bounds are rounded up by less

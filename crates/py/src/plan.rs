@@ -196,15 +196,16 @@ impl PyPlan {
         PyGuarantee(self.inner.guarantee())
     }
 
-    /// How the noise of groups is correlated, or ``None`` if it is independent, as it is if `correlate_groups` would not
-    /// lower the errors: the number of ``groups``; the ``coefficient`` of correlation of two groups in one step; and
+    /// How the noise of groups is correlated, or ``None`` if it is independent, also because `correlate_groups` would
+    /// not lower the errors: the number of ``groups``; the ``coefficient`` of correlation of two groups in one step; and
     /// ``total_factor`` and ``difference_factor``, the variance of the total over all groups and of the difference of
     /// two groups, compared with independent noise of the same size.
     ///
     /// >>> import evertally as et
     /// >>> unit = dict(max_events_per_group=1, max_groups=4, per=1)
     /// >>> plan = et.plan(30, rho=0.5, **unit, group_count=4, correlate_groups="groups")
-    /// >>> plan.correlation["groups"], plan.correlation["total_factor"] > 1 > plan.correlation["difference_factor"]
+    /// >>> of = plan.correlation
+    /// >>> of["groups"], of["total_factor"] > 1 > of["difference_factor"]
     /// (4.0, True)
     #[getter]
     fn correlation(&self) -> Option<BTreeMap<&'static str, f64>> {

@@ -31,7 +31,7 @@ const UNDERFLOW: f64 = 1e-150;
 
 /// The law of a sum of likelihood ratios on a grid.
 #[derive(Clone)]
-struct SumLaw {
+struct GridLaw {
     /// The mass at 0.
     zero: f64,
     /// The masses at `x_0, x_1, …`.
@@ -60,7 +60,7 @@ pub(super) fn removed(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Co
     for (kind, limit) in kinds {
         let one = dilated(kind.square, &grid.points_to(*limit));
         beyond += kind.count as f64 * one.beyond;
-        let law = grid.power(SumLaw { zero: one.masses[0], masses: one.masses[1..].to_vec() }, kind.count);
+        let law = grid.power(GridLaw { zero: one.masses[0], masses: one.masses[1..].to_vec() }, kind.count);
         sums += 2.0 * libm::log2(kind.count as f64) + 1.0;
         all = Some(match all {
             None => law,
@@ -116,7 +116,7 @@ impl GeometricGrid {
     }
 
     /// The law of the sum of two independent variables.
-    fn sum(&mut self, one: &SumLaw, other: &SumLaw) -> SumLaw {
+    fn sum(&mut self, one: &GridLaw, other: &GridLaw) -> GridLaw {
         let (long, short) = if one.masses.len() < other.masses.len() { (other, one) } else { (one, other) };
         while self.shares.len() < long.masses.len() {
             let next = self.cell(self.shares.len());
@@ -137,11 +137,11 @@ impl GeometricGrid {
             }
         }
         masses.truncate(masses.iter().rposition(|mass| *mass > 0.0).map_or(0, |last| last + 1));
-        SumLaw { zero: one.zero * other.zero, masses }
+        GridLaw { zero: one.zero * other.zero, masses }
     }
 
     /// The law of the sum of this many independent variables, at least 1.
-    fn power(&mut self, one: SumLaw, count: u64) -> SumLaw {
+    fn power(&mut self, one: GridLaw, count: u64) -> GridLaw {
         let (mut power, mut rest, mut all) = (one, count, None);
         loop {
             if rest & 1 == 1 {
