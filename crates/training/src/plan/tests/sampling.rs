@@ -197,6 +197,12 @@ fn sampled_plans_and_batches_are_frozen() {
             [210, 25, 250, 98, 94, 120, 88, 208],
             &[2, 10, 18, 26],
         ),
+        (
+            "banded-sqrt(bands=4)",
+            Sampling::truncated_poisson(fraction, 40, None),
+            [147, 228, 224, 13, 99, 17, 91, 128],
+            &[2, 6, 10, 30, 34],
+        ),
     ];
     let found = frozen.each_ref().map(|(name, sampling, _, _)| {
         let sampling = *sampling.as_ref().unwrap();
@@ -207,6 +213,19 @@ fn sampled_plans_and_batches_are_frozen() {
         (digest, batches(&plan, 1, "a", 40).batch(3).unwrap())
     });
     assert_eq!(found, frozen.map(|(_, _, digest, third)| (digest, third.to_vec())));
+}
+
+/// The same for batches that may be above their maximum of 7: a quarter is, as the 60 examples give 6 in expectation.
+#[test]
+fn batches_that_lose_examples_are_frozen() {
+    let budget = Budget::Approximate(Epsilon::new(0.1).unwrap(), Delta::new(0.9).unwrap());
+    let sampling = Sampling::truncated_poisson(0.1, 60, Some(7)).unwrap();
+    let plan = named("input", VectorRequest::new(1, budget, 1.0).with_sampling(sampling));
+    let drawn: Vec<Vec<u64>> = (0..64).map(|seed| batches(&plan, seed, "a", 60).batch(1).unwrap()).collect();
+    let mut hasher = blake3::Hasher::new();
+    drawn.iter().flatten().for_each(|example| drop(hasher.update(&example.to_le_bytes())));
+    let full = drawn.iter().filter(|batch| batch.len() == 7).count();
+    assert_eq!((full, &hasher.finalize().to_hex()[..16]), (27, "d032830cb1e8c6a8"));
 }
 
 #[test]
