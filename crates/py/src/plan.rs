@@ -197,9 +197,9 @@ impl PyPlan {
     }
 
     /// How the noise of groups is correlated, or ``None`` if it is independent, also because `correlate_groups` would
-    /// not lower the errors: the number of ``groups``; the ``coefficient`` of correlation of two groups in one step; and
-    /// ``total_factor`` and ``difference_factor``, the variance of the total over all groups and of the difference of
-    /// two groups, compared with independent noise of the same size.
+    /// not lower the errors: the number of ``groups``; the ``coefficient`` of correlation of two groups in one step;
+    /// and ``total_factor`` and ``difference_factor``, the variance of the total over all groups and of the difference
+    /// of two groups, compared with independent noise of the same size.
     ///
     /// >>> import evertally as et
     /// >>> unit = dict(max_events_per_group=1, max_groups=4, per=1)
