@@ -121,6 +121,7 @@ mod bets;
 mod chances;
 mod coins;
 mod disjoint;
+mod exponential;
 mod many;
 mod paths;
 mod removed;

@@ -58,12 +58,11 @@ impl VectorGuarantee {
     /// those who know the batches the guarantee of the noise alone.
     pub(super) fn from_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
         let all = Self::new(&request.budget)?;
-        let Some(sampling) = request.sampling_with(&*chosen.mechanism, chosen.participation) else { return Ok(all) };
+        let Some(sampling) = chosen.sampled.clone() else { return Ok(all) };
         let noise = chosen.sigma / (request.norm * request.norms_per_step()) * (1.0 - ROUNDING);
         let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
         let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-        let sampled = Some((sampling.guarantee(&*chosen.mechanism)?, noise));
-        Ok(Self { mu, rho, sampled, ..all })
+        Ok(Self { mu, rho, sampled: Some((sampling, noise)), ..all })
     }
 
     /// The guarantee of the first steps alone, in which an example moves the releases by at most this many standard
@@ -129,18 +128,19 @@ impl VectorGuarantee {
 }
 
 /// The sensitivity `s` of a mechanism for vectors of norm 1 and a participation, and the `σ` that hides a unit of the
-/// request.
+/// request, with the guarantee of its sampling, if there is any.
 pub(super) fn calibrated(
     request: &VectorRequest,
     mechanism: &dyn Mechanism,
     participation: Participation,
+    sampled: Option<&SamplingGuarantee>,
 ) -> Result<(f64, f64)> {
     let sensitivity = mechanism.participation_squared(participation).sqrt() * (1.0 + ROUNDING);
     let by_mu = |mu: f64| sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
-    let sigma = match (request.budget, request.sampling_with(mechanism, participation)) {
+    let sigma = match (request.budget, sampled) {
         (Budget::Approximate(epsilon, delta), Some(sampling)) => {
             // The guarantee is computed again from σ, a little below it.
-            let noise = sampling.guarantee(mechanism)?.noise_for(epsilon, delta)?;
+            let noise = sampling.noise_for(epsilon, delta)?;
             noise * (request.norm * request.norms_per_step()) * (1.0 + 4.0 * ROUNDING)
         }
         (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),

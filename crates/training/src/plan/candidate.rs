@@ -1,5 +1,6 @@
 //! A mechanism that competes under a request.
 
+use crate::sampling::SamplingGuarantee;
 use evertally::mechanism::{Mechanism, MechanismName, Participation};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct VectorCandidate {
     pub mean_std_error: f64,
     /// The variances of the parameters after every step for `σ = 1`, if there is an optimizer.
     pub(super) variances: Option<Arc<[f64]>>,
+    /// With sampling, its guarantee: computing it takes seconds for thousands of steps.
+    pub(super) sampled: Option<SamplingGuarantee>,
     /// The steps in which an example takes part: as in the request, or with sampling as follows from the bands.
     pub participation: Participation,
     /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows at most with the logarithm of the

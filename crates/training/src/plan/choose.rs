@@ -227,7 +227,9 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
             mechanism.name().brief()
         )));
     }
-    let (sensitivity, sigma) = calibrated(request, &*mechanism, participation)?;
+    let sampling = request.sampling_with(&*mechanism, participation);
+    let sampled = sampling.map(|sampling| sampling.guarantee(&*mechanism)).transpose()?;
+    let (sensitivity, sigma) = calibrated(request, &*mechanism, participation, sampled.as_ref())?;
     let of = |optimizer: &Optimizer| error::variances(&*mechanism, optimizer).map(Arc::from);
     let variances: Option<Arc<[f64]>> = request.optimizer.as_ref().map(of).transpose()?;
     let (max, mean) = match &variances {
@@ -241,6 +243,7 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
         max_std_error: sigma * max.sqrt(),
         mean_std_error: sigma * mean.sqrt(),
         variances,
+        sampled,
         participation,
         memory: streaming.memory(),
         constant_memory: streaming.has_constant_memory(),

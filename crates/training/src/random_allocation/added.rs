@@ -2,7 +2,7 @@
 
 use super::bets::{Bet, DrawnWeights};
 use super::paths::Paths;
-use super::rounds::{Law, Summands};
+use super::rounds::{FIRST_ATTEMPT, Law, PRECISE, RoundCounts, Summands};
 use super::shifted::Shifted;
 
 /// Numbers of paths: of the pilot before bets are placed, and the minimum and maximum of a test.
@@ -33,7 +33,8 @@ impl<'a> Shifted<'a> {
         let shift = beyond / self.variance;
         let bound = if beyond > 0.0 { self.bound_of_weights(epsilon, shift) } else { 1.0 };
         let count = ((4.0 * bound * surprise / wanted) as u64).max(MIN_TEST_PATHS); // casts saturate
-        let by_law = if beyond > 0.0 && count <= FEW_WEIGHTS { 1.0 } else { self.by_law(epsilon, surprise, &paths) };
+        let by_law =
+            if beyond > 0.0 && count <= FEW_WEIGHTS { 1.0 } else { self.by_laws(epsilon, wanted, surprise, &paths) };
         if by_law <= wanted || beyond <= 0.0 || count > MAX_TEST_PATHS {
             return by_law;
         }
@@ -63,17 +64,38 @@ impl<'a> Shifted<'a> {
         weights
     }
 
+    /// By laws, up to the first that suffices.
+    fn by_laws(
+        &self,
+        epsilon: f64,
+        wanted: f64,
+        surprise: f64,
+        paths: &(impl Fn(&'static str, u64) -> Paths<'a> + Sync),
+    ) -> f64 {
+        // Each attempt is one of the thousand tests whose failure δ has room for.
+        let bound = match self.summands() {
+            Summands::Round(2..) => self.by_law(FIRST_ATTEMPT, epsilon, surprise, paths),
+            _ => 1.0,
+        };
+        if bound <= wanted { bound } else { self.by_law(PRECISE, epsilon, surprise, paths) }
+    }
+
+    fn summands(&self) -> Summands {
+        match self.allocation.rounds {
+            rounds @ ..=MAX_CONVOLVED_ROUNDS => Summands::Round(rounds),
+            _ => Summands::Whole,
+        }
+    }
+
     /// By the law of one round, or of all, whose distribution function lies below lines.
     pub(super) fn by_law(
         &self,
+        counts: RoundCounts,
         epsilon: f64,
         surprise: f64,
         paths: &(impl Fn(&'static str, u64) -> Paths<'a> + Sync),
     ) -> f64 {
-        let kind = match self.allocation.rounds {
-            rounds @ ..=MAX_CONVOLVED_ROUNDS => Summands::Round(rounds),
-            _ => Summands::Whole,
-        };
-        Law::seen(self, kind, surprise, paths).map_or(1.0, |law| law.delta(self.smoothed(epsilon)))
+        let law = Law::seen(self, (self.summands(), counts), surprise, paths);
+        law.map_or(1.0, |law| law.delta(self.smoothed(epsilon)))
     }
 }

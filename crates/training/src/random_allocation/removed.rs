@@ -3,6 +3,7 @@
 use super::RandomAllocation;
 use super::bets::DrawnWeights;
 use super::coins::Coins;
+use super::exponential::exp;
 use super::paths::{LANES, Paths};
 use super::smoothed::Smoothed;
 use evertally::number::lanes::dot;
@@ -36,22 +37,27 @@ impl<'a> Tuples<'a> {
         if most < 3 {
             return None;
         }
-        let factors: Vec<f64> = allocation.gram.iter().map(|h| libm::exp(h / square)).collect();
         let bins = allocation.bins;
+        let factors = factors(&allocation.gram, bins, square);
         let reach = |row: &[f64]| {
             let first = row.iter().position(|factor| *factor != 1.0).unwrap_or(0);
             first..row.iter().rposition(|factor| *factor != 1.0).map_or(first, |last| last + 1)
         };
-        let reaches = factors.chunks(bins).map(reach).collect();
-        let mut powers = vec![1.0; factors.len()];
-        let mut largest = vec![];
+        let reaches: Vec<_> = factors.chunks(bins).map(reach).collect();
         let common = allocation.common() / square;
-        for k in 0..most.min(MAX_TUPLE_BINS) {
-            let sum = powers.chunks(bins).map(|row| row.iter().sum::<f64>() / bins as f64).fold(0.0, f64::max);
-            largest.push(sum * libm::exp(-(k as f64) * common));
-            for (power, factor) in powers.iter_mut().zip(&factors) {
-                *power *= factor;
+        let mut largest = vec![0.0f64; most.min(MAX_TUPLE_BINS)];
+        for (row, reach) in factors.chunks(bins).zip(&reaches) {
+            let (row, ones) = (&row[reach.clone()], (bins - reach.len()) as f64);
+            let mut powers = vec![1.0; row.len()];
+            for own in &mut largest {
+                *own = own.max((ones + added_up(&powers)) / bins as f64);
+                for (power, factor) in powers.iter_mut().zip(row) {
+                    *power *= factor;
+                }
             }
+        }
+        for (k, own) in largest.iter_mut().enumerate() {
+            *own *= libm::exp(-(k as f64) * common);
         }
         Some(Self { allocation, noise, factors, reaches, largest, common })
     }
@@ -92,21 +98,24 @@ impl<'a> Tuples<'a> {
         let mut weights = DrawnWeights::default();
         let half = 0.5 / (self.noise * self.noise);
         let mut tuple = Tuple::new(self.allocation.bins);
-        let mut likelihoods = vec![0.0; self.allocation.bins];
+        let mut likelihoods = vec![[0.0; LANES]; self.allocation.bins];
+        let mut of_lane = vec![0.0; self.allocation.bins];
         let rounds = self.allocation.rounds;
         let smoothed = self.allocation.smoothed(self.noise, epsilon);
         let mut seen = [[Seen::default(); TUPLES_PER_VECTOR]; LANES];
         paths.visit_rounds(count, rounds, |round, block| {
+            for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
+                let below = half * (self.allocation.gram[bin * (self.allocation.bins + 1)] - self.allocation.common());
+                *likelihood = path.map(|value| exp(value / self.noise - below));
+            }
             for (lane, seen) in seen.iter_mut().enumerate() {
-                for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
-                    let square = self.allocation.gram[bin * (self.allocation.bins + 1)] - self.allocation.common();
-                    let below = half * square;
-                    *likelihood = libm::exp(path[lane] / self.noise - below);
+                for (own, likelihood) in of_lane.iter_mut().zip(&likelihoods) {
+                    *own = likelihood[lane];
                 }
                 if round == 0 {
                     seen.fill(Seen::default());
                 }
-                seen.iter_mut().for_each(|seen| self.add_round(seen, bins, tuple_coins, &mut tuple, &likelihoods));
+                seen.iter_mut().for_each(|seen| self.add_round(seen, bins, tuple_coins, &mut tuple, &of_lane));
                 if round + 1 == rounds {
                     let sum: f64 = seen.iter().map(|seen| seen.weight(bins, smoothed)).sum();
                     weights.push(sum / TUPLES_PER_VECTOR as f64);
@@ -124,6 +133,22 @@ impl<'a> Tuples<'a> {
         let ratio = dot(&tuple.products, likelihoods) / self.allocation.bins as f64;
         seen.log_ratio += libm::log(ratio) - s * self.common;
     }
+}
+
+/// `e^{G_ij}`: those of bins without a row in common are 1.
+fn factors(gram: &[f64], bins: usize, square: f64) -> Vec<f64> {
+    let mut factors = vec![1.0; gram.len()];
+    for i in 0..bins {
+        let row = &gram[i * bins..][..=i];
+        let first = row.iter().position(|product| *product != 0.0).unwrap_or(i);
+        for (factor, product) in factors[i * bins..][first..=i].iter_mut().zip(&row[first..]) {
+            *factor = exp(product / square);
+        }
+        for j in first..i {
+            factors[j * bins + i] = factors[i * bins + j];
+        }
+    }
+    factors
 }
 
 /// The accumulated quantities of a tuple and the noise, round by round.

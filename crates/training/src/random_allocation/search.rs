@@ -7,6 +7,7 @@ use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
 use super::shifted::Shifted;
 use super::{KEPT, RandomAllocation, SHARE};
+use crate::noise_search::SecantSearch;
 use evertally::privacy::{Delta, Epsilon, conversions, gaussian};
 use evertally::{Error, Result};
 
@@ -22,8 +23,8 @@ const PARTS: u64 = 16;
 const ROUGH_TOLERANCE: f64 = 0.01;
 /// Minimum number of paths of a test, and the maximum for a small excess and for a moderate one.
 const TESTED: (f64, f64, f64) = (2048.0, 32_768.0, 262_144.0);
-/// The number of bins that the most paths may have together, in all rounds.
-const MAX_TESTED_BINS: f64 = 33_554_432.0;
+/// The number of bins that the most paths may have together, in all rounds, for a moderate excess and for a small one.
+const MAX_TESTED_BINS: (f64, f64) = (33_554_432.0, 134_217_728.0);
 /// Numbers of bins that tuples are tried with, beyond that with the smallest bound.
 const EXTRA_BINS: [usize; 4] = [0, 1, 2, 4];
 /// The relative excess that a bound of δ may have if that many paths suffice: 0.2 to 0.4 % of the
@@ -33,6 +34,11 @@ const EXCESS: (f64, f64) = (0.05, 0.2);
 const NEAR: f64 = 0.9;
 /// The relative precision of the search for a point.
 const CLOSE: f64 = 1e-3;
+/// About how fast the logarithm of δ falls with that of the noise.
+const USUAL_SLOPE: f64 = -16.0;
+/// The largest logarithm of a ratio of δ to its limit that a search distinguishes, and of noises that it visits.
+const MAX_EXCESS: f64 = 20.0;
+const MAX_LOG_RANGE: f64 = 14.0;
 /// Maximum number of successive tests of points.
 const TESTS: u32 = 12;
 
@@ -100,8 +106,8 @@ impl<'a> AllocationSearch<'a> {
             |excess: f64| (of_spread + (of_spread * of_spread + 4.0 * excess * of_bound).sqrt()) / (2.0 * excess);
         let paths = |excess: f64| root(excess) * root(excess);
         let bins = (self.allocation.rounds * self.allocation.bins as u64) as f64;
-        let most = (MAX_TESTED_BINS / bins).min(TESTED.2);
-        paths(EXCESS.0).min(TESTED.1).max(paths(EXCESS.1).min(most)).max(TESTED.0) as u64
+        let most = (MAX_TESTED_BINS.0 / bins).min(TESTED.2);
+        paths(EXCESS.0).min(TESTED.1).min(MAX_TESTED_BINS.1 / bins).max(paths(EXCESS.1).min(most)).max(TESTED.0) as u64
     }
 
     /// The best test of a point. Tuples longer than those with the smallest bound may have less spread.
@@ -131,13 +137,6 @@ impl<'a> AllocationSearch<'a> {
         attempts.into_iter().min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
     }
 
-    /// Whether a point probably suffices.
-    fn seems_enough(&self, point: SearchPoint) -> bool {
-        // If the noise is so small that numbers overflow, nothing is certified.
-        let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return false };
-        self.test(&tuples, point).expected <= self.wanted()
-    }
-
     /// A bound of δ at a point, by separate coins.
     fn certified(&self, point: SearchPoint) -> f64 {
         let coins = |purpose: &str, part: u64| {
@@ -160,35 +159,20 @@ impl<'a> AllocationSearch<'a> {
         removed.max(shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths))
     }
 
-    /// A number that seems to suffice, between one that suffices and one that does not.
-    fn likely(&self, enough: f64, too_little: f64, close: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
-        let (mut high, mut low) = (enough, too_little);
-        while high - low > close * high {
-            let middle = (high * low).sqrt();
-            if self.seems_enough(at(middle)) { high = middle } else { low = middle }
-        }
-        high
+    /// By how much δ seems to be above the limit, as a logarithm.
+    fn likely_excess(&self, point: SearchPoint) -> f64 {
+        // If the noise is so small that numbers overflow, nothing is certified.
+        let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return MAX_EXCESS };
+        let excess = libm::log(self.test(&tuples, point).expected / self.wanted());
+        excess.clamp(-MAX_EXCESS, MAX_EXCESS)
     }
 
-    /// Approximately the smallest number that seems to suffice, starting from one that does.
-    fn likely_below(&self, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
-        let mut low = enough * 0.8;
-        while low > enough * 1e-6 && self.seems_enough(at(low)) {
-            low *= 0.8;
-        }
-        self.likely(enough, low, ROUGH_TOLERANCE, at)
-    }
-
-    /// The same from a nearby number, more precisely.
-    fn likely_near(&self, rough: f64, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
-        let (mut high, mut low) = ((1.0 + 2.0 * ROUGH_TOLERANCE) * rough, (1.0 - 2.0 * ROUGH_TOLERANCE) * rough);
-        while high < enough && !self.seems_enough(at(high)) {
-            (low, high) = (high, high * (1.0 + 2.0 * ROUGH_TOLERANCE));
-        }
-        while low > 0.5 * rough && self.seems_enough(at(low)) {
-            (low, high) = (low * (1.0 - 2.0 * ROUGH_TOLERANCE), low);
-        }
-        if high < enough { self.likely(high, low, CLOSE, at) } else { enough }
+    /// Approximately the smallest number that seems to suffice, from a nearby one; `enough` suffices.
+    fn likely_near(&self, guess: f64, enough: f64, close: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
+        let mut search = SecantSearch::new(|log| self.likely_excess(at(libm::exp(log))), close);
+        let most = libm::log(enough);
+        let found = search.least(libm::log(guess), USUAL_SLOPE, (most - MAX_LOG_RANGE, most));
+        found.map_or(enough, libm::exp).min(enough)
     }
 
     /// A certified number, from an estimate of the smallest one, or `enough`.
@@ -218,16 +202,17 @@ impl<'a> AllocationSearch<'a> {
 
 /// A certified number, not far above the minimum, starting from one that is known to suffice.
 fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
-    let rough = first_look(allocation, delta, enough, at);
+    let first = first_look(allocation, delta, enough, at);
     let mut search = AllocationSearch::new(allocation, delta, PILOTS, &EXTRA_BINS);
-    if let Some(tuples) = Tuples::new(allocation, at(rough).noise) {
-        search.longer = vec![search.test(&tuples, at(rough)).more];
+    if let Some(tuples) = Tuples::new(allocation, at(first).noise) {
+        search.longer = vec![search.test(&tuples, at(first)).more];
     }
-    search.certified_near(search.likely_near(rough, enough, at), enough, at)
+    search.certified_near(search.likely_near(first, enough, CLOSE, at), enough, at)
 }
 
 fn first_look(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
-    AllocationSearch::new(allocation, delta, ROUGH_PILOTS, &[1]).likely_below(enough, at)
+    let guess = rough(allocation, delta, enough, at);
+    AllocationSearch::new(allocation, delta, ROUGH_PILOTS, &[1]).likely_near(guess, enough, ROUGH_TOLERANCE, at)
 }
 
 pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> Result<f64> {
@@ -258,19 +243,16 @@ pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delt
 /// About the ratio of the bounds of weights to δ.
 const BOUND_RATIO: f64 = 300.0;
 
-/// An estimate without draws, for a first comparison of mechanisms: the noise at which the smallest bound of the
+/// An estimate without draws, for a first comparison of mechanisms: the number at which the smallest bound of the
 /// weights, which is about that of Rényi's divergence, is a typical multiple of δ, and a Gaussian mechanism whose
 /// likelihood ratio has the same variance meets δ. The first is about right for few rounds, and the second for many.
-pub(super) fn rough_noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> f64 {
-    let enough = allocation.noise_if_known(epsilon, delta);
-    if allocation.bins == 1 || DisjointBins::of(allocation).is_some() {
-        return likely_noise(allocation, epsilon, delta);
-    }
-    let suffices = |noise: f64| {
+fn rough(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> SearchPoint) -> f64 {
+    let suffices = |number: f64| {
+        let SearchPoint { noise, epsilon } = at(number);
         let Some(tuples) = Tuples::new(allocation, noise) else { return false };
-        let bound = tuples.bound(tuples.tightest(epsilon.get()), epsilon.get());
+        let bound = tuples.bound(tuples.tightest(epsilon), epsilon);
         let moved = (allocation.rounds as f64 * tuples.log_second_moment()).sqrt();
-        bound <= BOUND_RATIO * delta.get() && gaussian::delta(moved, epsilon.get()) <= delta.get()
+        bound <= BOUND_RATIO * delta.get() && gaussian::delta(moved, epsilon) <= delta.get()
     };
     let (mut low, mut high) = (enough * 0.7, enough);
     while low > enough * 1e-3 && suffices(low) {
@@ -281,6 +263,14 @@ pub(super) fn rough_noise(allocation: &RandomAllocation, epsilon: Epsilon, delta
         if suffices(middle) { high = middle } else { low = middle }
     }
     high
+}
+
+pub(super) fn rough_noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> f64 {
+    let enough = allocation.noise_if_known(epsilon, delta);
+    if allocation.bins == 1 || DisjointBins::of(allocation).is_some() {
+        return likely_noise(allocation, epsilon, delta);
+    }
+    rough(allocation, delta, enough, &|noise: f64| SearchPoint { noise, epsilon: epsilon.get() })
 }
 
 pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -> Result<f64> {

@@ -1,6 +1,7 @@
 //! An example is added: paths of the noise, seen from the mean of the bins; see the header of `random_allocation.rs`.
 
 use super::RandomAllocation;
+use super::exponential::exp;
 use super::paths::{LANES, Paths};
 use super::smoothed::Smoothed;
 
@@ -70,7 +71,7 @@ impl<'a> Shifted<'a> {
             for lane in 0..LANES {
                 let value = values[lane] / self.noise - moved;
                 middles[lane] += value;
-                ratios[lane] += libm::exp(value - below);
+                ratios[lane] += exp(value - below);
             }
         }
         for (lane, (log_ratio, middle)) in seen.iter_mut().enumerate() {

@@ -12,9 +12,9 @@ use evertally::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Strea
 use evertally::{Error, Result};
 
 /// Longest horizon for any mechanism.
-const MAX_STEPS: u64 = 1 << 14;
-/// For longer ones, the most additions: some seconds.
-const MAX_ADDITIONS: u64 = 1 << 33;
+const MAX_STEPS: u64 = 1 << 16;
+/// The most pairs of overlapping columns: some seconds.
+const MAX_PAIRS: u64 = MAX_STEPS * MAX_STEPS;
 /// Longest horizon for which columns are listed.
 const MAX_LISTED_STEPS: u64 = 1 << 20;
 
@@ -39,10 +39,7 @@ impl Columns {
             Streaming::Outputs(past) | Streaming::Bands(BandSteps { past, .. }) => past.len() as u64 + 1,
             _ => horizon,
         };
-        // A row is a sum over the reach, and then a product for each pair of steps of the epoch that it reads.
-        let read = reach.min(steps_per_epoch);
-        let additions = horizon.saturating_mul(reach.saturating_add(read.saturating_mul(read)));
-        if horizon > MAX_LISTED_STEPS || (horizon > MAX_STEPS && additions > MAX_ADDITIONS) {
+        if horizon > MAX_LISTED_STEPS || horizon.saturating_mul(reach) > MAX_PAIRS {
             return Err(Error::invalid(format!(
                 "random allocation with `{}` is accounted for up to {MAX_STEPS} steps, got {horizon}: use fewer bands, \
                  or independent noise",
@@ -75,26 +72,39 @@ impl Columns {
         })
     }
 
-    /// How far every step of the epoch moves a row, row after row: the steps of the epoch in increasing order, with
-    /// their distances, without those that do not move it.
-    fn rows(&self, horizon: usize, steps_per_epoch: usize, mut visit: impl FnMut(&[(usize, f64)])) {
-        let mut moved = vec![0.0; steps_per_epoch];
-        let mut listed = vec![];
-        for step in 0..horizon {
-            let reach = self.coefficients.len().min(step + 1);
-            for (back, coefficient) in self.coefficients[..reach].iter().enumerate() {
-                let column = step - back;
-                let scale = self.scales.as_ref().map_or(1.0, |scales| scales[column]);
-                moved[column % steps_per_epoch] += (coefficient * scale).abs();
+    /// The inner products of how far the steps of an epoch move the rows, row after row: distance by distance of the
+    /// columns, as those of two columns depend on it, on the scales and on the number of rows that follow.
+    fn products(&self, horizon: usize, steps_per_epoch: usize) -> Vec<f64> {
+        let (coefficients, wide) = (&self.coefficients, steps_per_epoch);
+        let scales = self.scales.clone().unwrap_or_else(|| vec![1.0; horizon]);
+        let mut gram = vec![0.0; wide * wide];
+        let mut sums = vec![];
+        for distance in 0..coefficients.len().min(horizon) {
+            // Of the later column and the earlier one, over as many rows as follow.
+            let products = coefficients.iter().zip(&coefficients[distance..]).map(|(a, b)| (a * b).abs());
+            sums.clear();
+            sums.push(0.0);
+            sums.extend(products.scan(0.0, |sum, product| {
+                *sum += product;
+                Some(*sum)
+            }));
+            let (rows, all) = (horizon - distance, sums.len() - 1);
+            let mut by_place = vec![0.0; wide];
+            for first in (0..rows).step_by(wide) {
+                let pairs = scales[first..rows].iter().zip(&scales[first + distance..]).zip(first..);
+                for (own, ((earlier, later), column)) in by_place.iter_mut().zip(pairs) {
+                    *own += sums[(rows - column).min(all)] * earlier.abs() * later.abs();
+                }
             }
-            // Those that were read end at this step; at the start of an epoch they wrap around.
-            let (end, read) = (step % steps_per_epoch + 1, reach.min(steps_per_epoch));
-            let wrapped = steps_per_epoch - read.saturating_sub(end)..steps_per_epoch;
-            let of_row = (end.saturating_sub(read)..end).chain(wrapped);
-            listed.clear();
-            listed.extend(of_row.map(|own| (own, std::mem::take(&mut moved[own]))).filter(|(_, by)| *by > 0.0));
-            visit(&listed);
+            for (i, own) in by_place.into_iter().enumerate() {
+                let j = (i + distance) % wide;
+                gram[i * wide + j] += own;
+                if distance > 0 {
+                    gram[j * wide + i] += own;
+                }
+            }
         }
+        gram
     }
 }
 
@@ -158,8 +168,8 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
     inverse
 }
 
-/// The guarantee of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` if a row reads `r`
-/// of the `b` steps of an epoch.
+/// The guarantee of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r)` if a row reads `r`
+/// steps, and the cube of the steps of an epoch.
 ///
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
@@ -182,21 +192,7 @@ fn table(mechanism: &dyn Mechanism, steps_per_epoch: u64) -> Result<RandomAlloca
         )));
     };
     let wide = steps_per_epoch as usize; // fits: at most the horizon
-    let mut gram = vec![0.0; wide * wide];
-    columns.rows(horizon as usize, wide, |moved| {
-        for (place, (i, one)) in moved.iter().enumerate() {
-            let row = &mut gram[i * wide..][..=*i];
-            for (j, other) in &moved[..=place] {
-                row[*j] += one * other;
-            }
-        }
-    });
-    for i in 0..wide {
-        for j in 0..i {
-            gram[j * wide + i] = gram[i * wide + j];
-        }
-    }
-    RandomAllocation::new(wide, gram)
+    RandomAllocation::new(wide, columns.products(horizon as usize, wide))
 }
 
 #[cfg(test)]

@@ -120,7 +120,14 @@ fn best_width(
         known.push((bands, error));
         Ok(error)
     };
-    let mut best = stand_in_width(request, family, fits);
+    let (mut best, stand_in) = stand_in_width(request, family, fits);
+    // Bands that are optimised for equal epochs hardly improve on the stand-in here, and take seconds.
+    if let Some(found) = stand_in
+        && sampling.scheme() == SamplingScheme::PerEpochRandomAllocation
+        && found.1 > CLOSE * request.rival
+    {
+        return Ok(Ok(found));
+    }
     for towards in [|bands: u64| bands * 2, |bands: u64| bands / 2] {
         while error_of(towards(best))? < error_of(best)? {
             best = towards(best);
@@ -134,14 +141,19 @@ fn best_width(
     Ok(if least.1.is_finite() { Ok(((family.with_bands)(least.0), least.1)) } else { Err(refusal) })
 }
 
-/// The best power of two by the family's stand-in; without one, about 8.
-fn stand_in_width(request: &VectorRequest, family: BandedFamily, fits: impl Fn(u64) -> bool) -> u64 {
+/// The best power of two by the family's stand-in, with that; without one, about 8.
+fn stand_in_width(
+    request: &VectorRequest,
+    family: BandedFamily,
+    fits: impl Fn(u64) -> bool,
+) -> (u64, Option<EstimatedError>) {
     let powers = (1..14).map(|bits| 1u64 << bits).take_while(|bands| fits(*bands));
     let of = |bands: u64| {
         let name = (family.with_bands)(bands);
         let name = name.stand_in().filter(|_| family.are_optimised)?;
-        Some((bands, rough(request, name).ok()?))
+        Some((bands, (name, rough(request, name).ok()?)))
     };
-    let best = powers.filter_map(of).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(bands, _)| bands);
-    best.or_else(|| [8, 4, 2].into_iter().find(|bands| fits(*bands))).unwrap_or(2)
+    let best = powers.filter_map(of).min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let usual = || [8, 4, 2].into_iter().find(|bands| fits(*bands)).unwrap_or(2);
+    best.map_or_else(|| (usual(), None), |(bands, found)| (bands, Some(found)))
 }
