@@ -1,10 +1,12 @@
 """State that a module keeps between calls reaches no other step."""
 
 import copy
+import random
 from collections import deque
 from types import SimpleNamespace
 
 import evertally as et
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -74,22 +76,115 @@ def test_tensors_in_objects_of_a_module_are_gone_after_a_step(kind, clipping):
     make, put = PLACES[kind]
     module, fresh = Remembering(make(), put), Remembering(make(), put)
     sums_of(module, *batch(0), clipping)
-    assert not tensors(module.place) and module.calls > 0
+    assert not tensors(module.place) and module.calls == 0
     for found, expected in zip(sums_of(module, *batch(8), clipping), sums_of(fresh, *batch(8), clipping)):
         assert torch.equal(found, expected)
 
 
-def test_other_changes_of_a_module_stay():
+def test_all_contents_of_a_module_are_restored():
     module = Remembering([1, 2], lambda *_: None)
-    kept = module.place
+    kept, module.numbers = module.place, np.arange(3)
     with restored(module):
         kept.append(3)
         module.calls, module.new = 7, "text"
         kept.append({"tensor": torch.ones(1)})
-    assert module.place is kept and kept == [1, 2] and module.calls == 7 and module.new == "text"
+        module.numbers += 1
+    assert module.place is kept and kept == [1, 2] and module.calls == 0 and not hasattr(module, "new")
+    assert module.numbers.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kept", [torch.zeros(1), torch.Generator(), random.Random(1), np.random.default_rng(1)])
+def test_contents_that_cannot_be_restored_must_not_change(kept):
+    module = Remembering([kept], lambda *_: None)
     with restored(module):
-        kept.append(3)
-    assert kept == [1, 2, 3]
+        pass
+    with pytest.raises(et.InvalidError, match="the number of its calls"), restored(module):
+        if isinstance(kept, torch.Tensor):
+            kept.add_(1)
+        elif isinstance(kept, torch.Generator):
+            torch.rand(1, generator=kept)
+        else:
+            kept.random()
+
+
+class Counting(nn.Module):
+    """Changes sign with each of its calls, or with a buffer."""
+
+    def __init__(self, in_buffer):
+        super().__init__()
+        torch.manual_seed(2)
+        self.end, self.calls, self.in_buffer = nn.Linear(small.FEATURES, small.CLASSES), 0, in_buffer
+        self.register_buffer("sign", torch.ones(()))
+
+    def forward(self, inputs):
+        self.calls += 1
+        if self.in_buffer:
+            with torch.no_grad():
+                self.sign.mul_(-1)
+            return self.end(inputs) * self.sign
+        return self.end(inputs) * (-1) ** self.calls
+
+
+def run_of(module, clipping, loss=LOSS, **options):
+    plan = et.training.plan_vector(4, norm=0.3, rho=0.5, mechanism="input")
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    options = {"batch_size": 8, "clipping": clipping, "microbatch": 4} | options
+    return make_private(module, loss, optimizer, small.data(), plan, small.key(), "state", **options)
+
+
+@pytest.mark.parametrize("in_buffer", [False, True], ids=["number", "buffer"])
+@pytest.mark.parametrize("clipping", ["samples", "ghost"])
+def test_the_number_of_calls_reaches_no_later_step(clipping, in_buffer):
+    """It is that of the microbatches: a secret if batches are sampled."""
+    found = []
+    for count in (0, 4, 5):
+        run = run_of(Counting(in_buffer), clipping)
+        if in_buffer and clipping == "samples" and count:
+            with pytest.raises(et.InvalidError, match="batch of one"):
+                run._sums_of_all(*batch(0, count))
+            continue
+        run._sums_of_all(*batch(0, count))
+        if not (in_buffer and clipping == "samples"):
+            found.append(torch.cat([each.flatten() for each in run._sums_of_all(*batch(8))]))
+    assert all(torch.equal(each, found[0]) for each in found)
+
+
+def test_losses_that_count_their_calls_are_restored():
+    class Loss(nn.Module):
+        calls = 0
+
+        def forward(self, output, target):
+            self.calls += 1
+            return LOSS(output, target) * (-1) ** self.calls
+
+    run = run_of(small.network(), "samples", Loss())
+    once, again = ([each.clone() for each in run._sums_of_all(*batch(0, count))] for count in (4, 4))
+    assert all(map(torch.equal, once, again)) and run.loss.calls == 0
+
+
+@pytest.mark.parametrize("norm_of", [nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm])
+@pytest.mark.parametrize("clipping", ["samples", "ghost"])
+def test_spectral_normalization_iterates_once_a_step(clipping, norm_of):
+    states = []
+    for microbatch in (2, 8):
+        torch.manual_seed(3)
+        module = nn.Sequential(norm_of(nn.Linear(small.FEATURES, 30)), nn.Tanh(), nn.Linear(30, small.CLASSES))
+        run = run_of(module, clipping, microbatch=microbatch)
+        before = [buffer.clone() for buffer in module.buffers()]
+        run._sums_of_all(*batch(0))
+        assert all(map(torch.equal, before, module.buffers()))
+        reference = copy.deepcopy(module)
+        run.step(*next(iter(run.loader)))
+        assert not all(map(torch.equal, before, module.buffers()))
+        with torch.no_grad():
+            for own, other in zip(reference.parameters(), module.parameters()):
+                own.copy_(other)
+            reference(small.data()[:1][0])
+        for own, other in zip(reference.buffers(), module.buffers()):
+            torch.testing.assert_close(own, other)
+        states.append([buffer.clone() for buffer in module.buffers()])
+    for own, other in zip(*states):
+        torch.testing.assert_close(own, other, atol=1e-4, rtol=1e-4)
 
 
 EVERYWHERE: list = []

@@ -3,10 +3,13 @@
 import math
 
 import evertally as et
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+import evertally.torch  # noqa: E402
 from evertally.torch import make_private  # noqa: E402
+from evertally.torch._users import Users  # noqa: E402
 
 from . import small  # noqa: E402
 
@@ -19,7 +22,7 @@ FIRST = list(dict.fromkeys(OWNERS))
 def run(dataset=None, clipping="ghost", owners=OWNERS, **options):
     plan = et.training.plan_vector(STEPS, norm=NORM, rho=0.5, mechanism="input", participations=STEPS, separation=1)
     options = {"users": owners, "examples_per_user": MOST, "batch_size": len(FIRST), "clipping": clipping} | options
-    module = small.network()
+    module = options.pop("module", None) or small.network()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     return make_private(module, LOSS, optimizer, dataset or small.data(), plan, small.key(), "users", **options)
 
@@ -83,3 +86,61 @@ def test_runs_sample_users_and_refuse_others():
         run(examples_per_user=None)
     with pytest.raises(ValueError, match="at least 1"):
         run(examples_per_user=0)
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, 1.0, True, torch.tensor(2.0), b"a", (1,)])
+def test_users_are_texts_or_whole_numbers(missing):
+    with pytest.raises(et.InvalidError, match="the user of example 7 (is missing|has the type)"):
+        run(owners=[*OWNERS[:7], missing, *OWNERS[8:]])
+
+
+def test_five_is_the_same_user_in_all_types():
+    owners = [5, "5", np.int64(5), torch.tensor(5)] * (small.EXAMPLES // 4)
+    assert len(run(owners=owners, batch_size=1).loader.dataset) == 1
+
+
+def test_the_order_of_rows_does_not_number_users():
+    """The user of the first row, without that row."""
+    users, moved = Users(small.data(), OWNERS, MOST, None, None), [*OWNERS[1:], OWNERS[0]]
+    assert [*users._numbers] != [*(other := Users(small.data(), moved, MOST, None, None))._numbers]
+    names = [[OWNERS[each] for each in own][0] for own in users._all]
+    assert names == [[moved[each] for each in own][0] for own in other._all]
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+def test_a_removed_user_of_a_population_moves_no_other(clipping):
+    owners = [math.isqrt(number * 7 % small.EXAMPLES) for number in range(small.EXAMPLES)]
+    kept = [number for number, owner in enumerate(owners) if owner != 3]
+    fewer = torch.utils.data.TensorDataset(*small.data()[kept])
+    one = run(clipping=clipping, owners=owners, population=25, batch_size=25)
+    other = run(fewer, clipping, [owners[number] for number in kept], population=25, batch_size=25)
+    moved = [sums(each, next(iter(each.loader))) for each in (one, other)]
+    assert 0 < float((moved[0] - moved[1]).norm()) <= NORM
+    batch = next(iter(other.loader))
+    none = evertally.torch._examples.mapped(lambda tensor: tensor[3:4], batch[:2])
+    assert not sums(other, (*none, None)).any()
+    for population in (0, 19):
+        with pytest.raises(et.InvalidError, match="population"):
+            run(owners=owners, population=population)
+    with pytest.raises(ValueError, match="give users"):
+        run(owners=None, examples_per_user=None, population=25)
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+def test_modules_without_a_gradient_at_zero_count_users_with_few_examples(clipping):
+    class Directions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.end = torch.nn.Linear(small.FEATURES, small.CLASSES)
+
+        def forward(self, inputs):
+            return self.end(inputs / inputs.norm(dim=-1, keepdim=True))
+
+    module = torch.nn.Sequential(torch.nn.Linear(small.FEATURES, small.FEATURES, bias=False), Directions())
+    made = run(clipping=clipping, module=module)
+    few = next(place for place, own in enumerate(made.loader.dataset._dataset._all) if len(own) < MOST)
+    one = evertally.torch._examples.mapped(lambda tensor: tensor[few : few + 1], next(iter(made.loader))[:2])
+    own = made.loader.dataset._dataset._all[few]
+    expected = gradient(module, *small.data()[own])
+    expected *= min(1.0, NORM / float(expected.norm()))
+    assert torch.allclose(sums(made, (*one, None)).double(), expected, rtol=1e-3, atol=1e-4)

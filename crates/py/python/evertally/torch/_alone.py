@@ -10,7 +10,8 @@ from typing import Any
 import evertally
 import torch
 
-from evertally.torch._examples import mapped
+from evertally.torch._draws import drawn
+from evertally.torch._examples import count, mapped, tensors
 from evertally.torch._recurrent import replacement
 from evertally.torch._state import restored
 
@@ -52,17 +53,19 @@ def of_each(
     them."""
     in_dims = (*(None for _ in shared), *(0 for _ in batch))
     of_all = torch.func.vmap(function, in_dims=in_dims, randomness="different")
+    devices = {tensor.device for tensor in (*module.parameters(), *tensors(batch))}
     with single_operations(module):
         try:
-            return of_all(*shared, *batch)
+            return drawn(lambda: of_all(*shared, *batch), count(batch), devices)
         except evertally.EvertallyError:
             raise
         except ERRORS as error:
             kind = type(error).__name__
         # The message may contain the number of examples, which is secret if batches are sampled. So the error is that
         # of two copies of an example.
+        two = mapped(lambda tensor: torch.cat([tensor[:1]] * 2), batch)
         try:
-            of_all(*shared, *mapped(lambda tensor: torch.cat([tensor[:1]] * 2), batch))
+            drawn(lambda: of_all(*shared, *two), 2, devices)
         except evertally.EvertallyError:
             raise
         except ERRORS as error:

@@ -11,10 +11,11 @@ import evertally
 import torch
 
 from evertally.torch._alone import of_each, refuse_mixing, single_operations
+from evertally.torch._draws import kept as generators_kept
 from evertally.torch._examples import alone, called, count, mapped, own_loss, plain, tensors
 from evertally.torch._gradients import Weighing, clipped_sums, weighed_sums
 from evertally.torch._layers import Formed, Gradients, kind_of, of_bias, of_weight
-from evertally.torch._state import OwnTensors
+from evertally.torch._state import OwnTensors, advance
 
 
 def clipped_gradients(
@@ -54,6 +55,7 @@ def clipped_gradients(
     ((2, 3), (2,))
     """
     wanted = [p for p in module.parameters() if p.requires_grad] if parameters is None else list(parameters)
+    advance(module)
     return clipped_and_losses(module, loss, (inputs, targets), norm, wanted, sparse)[0]
 
 
@@ -117,7 +119,8 @@ def _sums(
     losses = torch.zeros(0, device="cpu")
     if count(inputs) and trained:
         one, target = (mapped(lambda tensor: torch.zeros_like(tensor[:1]), values) for values in (inputs, targets))
-        path = _Path.of(module, loss or own_loss, one, target, trained)
+        with generators_kept({tensor.device for tensor in (*module.parameters(), *tensors(inputs))}):
+            path = _Path.of(module, loss or own_loss, one, target, trained)
         gradients = path.run(inputs, targets)
         losses = gradients.losses
         with _precise(tensors(inputs)[0].device):
@@ -195,8 +198,7 @@ class _Path:
             for layer in self.layers:
                 hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
                 hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
-            # The module must not keep state of a single example, so it gets copies of its buffers.
-            result = self.loss(self._output(values, one, copied=True), target)
+            result = self.loss(self._output(values, one), target)
         if any(tensor._version != version for tensor, version in seen):
             raise evertally.InvalidError(
                 "the module changes the input of a layer in place, but ghost clipping needs the original: use "
@@ -208,11 +210,11 @@ class _Path:
         accounted = {name for parts in self.layers.values() for name in parts.values()}
         return {name for name, gradient in zip(values, gradients) if gradient is not None and name in accounted}
 
-    def _output(self, values: dict[str, torch.Tensor], one: Any, copied: bool = False) -> Any:
-        """The module's output for a batch of one example."""
+    def _output(self, values: dict[str, torch.Tensor], one: Any) -> Any:
+        """The module's output for a batch of one example. It gets copies of its buffers, because it must not keep state
+        of a call."""
         constants = {name: p.detach() for name, p in self.module.named_parameters() if name not in values}
-        for name, buffer in self.module.named_buffers():
-            constants[name] = buffer.detach().clone() if copied else buffer.detach()
+        constants |= {name: buffer.detach().clone() for name, buffer in self.module.named_buffers()}
         return called(self.module, {**constants, **values}, one)
 
     def run(self, inputs: Any, targets: Any) -> _Taken:

@@ -11,7 +11,7 @@ import torch
 from evertally.torch._alone import of_each, refuse_mixing
 from evertally.torch._examples import alone, called, count, own_loss, plain
 from evertally.torch._layers import Formed, Gradients
-from evertally.torch._state import OwnTensors
+from evertally.torch._state import OwnTensors, advance
 
 # A clipped vector must not exceed the norm after it is rounded to float32 (relative error 2⁻²⁴ per coordinate, and as
 # much in the factor); norms are computed in float64. So the factor is reduced by more than both.
@@ -114,12 +114,29 @@ def grad_samples(
     a batch of one example and its target, such as `torch.nn.functional.cross_entropy`; with None, it is the `loss` of
     the module's output. With `accumulate`, existing samples stay, as the first part of the same batch.
     Batch normalization mixes examples, and is refused.
+
+    Random numbers, such as those of dropout, are drawn from a secret seed of the operating system, because examples
+    have no numbers here; the generators keep their state. Attributes and buffers of the module are as before
+    afterwards, except that spectral normalization updates its estimates once. So call it for empty batches, too.
     """
+    if not accumulate:
+        advance(module)
+    return stored_samples(module, loss, inputs, targets, accumulate)
+
+
+def stored_samples(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor] | None,
+    inputs: Any,
+    targets: Any,
+    accumulate: bool = False,
+) -> torch.Tensor:
+    """The same for a part of a batch: estimates of the module stay."""
     refuse_mixing(module)
     loss = loss or own_loss
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     others = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
-    others |= {name: buffer.detach() for name, buffer in module.named_buffers()}
+    others |= {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
 
     def of_one(values: dict[str, torch.Tensor], one: Any, target: Any) -> torch.Tensor:
         with OwnTensors():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import evertally
@@ -15,15 +16,17 @@ from evertally.torch._checks import check_scale
 from evertally.torch._alone import refuse_mixing
 from evertally.torch._choice import choose
 from evertally.torch._collate import Apart, random_numbers_kept
+from evertally.torch._draws import Draws, kept, seed_all
 from evertally.torch._epochs import Epoch, epochs
 from evertally.torch._examples import count, moved, own_loss, part, plain
 from evertally.torch._ghost import clipped_and_losses, weighed_and_losses
-from evertally.torch._gradients import added_up, clip_and_sum, grad_samples
+from evertally.torch._gradients import added_up, clip_and_sum, stored_samples
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
 from evertally.torch._several import as_one
+from evertally.torch._state import advance, restored
 from evertally.torch._tables import Rates, Tables
-from evertally.torch._users import OfUser, Users, loss_of_user
+from evertally.torch._users import LossOfUser, OfUser, Users
 
 
 class PrivateRun:
@@ -45,7 +48,9 @@ class PrivateRun:
         scale: float = 1.0,
         tables: Tables | None = None,
         clipping_reason: str = "",
+        draws: Draws | None = None,
     ) -> None:
+        self._draws = draws
         self.tables, self.clipping_reason = tables, clipping_reason
         self._losses: list[torch.Tensor] = []
         devices = {parameter.device for parameter in module.parameters()}
@@ -68,19 +73,20 @@ class PrivateRun:
                     f"there are gradients of {found} examples with {targets_of} targets, and numbers of "
                     f"{len(numbers)}: pass the values of the loader"
                 )
-            return self._sums_of_all(inputs, targets)
+            return self._sums_of_all(inputs, targets, numbers)
 
         if self.tables is None:
             self.optimizer.take(sums, examples, is_summed=not self.optimizer.adapts)
         else:
             self._step_with_tables(self.tables, sums, inputs, examples)
+        advance(self.module)
 
     def _step_with_tables(self, tables: Tables, sums: Any, inputs: Any, examples: Iterable[int]) -> None:
         """Takes the tables' steps last, when nothing can be refused any more."""
         of_tables: list[torch.Tensor] = []
 
         def others(numbers: list[int] | None) -> list[torch.Tensor]:
-            with tables.of_step(self.module, inputs):
+            with self._drawing(numbers), tables.of_step(self.module, inputs):
                 with self.optimizer.ranks.together():
                     made = sums(numbers)
                 few = len(tables.layers)
@@ -93,16 +99,25 @@ class PrivateRun:
         self.optimizer.take(others, examples)
         tables.descend(of_tables)
 
-    def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
+    def _sums_of_all(self, inputs: Any, targets: Any, numbers: list[int] | None = None) -> list[torch.Tensor]:
+        def of_part(which: slice) -> list[torch.Tensor]:
+            own = None if numbers is None else numbers[which]
+            with self._drawing(own), restored(getattr(self.loss, "__self__", self.loss)):
+                return self._sums(part(inputs, which), part(targets, which))
+
         if self.microbatch is None or not count(inputs):
-            made = self._sums(inputs, targets)
+            made = of_part(slice(None))
         else:
             norm, size = self.optimizer.plan.norm, self.microbatch
             some = (slice(first, first + size) for first in range(0, count(inputs), size))
-            made = added_up((self._sums(part(inputs, each), part(targets, each)) for each in some), norm)
+            made = added_up(map(of_part, some), norm)
         if self.optimizer.adapts:
             self.optimizer.further.copy_(made.pop())
         return made
+
+    def _drawing(self, numbers: list[int] | None) -> AbstractContextManager[None]:
+        """Inside, the module draws the random numbers of these examples in the next step."""
+        return nullcontext() if self._draws is None else self._draws.of_step(self.optimizer.noise.step + 1, numbers)
 
     def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
         """Clipped sums of some examples, followed by those of their further coordinates, if there are any. Gradients
@@ -144,7 +159,7 @@ class PrivateRun:
     def _samples(self, loss: Any, inputs: Any, targets: Any, scale: float) -> list[torch.Tensor | None]:
         """Gradients of single examples by parameter; None for a parameter that no example reached."""
         try:
-            self._losses.append(grad_samples(self.module, loss, inputs, targets) / scale)
+            self._losses.append(stored_samples(self.module, loss, inputs, targets) / scale)
             return [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
         finally:
             for parameter in self.module.parameters():
@@ -229,6 +244,7 @@ def make_private(
     threads: int = 1,
     users: Iterable[Hashable] | None = None,
     examples_per_user: int | None = None,
+    population: int | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
@@ -253,9 +269,14 @@ def make_private(
     of two, multiplies the loss, for gradients in float16; samples are divided by it before they are clipped.
 
     With `users`, the user of each example, the privacy unit is a user with all examples: plan for the number of users.
-    Batches consist of users, and the gradient of the mean loss of a user's examples is clipped as a whole. The first
-    `examples_per_user` examples of a user are used; memory is that of as many examples for each user. `run.module` then
-    contains the module as `module`.
+    A user is a text or a whole number; 5 and "5" are the same. Batches consist of users, and the gradient of the mean
+    loss of a user's examples is clipped as a whole. The first `examples_per_user` examples of a user are used; memory
+    is that of as many examples for each user. `run.module` then contains the module as `module`.
+
+    Users are numbered in the order of a hash of their names, so another user moves the number of a user by at most
+    one. With `population`, the number of users in all, `users` are their numbers, from 0: nobody's number moves, and a
+    user without examples takes part with a gradient of zero. Batches in a fixed order, cyclic Poisson sampling and
+    per-epoch random allocation need it if a user may be added or removed.
 
     `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step.
     When a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at
@@ -295,17 +316,20 @@ def make_private(
     if (adaptive_clipping or second_moments) and scale != 1:
         raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
     _check_data(dataset)
+    if population is not None and users is None:
+        raise ValueError("population is the number of users: give users, the number of the user of each example")
     if (users is None) != (examples_per_user is None):
         raise ValueError("give users and examples_per_user together: the maximum number of examples of a user")
     if users is not None and examples_per_user is not None:
         if examples_per_user < 1 or loss is None or tables:
             raise ValueError("users need a loss function, examples_per_user of at least 1, and no tables")
-        dataset = Users(dataset, users, examples_per_user, options.pop("collate_fn", None))
-        module, loss = OfUser(module), loss_of_user(loss)
+        dataset = Users(dataset, users, examples_per_user, population, options.pop("collate_fn", None))
+        module, loss = OfUser(module), LossOfUser(loss)
     order = order_of(plan, key, name, len(dataset), batch_size)
     private = DPFTRL(optimizer, plan, key, name, batches=order, group=group, **extras)
     collate = _collated(dataset, Apart(options.pop("collate_fn", None) or torch.utils.data.default_collate))
-    sampler: Any = _Remaining(private, microbatch)
+    draws = Draws(key, name)
+    sampler: Any = _Remaining(private, microbatch, draws)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
     reason = "it was requested"
     if tables:
@@ -315,7 +339,7 @@ def make_private(
             example = lambda: collate([(0, dataset[0])])[:2]  # noqa: E731
             clipping, reason = choose(module, loss, example, private.parameters, second_moments is not None)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
-    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason)
+    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason, draws)
 
 
 def _check_data(dataset: Any) -> None:
@@ -345,23 +369,26 @@ def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer,
 
 
 class _Remaining:
-    """This rank's parts of the batches of the remaining steps, those after the last step of the noise."""
+    """This rank's parts of the batches of the remaining steps, those after the last step of the noise: the number of
+    each example, and the seed for loading it."""
 
-    def __init__(self, private: DPFTRL, microbatch: int | None) -> None:
-        self._private, self._microbatch = private, microbatch
+    def __init__(self, private: DPFTRL, microbatch: int | None, draws: Draws) -> None:
+        self._private, self._microbatch, self._draws = private, microbatch, draws
 
     def __len__(self) -> int:
         return self._private.plan.horizon - self._private.noise.step
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         for step in range(self._private.noise.step + 1, self._private.plan.horizon + 1):
             assert self._private.batches is not None
             batch = [int(example) for example in self._private.batches.batch(step)]
-            yield part_of(batch, self._private.ranks, self._microbatch)
+            own = part_of(batch, self._private.ranks, self._microbatch)
+            yield list(zip(own, self._draws.seeds(step, own)))
 
 
 class _Numbered(torch.utils.data.Dataset):
-    """Examples with their numbers."""
+    """Examples with their numbers. While one is loaded, such as with random augmentation, the generators have its seed:
+    other examples do not change its draws."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -369,8 +396,17 @@ class _Numbered(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def __getitem__(self, number: int) -> tuple[int, Any]:
-        return number, self._dataset[number]
+    def __getitem__(self, index: tuple[int, int]) -> tuple[int, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: list[tuple[int, int]]) -> list[tuple[int, Any]]:
+        """Several examples; PyTorch's loader calls it for a batch."""
+        made = []
+        with kept() as generators:
+            for number, seed in indices:
+                seed_all(seed.to_bytes(8, "little"), generators, short=True)
+                made.append((number, self._dataset[number]))
+        return made
 
 
 def _collated(dataset: Any, collate_pairs: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

@@ -2,11 +2,17 @@
 
 Restoring covers objects that can be reached from the module. Every other place (global variables, classes, closures) is
 covered by a refusal: a tensor that depends on the examples of an earlier call cannot be used.
+
+A module runs once for each microbatch, and not at all for an empty batch. So numbers are restored, too: a counter of
+calls would carry the number of examples, which is secret, into later steps. Estimates of the weights that need one
+update for each step, as in spectral normalization, get it from `advance`.
 """
 
 from __future__ import annotations
 
 import functools
+import random
+import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,12 +20,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import evertally
+import numpy as np
 import torch
+import torch.nn.utils.parametrize
 from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as untransformed
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["OwnTensors", "has_tensors", "restored", "untransformed", "unwrapped"]
+__all__ = ["OwnTensors", "advance", "restored", "untransformed", "unwrapped"]
 
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 #: Types of objects without contents.
@@ -81,14 +89,30 @@ EARLIER = (
 
 @contextmanager
 def restored(module: torch.nn.Module) -> Iterator[None]:
-    """Restores, at the end, the attributes, lists, dictionaries, sets and objects that can be reached from the module,
-    where tensors in them have changed. Others, such as counters, keep their changes."""
+    """Restores, at the end, the attributes, lists, dictionaries, sets, arrays and objects that can be reached from the
+    module. A tensor or a generator that has changed in place is refused; buffers must be given to it as copies."""
     kept = list(_contents(module))
     try:
         yield
     finally:
         for holder, before in kept:
             _restore(holder, before)
+    if any(isinstance(holder, IN_PLACE) and _version(holder) != before for holder, before in kept):
+        raise evertally.InvalidError(CHANGED_IN_PLACE)
+
+
+def advance(module: torch.nn.Module) -> None:
+    """Lets parametrizations in training mode, and hooks of spectral normalization, update their estimates once. They
+    see the weights alone."""
+    old = sys.modules["torch.nn.utils.spectral_norm"].SpectralNorm
+    with torch.no_grad():
+        for part in module.modules():
+            if part.training and torch.nn.utils.parametrize.is_parametrized(part):
+                for name in list(part.parametrizations):
+                    getattr(part, name)
+            for hook in part._forward_pre_hooks.values():
+                if isinstance(hook, old):
+                    hook(part, ())
 
 
 def _contents(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
@@ -97,9 +121,15 @@ def _contents(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
     left: list[Any] = [module]
     while left:
         value = left.pop()
-        if isinstance(value, LEAVES) or id(value) in seen:
+        if id(value) in seen:
             continue
         seen.add(id(value))
+        if isinstance(value, IN_PLACE):
+            yield value, _version(value)
+        if isinstance(value, np.ndarray):
+            yield value, value.copy()
+        if isinstance(value, LEAVES):
+            continue
         own = getattr(value, "__dict__", None)
         if isinstance(value, torch.nn.Module):
             yield own, dict(vars(value))
@@ -118,39 +148,40 @@ def _contents(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
 
 def _restore(holder: Any, before: Any) -> None:
     if isinstance(holder, dict):
-        missing = object()
-        for name in [*holder, *(name for name in before if name not in holder)]:
-            now, then = holder.get(name, missing), before.get(name, missing)
-            if now is then or not (has_tensors(now) or has_tensors(then)):
-                continue
-            if then is missing:
-                del holder[name]
-            else:
+        for name in [name for name in holder if name not in before]:
+            del holder[name]
+        for name, then in before.items():
+            if name not in holder or holder[name] is not then:
                 holder[name] = then
-    elif len(holder) != len(before) or any(now is not then for now, then in zip(holder, before)):
-        if has_tensors(holder) or has_tensors(before):
+    elif isinstance(holder, np.ndarray):
+        if holder.flags.writeable:
+            holder[...] = before
+    elif isinstance(holder, HOLDERS):
+        if len(holder) != len(before) or any(now is not then for now, then in zip(holder, before)):
             holder.clear()
             (holder.update if isinstance(holder, set) else holder.extend)(before)
 
 
-def has_tensors(value: Any) -> bool:
-    """Whether a tensor can be reached from a value."""
-    seen: set[int] = set()
-    left = [value]
-    while left:
-        value = left.pop()
-        if isinstance(value, torch.Tensor):
-            return True
-        if isinstance(value, LEAVES) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        left.extend(vars(value).values() if hasattr(value, "__dict__") else ())
-        left.extend(value.values() if isinstance(value, dict) else value if isinstance(value, SEQUENCES) else ())
-    return False
+def _version(value: Any) -> Any:
+    """A value that differs if a tensor or a generator has changed in place."""
+    if isinstance(value, torch.Tensor):
+        return None if value.is_inference() else value._version
+    if isinstance(value, torch.Generator):
+        return value.get_state().numpy().tobytes()
+    if isinstance(value, random.Random):
+        return value.getstate()
+    state = value.bit_generator.state if isinstance(value, np.random.Generator) else value.get_state(legacy=False)
+    return repr(state)
 
 
 #: Attributes of every module that hold functions or flags.
 HOOKS = set(vars(torch.nn.Module())) - {"_parameters", "_buffers", "_modules"}
-#: Objects whose contents may change, and those with contents.
+#: Objects whose contents may change.
 HOLDERS = (list, deque, set)
-SEQUENCES = (*HOLDERS, tuple, frozenset)
+#: Objects that have no copies of their contents.
+IN_PLACE = (torch.Tensor, torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+CHANGED_IN_PLACE = (
+    "the module changes a tensor or a random number generator that it keeps: the number of its calls, which depends on "
+    "the batch, would reach later steps. Make the tensor a buffer (register_buffer), which has the same values in each "
+    "call, and draw from the default generator"
+)

@@ -144,8 +144,7 @@ class Tables:
                 called(module, buffers, batch)
             return nothing
 
-        with torch.random.fork_rng(devices=[]):
-            of_each(torch.func.grad(of_batch), module, (torch.zeros((), device="cpu"),), (alone(plain(inputs)),))
+        of_each(torch.func.grad(of_batch), module, (torch.zeros((), device="cpu"),), (alone(plain(inputs)),))
 
     def check(self, sums: Sequence[torch.Tensor]) -> None:
         """Raises the errors of `descend`, and refuses gradients of rows that were read without their noise."""

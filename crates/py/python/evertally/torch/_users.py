@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -12,41 +14,82 @@ from evertally.torch._examples import alone, mapped
 
 
 class Users(torch.utils.data.Dataset):
-    """The examples of a data set by user: an item has the first `most` examples of a user, padded to that number with
-    zeros, and which of them are real. Users are numbered in the order of their first example."""
+    """The examples of a data set by user: an item has the first `most` examples of a user, repeated up to that number,
+    and which of them count. Users are numbered in the order of a hash of their names, or by themselves if the
+    population is known."""
 
     def __init__(
-        self, dataset: Any, owners: Iterable[Hashable], most: int, collate: Callable[[list[Any]], Any] | None
+        self,
+        dataset: Any,
+        owners: Iterable[Hashable],
+        most: int,
+        population: int | None,
+        collate: Callable[[list[Any]], Any] | None,
     ) -> None:
         self._dataset, self._most = dataset, most
         self._collate = collate or torch.utils.data.default_collate
-        self._numbers: dict[Hashable, list[int]] = {}
+        self._numbers: dict[str, list[int]] = {}
         found = 0
         for number, owner in enumerate(owners):
             found += 1
-            own = self._numbers.setdefault(owner.item() if hasattr(owner, "item") else owner, [])
+            own = self._numbers.setdefault(_name(owner, number), [])
             if len(own) < most:
                 own.append(number)
         if found != len(dataset):
             raise evertally.InvalidError(
                 f"users has {found} entries for {len(dataset)} examples: give the user of each example"
             )
-        self._all = list(self._numbers.values())
+        self._all = self._in_order(population)
+
+    def _in_order(self, population: int | None) -> list[list[int]]:
+        """The examples of each user, by the users' numbers."""
+        if population is None:
+            return [self._numbers[name] for name in sorted(self._numbers, key=_hash)]
+        if population < 1:
+            raise evertally.InvalidError(f"population is {population}: give the number of users, at least 1")
+        numbers = [str(number) for number in range(population)]
+        others = self._numbers.keys() - set(numbers)
+        if others:
+            raise evertally.InvalidError(
+                f"with population={population}, users are whole numbers from 0 to {population - 1}, got {min(others)}"
+            )
+        return [self._numbers.get(name, []) for name in numbers]
 
     def __len__(self) -> int:
         return len(self._all)
 
     def __getitem__(self, user: int) -> Any:
         own = self._all[user]
-        made = self._collate([self._dataset[number] for number in own])
+        made = self._collate([self._dataset[number] for number in own or [0]])
         if not (isinstance(made, (tuple, list)) and len(made) == 2):
             raise evertally.InvalidError("with users, examples are pairs of an input and a target")
+        if not own:  # only the shapes of another user's example
+            made = [mapped(torch.zeros_like, values) for values in made]
         inputs, targets = (mapped(self._padded, values) for values in made)
         return [inputs, torch.arange(self._most, device="cpu") < len(own)], targets
 
     def _padded(self, tensor: torch.Tensor) -> torch.Tensor:
-        padding = tensor.new_zeros(self._most - len(tensor), *tensor.shape[1:])
-        return torch.cat([tensor, padding])
+        """Repeats the first example, of which the module has a gradient; zeros may have none."""
+        return torch.cat([tensor, *[tensor[:1]] * (self._most - len(tensor))])
+
+
+def _name(owner: Any, row: int) -> str:
+    """A user as text: 5 and "5" are the same user, as in federated learning."""
+    owner = owner.item() if hasattr(owner, "item") else owner
+    if isinstance(owner, str):
+        return owner
+    if isinstance(owner, bool) or not hasattr(owner, "__index__"):
+        missing = owner is None or owner != owner
+        found = "is missing" if missing else f"has the type {type(owner).__name__}"
+        raise evertally.InvalidError(
+            f"the user of example {row} {found}: give the user of each example as a text or a whole number, and remove "
+            "examples without a user"
+        )
+    return str(operator.index(owner))
+
+
+def _hash(name: str) -> bytes:
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, person=b"evertally users").digest()
 
 
 class OfUser(torch.nn.Module):
@@ -63,14 +106,15 @@ class OfUser(torch.nn.Module):
         return self.module(*(own if isinstance(own, list) else [own])), real
 
 
-def loss_of_user(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+class LossOfUser:
     """The mean loss of a user's real examples, each by itself."""
 
-    def of_user(output: Any, targets: Any) -> torch.Tensor:
+    def __init__(self, loss: Callable[..., torch.Tensor]) -> None:
+        self.loss = loss
+
+    def __call__(self, output: Any, targets: Any) -> torch.Tensor:
         outputs, real = output
         own = mapped(lambda tensor: tensor.squeeze(0), targets)
-        of_each = torch.func.vmap(lambda one, target: loss(alone(one), alone(target)), randomness="different")
-        losses = torch.where(real[0], of_each(outputs, own), 0.0)
+        of_one = lambda one, target: self.loss(alone(one), alone(target))  # noqa: E731
+        losses = torch.where(real[0], torch.func.vmap(of_one, randomness="different")(outputs, own), 0.0)
         return losses.sum() / real.sum().clamp(min=1)
-
-    return of_user

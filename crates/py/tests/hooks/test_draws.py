@@ -1,0 +1,167 @@
+"""Random numbers of modules, such as those of dropout: no example changes those of others."""
+
+import random
+
+import evertally as et
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import evertally.torch  # noqa: E402
+from evertally.torch._draws import _seed, kept  # noqa: E402
+from torch import nn  # noqa: E402
+
+from . import small  # noqa: E402
+
+NORM, LOSS = 0.5, nn.functional.cross_entropy
+
+
+class Drawing(nn.Module):
+    """Draws in several ways."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.two, self.drop = nn.Linear(small.FEATURES, 8), nn.Linear(8, small.CLASSES), nn.Dropout(0.5)
+
+    def forward(self, inputs):
+        hidden = self.drop(torch.tanh(self.one(inputs)))
+        hidden = nn.functional.alpha_dropout(hidden, 0.3, training=True) + torch.rand(8)
+        hidden = hidden + torch.randn_like(hidden) + hidden[:, torch.multinomial(torch.ones(8), 3)].sum()
+        hidden = torch.normal(hidden, 0.1) * torch.bernoulli(torch.full_like(hidden, 0.8))
+        return nn.functional.gumbel_softmax(self.two(hidden)) * np.random.uniform(1, 2) * random.uniform(1, 2)
+
+
+def run(clipping, module=None, key=None, **options):
+    plan = et.training.plan_vector(6, norm=NORM, rho=0.5, mechanism="input", participations=6, separation=1)
+    module = module or Drawing()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    options = {"clipping": clipping, "batch_size": 40} | options
+    name = options.pop("name", "draws")
+    dataset = options.pop("dataset", None) or small.data()
+    return et.torch.make_private(module, LOSS, optimizer, dataset, plan, key or small.key(), name, **options)
+
+
+def sums(made, numbers):
+    with torch.no_grad():
+        own = made._sums_of_all(*small.data()[numbers], numbers)
+    return torch.cat([total.double().reshape(-1) for total in own])
+
+
+@pytest.mark.parametrize("microbatch", [None, 5])
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+def test_a_removed_example_changes_the_sum_by_at_most_the_norm(clipping, microbatch):
+    made, numbers = run(clipping, microbatch=microbatch), list(range(3, 20))
+    whole = sums(made, numbers)
+    for place in (0, 8, 16):
+        move = whole - sums(made, [*numbers[:place], *numbers[place + 1 :]])
+        assert 0 < float(move.norm()) <= NORM * (1 + 1e-5)
+    assert torch.allclose(whole, sums(run(clipping), numbers), atol=1e-5)
+
+
+def test_numbers_differ_between_examples_steps_keys_and_names():
+    def of_one(number, made):
+        own = made._sums_of_all(*small.data()[[7]], [number])
+        return torch.cat([total.reshape(-1) for total in own])
+
+    made = run("samples")
+    same = of_one(1, run("samples"))
+    assert torch.equal(of_one(1, made), same)
+    others = [of_one(2, made), of_one(1, run("samples", name="other")), of_one(1, run("samples", key=small.key(4)))]
+    made.optimizer.noise.stand_at(1)
+    for other in [*others, of_one(1, made)]:
+        assert not torch.equal(other, same)
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+def test_public_generators_neither_change_nor_matter(clipping):
+    found = []
+    for seed in (1, 2):
+        made = run(clipping, name=f"public {clipping}")
+        first = next(iter(made.loader))
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        random.seed(seed)
+        before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+        made.step(*first)
+        after = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+        assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
+        found.append([parameter.detach().clone() for parameter in made.module.parameters()])
+    assert all(map(torch.equal, *found))
+
+
+def test_dropout_has_its_rate():
+    class Ones(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.drop = nn.Parameter(torch.ones(1000)), nn.Dropout(0.25)
+
+        def forward(self, inputs):
+            return self.drop(inputs[:, :1] * 0 + self.scale)
+
+    made = run("samples", Ones())
+    made.loss = lambda output, _: output.sum()
+    with made._drawing(list(range(100))):
+        samples = made._samples(made.loss, *small.data()[:100], 1.0)[0]
+    kept_ones = samples != 0
+    # 10^5 draws: 5 standard deviations are 0.0069. Masks of two examples agree as often as independent ones.
+    assert abs(float(kept_ones.float().mean()) - 0.75) < 0.0069
+    agree = (kept_ones[:-1] == kept_ones[1:]).float().mean()
+    assert abs(float(agree) - 0.625) < 0.01
+
+
+def test_without_numbers_the_seed_is_secret():
+    inputs, targets = small.data()[:8]
+    found = []
+    for clipping in ("ghost", "samples") * 2:
+        torch.manual_seed(1)
+        module, before = nn.Sequential(nn.Linear(small.FEATURES, 40), nn.Dropout(0.5)), torch.get_rng_state()
+        if clipping == "ghost":
+            found.append(et.torch.clipped_gradients(module, LOSS, inputs, targets, NORM)[0])
+        else:
+            et.torch.grad_samples(module, LOSS, inputs, targets)
+            found.append(et.torch.clip_and_sum([p.grad_sample for p in module.parameters()], NORM)[0])
+        assert torch.equal(before, torch.get_rng_state())
+    assert not any(torch.equal(found[0], other) or torch.equal(found[1], other) for other in found[2:])
+
+
+def test_the_whole_seed_counts():
+    """Of a seed of `manual_seed`, 32 bits count on the CPU."""
+    with kept() as (generator,):
+        found = []
+        for seed in (bytes(32), bytes(31) + b"\1", bytes(31) + b"\1"):
+            _seed(generator, seed)
+            found.append(torch.rand(2000))
+        assert torch.equal(found[1], found[2]) and not (found[0] == found[1]).any()
+        assert abs(float(found[0].mean()) - 0.5) < 0.033  # 5 standard deviations
+
+
+class Augmented(torch.utils.data.Dataset):
+    """Examples with noise from all generators."""
+
+    def __len__(self):
+        return small.EXAMPLES
+
+    def __getitem__(self, number):
+        inputs, target = small.data()[number]
+        return inputs + torch.rand(small.FEATURES) + np.random.uniform() + random.uniform(0, 1), target
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_augmentation_depends_on_no_other_example(workers):
+    made = [run("ghost", nn.Linear(small.FEATURES, 3), dataset=Augmented(), batch_size=size) for size in (30, 40)]
+    batches = []
+    for seed, each in enumerate(made):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+        own = each.loader.dataset.__getitems__(next(iter(each.loader.batch_sampler)))
+        assert torch.equal(before[0], torch.get_rng_state()) and before[1] == np.random.get_state()[1].tolist()
+        assert before[2] == random.getstate()
+        batches.append([inputs for _, (inputs, _) in own])
+    assert all(map(torch.equal, batches[0], batches[1]))
+    loader = torch.utils.data.DataLoader(
+        made[1].loader.dataset, batch_sampler=made[1].loader.batch_sampler, collate_fn=list, num_workers=workers
+    )
+    first, second = (batch for _, batch in zip(range(2), loader))
+    assert all(torch.equal(inputs, own) for (_, (inputs, _)), own in zip(first, batches[1]))
+    assert len(second) == 40
