@@ -92,6 +92,8 @@ def test_what_one_example_draws_leaves_others_alone() -> None:
         others = sums(run, [number for number in batch if number != left_out], 4)
         np.testing.assert_allclose(whole - others, sums(run, [left_out], 4), atol=1e-5)
     assert np.abs(sums(run, [3], 4) - sums(run, [3], 5)).max() > 1e-3
+    other = private(network(layers.Dense(40, activation="relu"), layers.Dropout(0.5, seed=3)))
+    assert np.abs(sums(run, [3], 4) - sums(other, [3], 4)).max() > 1e-3  # another key
     run = private(network(layers.GaussianNoise(1.0, seed=3)))
     run._data = jax.tree.map(lambda array: np.repeat(array[:1], EXAMPLES, axis=0), run._data)
     assert np.abs(sums(run, [3], 4) - sums(run, [5], 4)).max() > 1e-3

@@ -50,6 +50,7 @@ class PrivateRun:
         microbatch: int,
         gradients_of: Callable[..., Any],
         loss: Callable[..., Any],
+        secret: Any,
     ) -> None:
         self.loss = loss
         self.model, self.optimizer, self.plan, self.microbatch = model, optimizer, plan, microbatch
@@ -72,7 +73,11 @@ class PrivateRun:
             return *optimizer.stateless_apply(of_optimizer, mean, trainable), state
 
         self._sums, self._descend = jax.jit(sums), jax.jit(descend)
-        self._frozen = [variable.value for variable in model.non_trainable_variables]
+        # The law of draws does not depend on an example's number if nobody without the key knows their seeds.
+        self._frozen = [
+            variable.value ^ secret if _is_seed(variable) else variable.value
+            for variable in model.non_trainable_variables
+        ]
 
     @property
     def step_number(self) -> int:
@@ -219,7 +224,10 @@ def make_private(
     size = order.expected_size
     most = order.max_size if isinstance(order, evertally.training.Batches) else int(size)
     at_once = math.ceil(size + MARGIN * math.sqrt(size)) if most is None else most
-    return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of, loss)
+    digest = hashlib.blake2b(name.encode(), key=key.expose_bytes(), digest_size=8, person=b"evertally draws")
+    secret = np.frombuffer(digest.digest(), dtype=np.uint32)
+    run = (model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of, loss)
+    return PrivateRun(*run, secret)
 
 
 def _pair(data: Any) -> tuple[Any, Any]:
