@@ -37,8 +37,8 @@ class Restored:
             return f"{loaded}, but the module's parameters differ from that step: restore the module's state, too."
         return (
             f"{loaded}, and the parameters are those of that step. Something else that affects gradients differs: "
-            "buffers, the data and their order, or torch's random numbers (dropout, augmentation), which no state of "
-            "ours holds."
+            "buffers, the data and their order, or in a loop of your own torch's random numbers (dropout), which no "
+            "state of ours holds."
         )
 
 
