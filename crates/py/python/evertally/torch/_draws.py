@@ -98,11 +98,12 @@ class _Rows(TorchDispatchMode):
         device = tensors[0].device if tensors else torch.device(kwargs.get("device") or "cpu")
         (generator,) = _generators([device])
         self._calls += 1
-        made = []
+        made, before = [], generator.get_state()
         for place, number in enumerate(self._examples):
             _seed(generator, self._seed(number, self._calls), short=True)
             own = [self._row(value, place) if has else value for value, has in zip(args, rows)]
             made.append(function(*own, **kwargs))
+        generator.set_state(before)  # for draws without rows
         if function._schema.is_mutable:
             return args[0]
         if isinstance(made[0], torch.Tensor):
