@@ -33,12 +33,12 @@ class Draws:
     """The random numbers of a run."""
 
     def __init__(self, key: evertally.SecretKey, name: str) -> None:
-        self._secret, self._name = key.expose_bytes(), name
+        own = hashlib.blake2b(name.encode(), key=key.expose_bytes(), digest_size=32, person=b"evertally draws")
+        self._secret = own.digest()
 
     def seed(self, *place: Any) -> bytes:
         """32 bytes for a place; nobody can compute them without the key."""
-        text = repr((self._name, *place)).encode()
-        return hashlib.blake2b(text, key=self._secret, digest_size=32, person=b"evertally draws").digest()
+        return hashlib.blake2b(repr(place).encode(), key=self._secret, digest_size=32).digest()
 
     def seeds(self, step: int, examples: Sequence[int]) -> list[int]:
         """A seed for each example of a step, for draws while the example is loaded."""

@@ -30,8 +30,8 @@ class Lane(Protocol):
         """Adds the sum of the next round, without its noise. An object that was interrupted here is of no use."""
 
     def release(self, total: Array, users: int, again: bool) -> npt.NDArray[np.float64]:
-        """The noisy sum of the round that was added, in units of updates. `again`: a process that ended before it saved its
-        state may have drawn this noise, for a sum that is the same or was never released."""
+        """The noisy sum of the round that was added, in units of updates. `again`: a process that ended before it saved
+        its state may have drawn this noise, for a sum that is the same or was never released."""
 
     def skip(self, again: bool) -> None:
         """Passes over the next round. `again`: as for `release`; nothing of it was released."""

@@ -60,7 +60,8 @@ class RoundsPlan:
             raise InvalidError(f"the noise of this RoundsPlan must be a {kind.__name__}")
         noise = json.loads(self.noise.to_json())
         if self.bits is None:
-            most = {"participations": noise["participation"]["most"], "separation": noise["participation"]["separation"]}
+            limits = noise["participation"]
+            most = {"participations": limits["most"], "separation": limits["separation"]}
             scale = {"norm": noise["norm"]}
         else:
             unit = noise["unit"]["person"]

@@ -45,7 +45,7 @@ class Record:
 
     The mark of a round covers its sum and the mark of the round before it, hence all sums so far: noise of running
     sums would show the difference of two courses that differ in any earlier round. So only a round that was not
-    completed may be skipped: others were released with what they had summed.
+    completed may be skipped: the sums of others are in weights that were released.
     """
 
     def __init__(self, path: Path | None, identity: bytes) -> None:
@@ -77,8 +77,8 @@ class Record:
         return [number for (number,) in found]
 
     def check(self, number: int, users: list[str], total: bytes, before: bytes, limits: tuple[int, int]) -> bytes:
-        """The mark of a round with its sum. `before` is the mark of the round before it; `limits` are the participations
-        and the separation of the plan.
+        """The mark of a round with its sum. `before` is the mark of the round before it; `limits` are the
+        participations and the separation of the plan.
 
         Raises InvalidError for a user that the limits exclude, and StateError if the round was begun with another sum,
         or was skipped.
@@ -124,8 +124,8 @@ class Record:
                 completed = self._base.execute("SELECT max(round) FROM rounds WHERE completed").fetchone()[0] or 0
                 if number <= completed or number < self.last():
                     raise StateError(
-                        f"round {number} was completed, and its weights may have been published: a run that passes over "
-                        "it would show what it had summed. Repeat it with the same sum, or load the last state"
+                        f"round {number} was completed, and its weights may have been published: a run that passes "
+                        "over it would show its exact sum. Repeat it with the same sum, or load the last state"
                     )
                 self._base.execute("UPDATE rounds SET mark = ? WHERE round = ?", (mark, number))
             self._base.execute("UPDATE rounds SET completed = 1 WHERE round < ?", (number,))

@@ -281,7 +281,8 @@ class Server:
 
     @property
     def _interrupted(self) -> str:
-        return f"round {self._round + 1} ended before its state was saved: open the server again, or load its last state"
+        number = self._round + 1
+        return f"round {number} ended before its state was saved: open the server again, or load its last state"
 
     def _keep(self, number: int, mark: bytes, weights: Array, momentum: Array) -> None:
         if self._folder is not None:
