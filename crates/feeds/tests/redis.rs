@@ -96,10 +96,14 @@ async fn each_entry_counts_once_whatever_stops() {
     let mut source = redis.source("stream=a&stream=b");
     service.seek(&mut *source).await.expect("present");
     let (mut kills, mut stops) = (0, 0);
-    while added[0] < 20_000 || service.count() < added.iter().sum() {
+    loop {
+        let enough = added[0] >= 20_000 && kills == 4 && stops > 3;
+        if enough && service.count() >= added.iter().sum() {
+            break;
+        }
         let more = random.below(2000) as usize;
         let side = random.below(2) as usize;
-        if added[0] < 20_000 {
+        if !enough {
             redis.add(["a", "b"][side], added[side]..added[side] + more);
             added[side] += more;
         }
@@ -138,7 +142,6 @@ async fn each_entry_counts_once_whatever_stops() {
             redis.commands = Redis::connect(redis.port);
         }
     }
-    assert!(kills == 4 && stops > 3, "{kills} {stops}");
     assert_eq!(service.rows["a"], expected(0..added[0]));
     assert_eq!(service.rows["b"], expected(0..added[1]));
     assert_eq!(warnings_of(&mut *source), Vec::<String>::new());

@@ -21,7 +21,7 @@ ALL = f"{DAYS} --steps 20 --all"
 PERSON = "--person visitor --max-events 40"
 SHARED = (
     "--person visitor --group-by door --groups n,s,w --per 1d --max-events-per-group 1 --max-groups 3 "
-    "--correlate-groups groups"
+    "--correlate-groups "
 )
 FEE = "--value fee --bounds 0,40"
 JOINING = f"{DAYS} --steps 20 --rho 0.5 --continue --group-by door --unknown-group skip"
@@ -46,8 +46,9 @@ COMMANDS = {
     "views": f"release {ALL} --rho 0.5 --view whole-number --view non-negative --band simultaneous",
     "asserted": f"release {ALL} --rho 0.5 --assert-max-events 40 --asserted-by museum",
     "any-week": f"release {ALL} --rho 0.5 {PERSON} --per 1w --protect-window 7d",
-    "shared": f"release {ALL} --rho 0.5 {SHARED}",
-    "shared-people": f"release {ALL} --rho 0.5 {SHARED} --measure distinct",
+    "shared": f"release {ALL} --rho 0.5 {SHARED} groups",
+    "shared-people": f"release {ALL} --rho 0.5 {SHARED} groups --measure distinct",
+    "not-shared": f"release {ALL} --rho 0.5 {SHARED} total",
     "filtered": f"release {ALL} --rho 0.5 --where fee>3",
     "sketch": f"sketch {ALL} --rho 0.5 --key-columns visitor --candidates candidates.csv --top 3",
     "first": f"release {DAYS} --steps 10 --outside skip --rho 0.5 --continue --through 2024-01-11",
