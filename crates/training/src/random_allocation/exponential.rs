@@ -4,7 +4,7 @@
 /// Adding and subtracting this rounds to a whole number, which is then in the lowest bits.
 const TO_WHOLE: f64 = 6755399441055744.0; // 1.5 · 2^52
 /// `ln 2` in two parts; a whole number of at most 2^11 times the first is exact.
-const LN_2: (f64, f64) = (6.93147180369123816490e-01, 1.90821492927058770002e-10);
+const LN_2: (f64, f64) = (6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10);
 /// Arguments are cut to this size. Their exponentials are beyond 10^±304.
 const MAX_ARGUMENT: f64 = 700.0;
 /// `1/k!` for `k = 13 … 0`: the terms left out are below 10^-17 for arguments up to `ln 2 / 2`.

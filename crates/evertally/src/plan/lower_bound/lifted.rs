@@ -45,14 +45,14 @@ pub(super) fn bound(
     objective: Objective,
     directions: Directions,
 ) -> Option<f64> {
-    match horizon {
-        ..=MAX_STEPS => Some(BestWeights::find(horizon as usize, participation, objective, directions).bound),
-        ..=MAX_LIFTED_STEPS => {
-            let lift = Lift::new(horizon as usize, participation, MAX_STEPS as usize);
-            lift.bound(objective, directions).map(|bound| bound * (1.0 - MARGIN))
-        }
-        _ => None,
+    if horizon <= MAX_STEPS {
+        return Some(BestWeights::find(horizon as usize, participation, objective, directions).bound);
     }
+    if horizon > MAX_LIFTED_STEPS {
+        return None;
+    }
+    let lift = Lift::new(horizon as usize, participation, MAX_STEPS as usize);
+    lift.bound(objective, directions).map(|bound| bound * (1.0 - MARGIN))
 }
 
 /// How the patterns of a unit follow from coarse ones.
@@ -193,7 +193,7 @@ mod tests {
             let share = 1.0 / (coarse.len() * count) as f64;
             let (mut small, mut mean) = (vec![0.0; blocks * blocks], DMatrix::zeros(steps, steps));
             for (number, pattern) in coarse.iter().enumerate() {
-                let sign = |place: usize| if (number + place) % 3 == 0 { -1.0 } else { 1.0 };
+                let sign = |place: usize| if (number + place).is_multiple_of(3) { -1.0 } else { 1.0 };
                 for (a, i) in pattern.iter().enumerate() {
                     for (b, l) in pattern.iter().enumerate() {
                         small[i * blocks + l] += sign(a) * sign(b) / coarse.len() as f64;
