@@ -1,6 +1,7 @@
 """Clipped sums without the gradients of single examples."""
 
 import copy
+import itertools
 from typing import Any
 
 import evertally
@@ -253,14 +254,15 @@ class TestRefusals:
         self.refused(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5)), torch.randn(3, 6), "mixes examples")
 
     def test_another_way_each_time(self) -> None:
+        often = itertools.count()  # attributes of the module would be restored
+
         class Once(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.layer, self.often = nn.Linear(6, 6), 0
+                self.layer = nn.Linear(6, 6)
 
             def forward(self, inputs: Any) -> Any:
-                self.often += 1
-                return self.layer(self.layer(inputs)) if self.often % 2 else self.layer(inputs)
+                return self.layer(self.layer(inputs)) if next(often) % 2 else self.layer(inputs)
 
         self.refused(Once(), torch.randn(3, 6), "another path")
 

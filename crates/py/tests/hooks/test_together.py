@@ -161,13 +161,13 @@ class TestMicrobatches:
             torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-5)
 
     def test_no_more_examples_than_that_are_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen, original = [], evertally.torch._run.grad_samples
+        seen, original = [], evertally.torch._run.stored_samples
 
-        def noted(module: Any, loss: Any, inputs: Any, targets: Any) -> Any:
+        def noted(module: Any, loss: Any, inputs: Any, *rest: Any) -> Any:
             seen.append(len(inputs))
-            return original(module, loss, inputs, targets)
+            return original(module, loss, inputs, *rest)
 
-        monkeypatch.setattr(evertally.torch._run, "grad_samples", noted)
+        monkeypatch.setattr(evertally.torch._run, "stored_samples", noted)
         run = private_run(microbatch=5, clipping="samples")
         batch = next(iter(run.loader))
         run.step(*batch)

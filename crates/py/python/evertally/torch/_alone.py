@@ -89,7 +89,7 @@ def _explained(problem: Exception) -> str:
             start + "it decides by the values of an example, as in `if mask.all():`, or calls .item(). Use operations "
             "on tensors instead, such as torch.where or a mask"
         )
-    if "in-place" in text or "inplace" in text:
+    if "in-place" in text or "inplace" in text or "output with shape" in text:
         return (
             start + f"it writes values of an example into a tensor that all examples share ({text}). A buffer must not "
             "keep values of examples, and a tensor made in forward must depend on the input, as x.new_zeros does"
