@@ -111,13 +111,17 @@ impl Endless {
     /// If the horizon is out of range, or a pattern of the unit takes more than 2^32 steps.
     ///
     /// ```
-    /// use evertally::mechanism::{Endless, MAX_HORIZON, Mechanism, Participation};
+    /// use evertally::mechanism::{Endless, Inside, MAX_HORIZON, Mechanism, Participation};
     /// use evertally::privacy::Spread;
-    /// let endless = Endless::growing(MAX_HORIZON, Participation::new(100, 1)?)?;
-    /// let unit = (2.0f64).powi(64); // squared noise steps to one of the data
-    /// let figure = endless.spread_squared(Spread::new(100, 1)) as f64 / unit * endless.row_norm_squared(1_000_000);
-    /// // Variance over that of noise for 100 events in one step, as if that were all.
-    /// assert!(figure / 10_000.0 < 20.0);
+    /// let growing = Endless::growing(MAX_HORIZON, Participation::new(100, 1)?)?;
+    /// let epochs = Endless::new(MAX_HORIZON, Inside::Normalized)?;
+    /// // The variance at the millionth step for persons with at most 100 events, one a step.
+    /// let variance = |mechanism: &Endless| {
+    ///     let steps = 2.0f64.powi(mechanism.noise_bits() as i32);
+    ///     let sensitivity_squared = mechanism.spread_squared(Spread::new(100, 1)) as f64 / (steps * steps);
+    ///     sensitivity_squared * mechanism.row_norm_squared(1_000_000)
+    /// };
+    /// assert!(variance(&growing) < 0.7 * variance(&epochs));
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn growing(horizon: u64, runs: Participation) -> Result<Self> {
