@@ -58,19 +58,18 @@ class RoundsPlan:
         kind = VectorPlan if self.bits is None else Plan
         if not isinstance(self.noise, kind):
             raise InvalidError(f"the noise of this RoundsPlan must be a {kind.__name__}")
-        noise = json.loads(self.noise.to_json())
-        if self.bits is None:
-            limits = noise["participation"]
-            most = {"participations": limits["most"], "separation": limits["separation"]}
-            scale = {"norm": noise["norm"]}
+        if isinstance(self.noise, VectorPlan):
+            noise = self.noise
+            planned = {"participations": noise.participations, "separation": noise.separation, "norm": noise.norm}
         else:
-            unit = noise["unit"]["person"]
-            most = {"participations": unit["max_events"], "separation": unit["min_gap"] or 1}
-            scale = {"bound": noise["values"]["sum"]["upper"]}
-        for name, planned in ({"horizon": noise["horizon"]} | most | scale).items():
-            if getattr(self, name) != planned:
+            text = json.loads(self.noise.to_json())
+            unit = text["unit"]["person"]
+            planned = {"participations": unit["max_events"], "separation": unit["min_gap"] or 1}
+            planned["bound"] = text["values"]["sum"]["upper"]
+        for name, value in {"horizon": self.noise.horizon, **planned}.items():
+            if getattr(self, name) != value:
                 raise InvalidError(
-                    f"{name} is {getattr(self, name)} in this RoundsPlan, but its noise is planned for {planned}: make "
+                    f"{name} is {getattr(self, name)} in this RoundsPlan, but its noise is planned for {value}: make "
                     "another plan with plan_rounds()"
                 )
         if not 1 <= self.cohort <= self.population:

@@ -117,12 +117,11 @@ class Record:
         """
         mark = self._mark(before, b"skip")
         with self._transaction():
-            begun = self._begun(number)
-            if begun is None:
+            found = self._base.execute("SELECT mark, completed FROM rounds WHERE round = ?", (number,)).fetchone()
+            if found is None:
                 self._base.execute("INSERT INTO rounds VALUES (?, ?, 0)", (number, mark))
-            elif begun != mark:
-                completed = self._base.execute("SELECT max(round) FROM rounds WHERE completed").fetchone()[0] or 0
-                if number <= completed or number < self.last():
+            elif found[0] != mark:
+                if found[1]:  # as are all rounds before another that was begun
                     raise StateError(
                         f"round {number} was completed, and its weights may have been published: a run that passes "
                         "over it would show its exact sum. Repeat it with the same sum, or load the last state"
