@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import evertally
 import torch
 
+from evertally._ids import id_text
 from evertally.torch._examples import alone, mapped
 
 
@@ -74,18 +74,17 @@ class Users(torch.utils.data.Dataset):
 
 
 def _name(owner: Any, row: int) -> str:
-    """A user as text: 5 and "5" are the same user, as in federated learning."""
+    """The name of the user of a row."""
     owner = owner.item() if hasattr(owner, "item") else owner
-    if isinstance(owner, str):
-        return owner
-    if isinstance(owner, bool) or not hasattr(owner, "__index__"):
+    name = id_text(owner)
+    if name is None:
         missing = owner is None or owner != owner
         found = "is missing" if missing else f"has the type {type(owner).__name__}"
         raise evertally.InvalidError(
             f"the user of example {row} {found}: give the user of each example as a text or a whole number, and remove "
             "examples without a user"
         )
-    return str(operator.index(owner))
+    return name
 
 
 def _hash(name: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 import secrets
 import sqlite3
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import SupportsIndex, TypeAlias
 
 from ..._errors import InvalidError, StateError
+from ..._ids import id_text
 
 User: TypeAlias = SupportsIndex | str
 
@@ -27,9 +27,10 @@ def names_of(users: Iterable[User]) -> list[str]:
     """The users as text, in order: 5 and "5" are the same user. Refuses a user that is listed twice."""
     names = []
     for user in users:
-        if isinstance(user, bool) or not (isinstance(user, str) or hasattr(user, "__index__")):
+        name = id_text(user)
+        if name is None:
             raise InvalidError(f"a user must be a text or a whole number, got {type(user).__name__}")
-        names.append(user if isinstance(user, str) else str(operator.index(user)))
+        names.append(name)
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise InvalidError(f"user {twice} is listed twice in one round: add up one clipped update for each user")
