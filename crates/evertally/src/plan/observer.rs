@@ -54,6 +54,18 @@ impl SearchObserver {
         )
     }
 
+    /// The same observer for work that follows a search: it may still cancel, and is always shown a completed search,
+    /// so that progress never runs backwards.
+    pub(super) fn after_search(&self) -> Self {
+        let observer = self.clone();
+        Self(self.0.as_ref().map(|_| -> Arc<Observe> {
+            Arc::new(move |_| match observer.report(SearchProgress::Share(1.0)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })
+        }))
+    }
+
     /// Reports progress.
     ///
     /// # Errors

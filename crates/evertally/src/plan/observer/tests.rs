@@ -1,8 +1,8 @@
 //! Searches report every mechanism and end when they are cancelled.
 
 use super::*;
-use crate::plan::{PlanRequest, Search};
-use crate::privacy::{Budget, Delta, Epsilon, Unit};
+use crate::plan::{PlanRequest, Search, ranking::Ranking};
+use crate::privacy::{Budget, Delta, Epsilon, Rho, Unit};
 use std::sync::Mutex;
 
 /// The result of a search that is cancelled at a report, and the reports.
@@ -44,4 +44,22 @@ fn a_cancelled_search_ends_at_once() {
         assert!(planned.unwrap_err().is_cancelled());
         assert_eq!(reports.len(), at + 1);
     }
+}
+
+/// The windows beside a ranking are worked out after the search: their mechanisms are not counted from 0 again.
+#[test]
+fn a_ranking_after_a_search_reports_that_it_is_complete() {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&reports);
+    let observer = SearchObserver::new(move |progress| {
+        noted.lock().unwrap().push(progress);
+        ControlFlow::Continue(())
+    });
+    let request = PlanRequest::count(30, Budget::Zcdp(Rho::new(0.5).unwrap()));
+    let request = request.with_search(Search::default().with_observer(observer));
+    let candidates = request.candidates().unwrap();
+    let compared = reports.lock().unwrap().len();
+    assert!(!Ranking::new(&request, &candidates).unwrap().windows.is_empty());
+    let after = reports.lock().unwrap().split_off(compared);
+    assert!(!after.is_empty() && after.iter().all(|progress| *progress == SearchProgress::Share(1.0)), "{after:?}");
 }

@@ -53,7 +53,8 @@ fn from_sums(mechanism: &dyn Mechanism, width: u64) -> f64 {
 /// The smallest error of mechanisms made for windows, with those parameters open that depend on the unit.
 fn own(request: &PlanRequest, width: u64) -> Option<f64> {
     let workload = Workload::Window(width);
-    let request = request.clone().with_workload(workload);
+    let search = request.search().clone().with_observer(request.search().observer().after_search());
+    let request = request.clone().with_workload(workload).with_search(search);
     let errors = [NoiseKind::Gaussian, NoiseKind::Laplace].into_iter().flat_map(|law| {
         let names = MechanismName::readings(&Criterion::new(law, request.objective()).with_workload(workload));
         let request = request.clone().with_noise(law);
