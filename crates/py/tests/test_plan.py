@@ -1,16 +1,20 @@
 """Plans."""
 
 import copy
+import importlib.util
 import json
 import pickle
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import evertally as et
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_plan_says_what_it_promises() -> None:
@@ -84,6 +88,19 @@ def test_windows_have_plans_of_their_own() -> None:
         et.plan(1000, rho=0.5, workload="week")
     with pytest.raises(et.EvertallyError, match="no calendar"):
         et.plan(1000, rho=0.5, workload="window(7d)")
+
+
+def test_no_mechanism_without_an_end_is_better_than_possible() -> None:
+    spec = importlib.util.spec_from_file_location("endless_bound", ROOT / "benches/endless_bound.py")
+    assert spec and spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    least = script.least_ratio(1, 32, 30)
+    # No error is below the bound of its step; with one step no weights show more than that.
+    assert script.least_ratio(1, 1, 1) == pytest.approx(1, abs=1e-6) and 1.16 < least
+    plan = et.plan(None, rho=0.5)
+    ours = max(plan.std_error(step) / bound for step, bound in enumerate(script.bounds(1, 32).tolist(), 1))
+    assert least < ours < 1.3 * least
 
 
 def test_several_workloads_are_read_from_one_release() -> None:
