@@ -46,7 +46,7 @@ fn a_cancelled_search_ends_at_once() {
     }
 }
 
-/// The windows beside a ranking are worked out after the search: their mechanisms are not counted from 0 again.
+/// The windows that accompany a ranking are worked out after the search: their mechanisms are not counted from 0 again.
 #[test]
 fn a_ranking_after_a_search_reports_that_it_is_complete() {
     let reports = Arc::new(Mutex::new(Vec::new()));
