@@ -14,7 +14,7 @@ mod cipher;
 #[cfg(test)]
 mod tests;
 
-pub use chacha::first_blocks;
+pub use chacha::FirstBlocks;
 pub use cipher::{Cipher, UnknownCipher};
 
 use std::fmt;

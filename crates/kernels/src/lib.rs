@@ -27,7 +27,7 @@ pub mod quantile;
 pub mod transform;
 
 pub use instruction_set::InstructionSet;
-pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher, first_blocks};
+pub use keystream::{BlockName, Cipher, FirstBlocks, Keystream, UnknownCipher};
 pub use normal::{SINGLE_ROWS, normals_f32, normals_f64};
 pub use normals::Normals;
 pub use ops::{FloatSlice, Real};

@@ -52,6 +52,21 @@ pub trait RandomBits {
     fn next_bool(&mut self) -> bool {
         self.next_u8() & 1 == 1
     }
+
+    /// The next `N` bytes, which stay unread; `None` if the source does not have them in memory. Laws examine several
+    /// bytes at once this way. Their values do not depend on the answer.
+    #[inline]
+    fn peek<const N: usize>(&self) -> Option<[u8; N]> {
+        None
+    }
+
+    /// Reads and discards bytes.
+    #[inline]
+    fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            self.next_u8();
+        }
+    }
 }
 
 /// A fixed sequence of bytes as a source, **for tests only**: to enumerate a law's outcomes, or to count the bytes it
@@ -97,5 +112,15 @@ impl<B: RandomBits> RandomBits for &mut B {
     #[inline]
     fn take<const N: usize>(&mut self) -> [u8; N] {
         (**self).take()
+    }
+
+    #[inline]
+    fn peek<const N: usize>(&self) -> Option<[u8; N]> {
+        (**self).peek()
+    }
+
+    #[inline]
+    fn skip(&mut self, count: usize) {
+        (**self).skip(count);
     }
 }

@@ -95,7 +95,7 @@ impl Geometric {
     /// One draw, with 64-bit arithmetic if it suffices, or always with big integers. The values are the same.
     #[inline]
     pub(super) fn sample_by<const FAST: bool>(&self, bits: &mut impl RandomBits) -> u128 {
-        let (whole, mut fraction) = exponential(bits);
+        let (whole, mut fraction) = exponential::<FAST>(bits);
         match self.small {
             Some((numerator, denominator)) if FAST => {
                 // numerator · (whole + fraction), rounded down; less than 2^64 · 2^64.

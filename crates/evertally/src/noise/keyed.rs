@@ -364,6 +364,23 @@ impl RandomBits for NodeBits<'_> {
             None => self.take_across(),
         }
     }
+
+    #[inline]
+    fn peek<const N: usize>(&self) -> Option<[u8; N]> {
+        let bytes = self.block.get(self.position..self.position + N)?;
+        bytes.try_into().ok()
+    }
+
+    #[inline]
+    fn skip(&mut self, count: usize) {
+        if count <= BLOCK - self.position {
+            self.position += count;
+        } else {
+            for _ in 0..count {
+                self.next_u8();
+            }
+        }
+    }
 }
 
 impl fmt::Debug for NodeBits<'_> {

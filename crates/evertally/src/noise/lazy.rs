@@ -218,7 +218,10 @@ pub(super) fn bernoulli_exp_one(bits: &mut impl RandomBits) -> bool {
 /// Von Neumann: draw U and accept it with probability exp(−U); the result is U plus the number of rejections.
 /// Accepted numbers have density exp(−u)/(1 − 1/e), rejections have probability 1/e: together density exp(−(n + u)).
 #[inline]
-pub(super) fn exponential(bits: &mut impl RandomBits) -> (u64, LazyUniform) {
+pub(super) fn exponential<const FAST: bool>(bits: &mut impl RandomBits) -> (u64, LazyUniform) {
+    if FAST && let Some(found) = exponential_ahead(bits) {
+        return found;
+    }
     // A count of 2^64 is out of reach: it has probability exp(−2^64).
     let mut whole = 0;
     loop {
@@ -227,5 +230,82 @@ pub(super) fn exponential(bits: &mut impl RandomBits) -> (u64, LazyUniform) {
             return (whole, fraction);
         }
         whole += 1;
+    }
+}
+
+/// The same from numbers that are in memory, if their first digits decide; otherwise nothing is read.
+///
+/// All neighbours are compared first, without a branch, because a processor cannot predict the length of a run. The run
+/// that starts from number i is as long as the ones in `falls` from bit i upwards, and the number after it ends it.
+#[inline]
+fn exponential_ahead(bits: &mut impl RandomBits) -> Option<(u64, LazyUniform)> {
+    /// Numbers that are compared; more are read once in 31 draws.
+    const COUNT: usize = 12;
+    let bytes: [u8; 2 * COUNT] = bits.peek()?;
+    let [a, b, c] = <[[u8; 8]; 3]>::try_from(bytes.as_chunks().0).ok()?.map(u64::from_le_bytes);
+    // Bit i: whether number i + 1 is less than number i, or undecided. The numbers after the last are unknown.
+    let (mut falls, mut undecided) = (0, 0);
+    for (place, numbers, next) in [(0, a, a >> 16 | b << 48), (4, b, b >> 16 | c << 48), (8, c, c >> 16)] {
+        let (less, equal) = compared(next, numbers);
+        falls |= less << place;
+        undecided |= equal << place;
+    }
+    falls &= (1 << (COUNT - 1)) - 1;
+    undecided |= 0b11 << (COUNT - 1);
+    let (mut whole, mut start) = (0, 0);
+    loop {
+        // At most COUNT, as no bit of `falls` from COUNT − 1 on is set and `start` is at most COUNT.
+        let end = start + (falls >> start).trailing_ones();
+        if undecided >> end & 1 == 1 {
+            return None;
+        }
+        // Here `end` is at most COUNT − 2: number `end + 1` is known.
+        if (end - start) % 2 == 0 {
+            bits.skip(2 * start as usize);
+            let fraction = LazyUniform::draw(bits);
+            bits.skip(2 * (end + 1 - start) as usize);
+            return Some((whole, fraction));
+        }
+        (whole, start) = (whole + 1, end + 2);
+    }
+}
+
+/// Compares four numbers of 16 bits with four others: bit i of the results states whether number i of `left` is less
+/// than, and whether it is equal to, number i of `right`.
+#[inline]
+fn compared(left: u64, right: u64) -> (u32, u32) {
+    const HIGH: u64 = 0x8000_8000_8000_8000;
+    let other = left ^ right;
+    // The highest bit of each number: whether the rest of the left one is at least the rest of the right one. Nothing
+    // is borrowed from the next number.
+    let rest = (left | HIGH) - (right & !HIGH);
+    let less = (!left & right) | !(other | rest);
+    // Likewise: whether the numbers differ in any bit.
+    let differ = ((other & !HIGH) + !HIGH) | other;
+    // The highest bits of the four numbers, side by side: bit 16 i goes to 48 + i.
+    let gathered = |flags: u64| ((flags & HIGH) >> 15).wrapping_mul(0x0001_0002_0004_0008) >> 48 & 0xf;
+    (gathered(less) as u32, gathered(!differ) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compared;
+
+    #[test]
+    fn four_numbers_are_compared_at_once() {
+        let edges = [0u16, 1, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff];
+        let packed = |numbers: [u16; 4]| numbers.iter().rev().fold(0, |all, number| all << 16 | u64::from(*number));
+        for place in 0..edges.len().pow(4) {
+            let left = std::array::from_fn(|i| edges[place / edges.len().pow(i as u32) % edges.len()]);
+            for turn in 0..edges.len() {
+                let right = std::array::from_fn(|i| edges[(place / 3 + i * turn) % edges.len()]);
+                let want = |by: fn(&u16, &u16) -> bool| (0..4).map(|i| u32::from(by(&left[i], &right[i])) << i).sum();
+                assert_eq!(
+                    compared(packed(left), packed(right)),
+                    (want(u16::lt), want(u16::eq)),
+                    "{left:x?} {right:x?}"
+                );
+            }
+        }
     }
 }

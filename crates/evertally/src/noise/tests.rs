@@ -16,9 +16,21 @@ use crate::number::Ratio;
 /// Each byte replaced by one of three, as `CoarseBits` in `golden.py`: equal digits, otherwise rare, become common.
 struct Coarse<B>(B);
 
+fn coarse(byte: u8) -> u8 {
+    [0x00, 0x80, 0xff][usize::from(byte % 3)]
+}
+
 impl<B: RandomBits> RandomBits for Coarse<B> {
     fn take<const N: usize>(&mut self) -> [u8; N] {
-        self.0.take::<N>().map(|byte| [0x00, 0x80, 0xff][usize::from(byte % 3)])
+        self.0.take::<N>().map(coarse)
+    }
+
+    fn peek<const N: usize>(&self) -> Option<[u8; N]> {
+        Some(self.0.peek::<N>()?.map(coarse))
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.0.skip(count);
     }
 }
 

@@ -70,7 +70,7 @@ impl SumSeries {
             self.last = match &mut self.ahead {
                 Some(ahead) => {
                     if ahead.is_exhausted() {
-                        ahead.fill(noise.own(), |nodes| self.cursor.foretell(nodes));
+                        ahead.fill(|nodes| self.cursor.foretell(nodes));
                     }
                     self.cursor
                         .advance_with(total, self.closed, &mut |node| law.sample(&mut ahead.bits(noise.own(), node)))

@@ -93,20 +93,44 @@ for_every_instruction_set! {
     }
 }
 
-/// The first blocks of 16 nodes of a keystream of RFC 8439, side by side, for successive draws: a single block takes
-/// several times as long. A name is level and index, little endian, used as the nonce.
+/// The first blocks of 16 nodes of a keystream of RFC 8439.
 ///
 /// ```
-/// use evertally_kernels::{InstructionSet, first_blocks};
+/// use evertally_kernels::{FirstBlocks, InstructionSet};
 /// let names = std::array::from_fn(|i| (3, i as u64));
-/// let blocks = first_blocks(InstructionSet::best(), &[7; 8], &names);
-/// assert_eq!(blocks, first_blocks(InstructionSet::PORTABLE, &[7; 8], &names));
-/// assert_ne!(blocks[0], blocks[1]);
+/// let (mut blocks, mut others) = (FirstBlocks::default(), FirstBlocks::default());
+/// blocks.compute(InstructionSet::best(), &[7; 8], &names);
+/// others.compute(InstructionSet::PORTABLE, &[7; 8], &names);
+/// assert_eq!(blocks.block(5), others.block(5));
+/// assert_ne!(blocks.block(0), blocks.block(1));
 /// ```
-pub fn first_blocks(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES]) -> [[u8; 64]; LANES] {
-    let mut blocks = [[0; 64]; LANES];
-    named(instructions, key, names, &mut blocks);
-    blocks
+#[derive(Default, ZeroizeOnDrop)]
+pub struct FirstBlocks {
+    /// Pairs of words, the first one lower, of all blocks: storing block after block would take longer than mixing them
+    /// does.
+    pairs: [[u64; LANES]; 8],
+}
+
+impl FirstBlocks {
+    /// Computes the blocks side by side, for successive draws: a single block takes several times as long. A name is
+    /// level and index, little endian, used as the nonce.
+    pub fn compute(&mut self, instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES]) {
+        named(instructions, key, names, &mut self.pairs);
+    }
+
+    /// The block of a name, from 0.
+    ///
+    /// # Panics
+    /// If the number is 16 or more.
+    #[inline]
+    pub fn block(&self, number: usize) -> [u8; 64] {
+        let mut block = [0; 64];
+        let (words, _) = block.as_chunks_mut::<8>();
+        for (pair, all) in words.iter_mut().zip(&self.pairs) {
+            *pair = all[number].to_le_bytes();
+        }
+        block
+    }
 }
 
 for_every_instruction_set! {
@@ -116,7 +140,7 @@ for_every_instruction_set! {
         instructions: InstructionSet,
         key: &[u32; 8],
         names: &[(u32, u64); LANES],
-        blocks: &mut [[u8; 64]; LANES],
+        pairs: &mut [[u64; LANES]; 8],
     ) {
         let mut start = [[0; LANES]; 16];
         for lane in 0..LANES {
@@ -129,15 +153,11 @@ for_every_instruction_set! {
                 set_column(&mut state, lane, mixed);
             }
         }
-        for row in 0..16 {
+        for pair in 0..8 {
             for lane in 0..LANES {
-                state[row][lane] = state[row][lane].wrapping_add(start[row][lane]);
-            }
-        }
-        // From words of all blocks to blocks, by plain loops: adapters of arrays are not inlined here.
-        for lane in 0..LANES {
-            for row in 0..16 {
-                blocks[lane][4 * row..4 * row + 4].copy_from_slice(&state[row][lane].to_le_bytes());
+                let lower = state[2 * pair][lane].wrapping_add(start[2 * pair][lane]);
+                let upper = state[2 * pair + 1][lane].wrapping_add(start[2 * pair + 1][lane]);
+                pairs[pair][lane] = u64::from(lower) | u64::from(upper) << 32;
             }
         }
     }
