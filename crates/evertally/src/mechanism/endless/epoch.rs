@@ -285,10 +285,19 @@ impl Epoch {
         }
     }
 
-    /// Whether [`largest_squares`](Self::largest_squares) divided by the number of events never falls: the bound for
-    /// hats is that number times `max_i Σ_n R_ni c_n`, where no `c_n` falls, and they have no node of the total.
-    pub(super) fn ratio_rises(&self) -> bool {
-        matches!(self.inner, Inner::Hats(..)) && !self.has_own()
+    /// A bound of [`largest_squares`](Self::largest_squares) divided by the number of events, over all numbers up to
+    /// each of these, which are more than one step may have; `None` if the mechanism inside has none. The ratio for
+    /// hats never falls: it is `max_i Σ_n R_ni c_n`, where no `c_n` falls.
+    pub(super) fn largest_ratios(&self, spread: Spread, events: &[u64]) -> Option<Vec<f64>> {
+        match &self.inner {
+            _ if self.has_own() => None,
+            Inner::Hats(..) => {
+                let squares = self.largest_squares(spread, events);
+                Some(squares.into_iter().zip(events).map(|(squared, events)| squared / *events as f64).collect())
+            }
+            Inner::Growing(filter) => Some(filter.largest_ratios(spread, events)),
+            Inner::Filter(_) | Inner::Tree(..) => None,
+        }
     }
 
     /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, never below the true value, for several

@@ -113,6 +113,12 @@ impl Growing {
     pub(super) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
         shift::largest_squares(&self.filter, self.horizon, self.columns.l2_squared, spread, events)
     }
+
+    /// The largest `‖R u‖²` divided by the number of events, over the counts `u` of at most these numbers of events,
+    /// all of them more than one step may have; never below the true value.
+    pub(super) fn largest_ratios(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
+        shift::largest_ratios(&self.filter, self.horizon, spread, events)
+    }
 }
 
 impl Mechanism for Growing {

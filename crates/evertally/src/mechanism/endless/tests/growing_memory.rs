@@ -77,6 +77,32 @@ fn rows_of_events_nearly_reach_the_sensitivity() {
         let bound = filter.largest_squares(spread, &[most])[0];
         println!("{most} {separation}: {longest} of {bound}");
         assert!(longest <= bound * (1.0 + 1e-4) && longest > 0.9 * bound, "{most} {separation}: {longest} of {bound}");
+        if most > 1 {
+            let by_ratio = most as f64 * filter.largest_ratios(spread, &[most])[0];
+            assert!(close(by_ratio, bound), "{most} {separation}: {by_ratio} {bound}");
+        }
+    }
+}
+
+/// The bound per event covers every smaller number of events, and one of them reaches it. (Up to 15 steps are bounded
+/// one by one.)
+#[test]
+fn ratios_cover_every_number_of_events() {
+    for (per_step, separation) in [(1, 1), (1, 9), (4, 1), (7, 30)] {
+        let filter = Growing::new(LONGEST, of_unit(5, separation).0).unwrap();
+        let spread = Spread { separation, ..Spread::new(15 * per_step, per_step) };
+        let events: Vec<u64> = (1..=spread.total).collect();
+        let squares = filter.largest_squares(spread, &events);
+        let mut largest = 0.0f64;
+        let per_event: Vec<f64> = squares.iter().zip(&events).map(|(squared, n)| squared / *n as f64).collect();
+        let spread_out = &events[per_step as usize..];
+        let ratios = filter.largest_ratios(spread, spread_out);
+        per_event[..per_step as usize].iter().for_each(|own| largest = largest.max(*own));
+        for ((own, ratio), events) in per_event[per_step as usize..].iter().zip(ratios).zip(spread_out) {
+            largest = largest.max(*own);
+            let part = ratio / largest;
+            assert!((1.0 - 1e-12..1.01).contains(&part), "{per_step} {separation} {events}: {part}");
+        }
     }
 }
 
