@@ -66,7 +66,8 @@ fn planned(request: PlanRequest) -> evertally_declare::error::Result<PyPlan> {
         return Ok(PyPlan::new(request.plan()?));
     }
     let (inner, candidates) = request.clone().plan_with_candidates()?;
-    Ok(PyPlan { inner, ranking: Ranking::new(&request, &candidates).into() })
+    let ranking = Ranking::new(&request, &candidates)?;
+    Ok(PyPlan { inner, ranking: ranking.into() })
 }
 
 impl PyPlan {
@@ -92,7 +93,7 @@ impl PyPlan {
                 return None;
             }
             let request = self.inner.request().clone().with_optional_mechanism(None).with_optional_noise(None);
-            Ranking::new(&request, &request.candidates().ok()?)
+            Ranking::new(&request, &request.candidates().ok()?).ok()?
         };
         self.ranking.get_or_init(search).as_ref()
     }

@@ -125,7 +125,7 @@ impl PlanArgs {
         }
         let mut candidates = request.candidates()?;
         candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
-        let Some(answer) = Ranking::new(&request, &candidates) else {
+        let Some(answer) = Ranking::new(&request, &candidates)? else {
             return Err(usage("--lazy: no mechanism for this horizon can be drawn lazily"));
         };
         let (spent, correlation) = (self.spent(&request, &candidates)?, self.correlation(&candidates));

@@ -137,7 +137,13 @@ impl MechanismsArgs {
         if self.by_mean { Objective::Mean } else { Objective::Max }
     }
 
-    fn criterion(&self, law: NoiseKind, objective: Objective, unit: &Sensitivity, workload: Workload) -> Criterion {
+    fn criterion(
+        &self,
+        law: NoiseKind,
+        objective: Objective,
+        unit: &Sensitivity,
+        workload: Workload,
+    ) -> Criterion<'static> {
         Criterion::new(law, objective).with_spread(unit.spread).with_workload(workload)
     }
 

@@ -1,10 +1,10 @@
 //! The objective used to choose open parameters: the number to minimise.
 
-use super::{Mechanism, Mix, NoiseKind, Objective, Participation, Workload, units};
+use super::{Mechanism, Mix, NoiseKind, Objective, Participation, SearchWatch, Workload, units};
 use crate::privacy::Spread;
 
 /// The value by which mechanisms are compared and open parameters are chosen: the squared error of a release under one
-/// budget, up to a factor that all mechanisms share.
+/// budget, up to a factor that all mechanisms share. It also carries the [watch](SearchWatch) over the search.
 ///
 /// ```
 /// use evertally::mechanism::{Criterion, Input, NoiseKind, Objective, Output};
@@ -14,11 +14,12 @@ use crate::privacy::Spread;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Criterion {
+pub struct Criterion<'a> {
     objective: Objective,
     workload: Workload,
     mix: Option<Mix>,
     change: HiddenChange,
+    watch: SearchWatch<'a>,
 }
 
 /// The change that the noise hides.
@@ -42,7 +43,7 @@ impl Objective {
     }
 }
 
-impl Criterion {
+impl Criterion<'static> {
     /// The least largest or mean variance under a noise distribution, with one event protected.
     pub const fn new(law: NoiseKind, objective: Objective) -> Self {
         Self {
@@ -50,13 +51,33 @@ impl Criterion {
             workload: Workload::Sum,
             mix: None,
             change: HiddenChange::Events { law, spread: Spread::ONE, exact: false },
+            watch: SearchWatch::NONE,
         }
     }
 
     /// The least largest or mean variance under continuous Gaussian noise. The protected unit takes part in several
     /// steps, with a vector of norm at most 1 in each.
     pub const fn from_vectors(objective: Objective, participation: Participation) -> Self {
-        Self { objective, workload: Workload::Sum, mix: None, change: HiddenChange::Vectors(participation) }
+        Self {
+            objective,
+            workload: Workload::Sum,
+            mix: None,
+            change: HiddenChange::Vectors(participation),
+            watch: SearchWatch::NONE,
+        }
+    }
+}
+
+impl Criterion<'_> {
+    /// The same criterion for a search that this watch may cancel.
+    pub const fn with_watch(self, watch: SearchWatch<'_>) -> Criterion<'_> {
+        let Self { objective, workload, mix, change, .. } = self;
+        Criterion { objective, workload, mix, change, watch }
+    }
+
+    /// The watch over the search.
+    pub fn watch(&self) -> SearchWatch<'_> {
+        self.watch
     }
 
     /// The same criterion for a unit of several events. For vectors, the participation already states it.
@@ -142,10 +163,11 @@ impl Criterion {
         self.participation().or_else(|| self.runs()).unwrap_or(Participation::ONCE)
     }
 
-    /// The value for one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
+    /// The value for one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share; infinite if
+    /// the search is cancelled.
     pub fn figure(&self, mechanism: &dyn Mechanism) -> f64 {
         let by_column = self.by_column_norm(mechanism);
-        match self.exactly_counted().zip(mechanism.gaussian_shift()) {
+        match self.exactly_counted().filter(|_| by_column.is_finite()).zip(mechanism.gaussian_shift()) {
             Some((events, shift)) => {
                 by_column.min(events * shift.squared() * self.objective.row_norm_squared(mechanism))
             }
@@ -153,8 +175,11 @@ impl Criterion {
         }
     }
 
-    /// The value by column norms alone.
+    /// The value by column norms alone; infinite if the search is cancelled.
     pub(super) fn by_column_norm(&self, mechanism: &dyn Mechanism) -> f64 {
+        if self.watch.is_cancelled() {
+            return f64::INFINITY;
+        }
         let amplified = match self.change {
             HiddenChange::Events { law: NoiseKind::Laplace, .. } => {
                 let s1 = mechanism.column_norms().l1;

@@ -16,7 +16,7 @@ use super::name::rows::mechanism_rows;
 use super::reach::{Reach, Steps};
 use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, Mechanism, MechanismName, NoiseKind,
-    Objective, Optimum, Participation, ShapeChoice, Sharpness, TrainingLoop, Workload,
+    Objective, Optimum, Participation, SearchWatch, ShapeChoice, Sharpness, TrainingLoop, Workload,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::{Error, Result};
@@ -55,7 +55,8 @@ macro_rules! registry {
             /// The mechanism for a horizon; omitted parameters are searched for the least value of the criterion.
             ///
             /// # Errors
-            /// If the horizon or a parameter is out of the mechanism's range.
+            /// If the horizon or a parameter is out of the mechanism's range;
+            /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the criterion's watch cancels the search.
             pub fn build(self, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
                 build(self, horizon, criterion)
             }
@@ -101,11 +102,12 @@ mechanism_rows!(registry);
 /// The mechanism of a name that publishes the workload of a criterion: directly, or as differences of its running sums.
 fn build(name: MechanismName, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
     let workload = criterion.workload().over(horizon);
-    if workload.is_sum() || name.family().publishes == Publishes::Workloads {
-        return name.build_own(horizon, &criterion.with_workload(workload));
-    }
-    let sums = name.build_own(horizon, &criterion.with_workload(Workload::Sum))?;
-    Ok(Arc::new(Differences::new(sums, workload)?))
+    let is_own = workload.is_sum() || name.family().publishes == Publishes::Workloads;
+    let published = if is_own { workload } else { Workload::Sum };
+    let built = name.build_own(horizon, &criterion.with_workload(published));
+    // A cancelled search finds something else, or nothing.
+    criterion.watch().check()?;
+    if is_own { built } else { Ok(Arc::new(Differences::new(built?, workload)?)) }
 }
 
 impl MechanismName {
@@ -137,7 +139,7 @@ impl MechanismName {
 
     /// The names that publish the windows or decays of a criterion themselves, under its noise distribution.
     pub fn readings(criterion: &Criterion) -> impl Iterator<Item = Self> + use<> {
-        let (criterion, law) = (*criterion, criterion.law());
+        let (criterion, law) = (criterion.with_watch(SearchWatch::NONE), criterion.law());
         Self::all_families().flat_map(move |family| (family.readings)(&criterion)).filter(move |name| name.serves(law))
     }
 
@@ -163,7 +165,11 @@ impl MechanismName {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_for_loop(self, training: &TrainingLoop<'_>) -> Result<Arc<dyn Mechanism>> {
-        let built = (self.family().for_loop)(self, training);
+        let watch = training.criterion.watch();
+        let squared_error =
+            |mechanism: &dyn Mechanism| (!watch.is_cancelled()).then(|| (training.squared_error)(mechanism))?;
+        let built = (self.family().for_loop)(self, &TrainingLoop { squared_error: &squared_error, ..*training });
+        watch.check()?;
         built.unwrap_or_else(|| self.build(training.horizon(), training.criterion))
     }
 

@@ -6,7 +6,7 @@ use super::{Criterion, Mechanism, MechanismName, Participation, Sharpness};
 #[derive(Clone, Copy)]
 pub struct TrainingLoop<'a> {
     /// The criterion for running sums, whose objective also holds for the loop.
-    pub criterion: &'a Criterion,
+    pub criterion: &'a Criterion<'a>,
     /// The steps in which an example takes part.
     pub participation: Participation,
     /// The recursion of the loop.

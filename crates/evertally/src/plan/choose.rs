@@ -4,7 +4,9 @@ use super::calibrate::{Calibration, calibrated};
 use super::competitors::{attempts_with, competitors, competitors_of_mix};
 use super::correlation::Correlation;
 use super::{ComparedMechanisms, Guarantee, PlanRequest};
-use crate::mechanism::{Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, Workload, check_steps};
+use crate::mechanism::{
+    Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, SearchWatch, Workload, check_steps,
+};
 use crate::noise::DiscreteLaw;
 use crate::number::power;
 use crate::privacy::Budget;
@@ -170,7 +172,7 @@ pub fn ranked<C>(
 /// The mechanisms that compete under a law: the requested one, or the searched families.
 struct Rivals {
     kind: NoiseKind,
-    criterion: Criterion,
+    criterion: Criterion<'static>,
     names: Vec<MechanismName>,
 }
 
@@ -200,17 +202,20 @@ impl Rivals {
             Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? })
         };
         if let Some(name) = request.mechanism {
-            compared.begin_next()?;
             let prepared = request.search.prepared.named(name, horizon, request.objective);
-            let built = prepared.map_or_else(|| name.build(horizon, &criterion), Ok);
-            return Ok(vec![built.and_then(attempt)]);
+            return Ok(vec![compared.compare(|watch| {
+                let built = prepared.map_or_else(|| name.build(horizon, &criterion.with_watch(watch)), Ok);
+                built.and_then(attempt)
+            })?]);
         }
         let mix = criterion.mix();
         let figure = |candidate: &Candidate| {
             let (max, mean) = request.errors(candidate, mix.as_ref());
             power(request.objective.of(max, mean), 2)
         };
-        let build = |name: MechanismName| name.build(horizon, &criterion).and_then(attempt);
+        let build = |name: MechanismName, watch: SearchWatch<'_>| {
+            name.build(horizon, &criterion.with_watch(watch)).and_then(attempt)
+        };
         let families = attempts_with(names, compared, build, figure)?;
         let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
             let name = mechanism.name();

@@ -2,7 +2,7 @@
 
 use super::ComparedMechanisms;
 use crate::Result;
-use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, Mix, NoiseKind, Publishes, Workload};
+use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, Mix, NoiseKind, Publishes, SearchWatch, Workload};
 
 /// A name with a [stand-in](MechanismName::stand_in) competes if the stand-in has at most this part of the least
 /// variance found so far. Its parameters are searched; they lower the variance of the stand-in by 10 to 40 %.
@@ -16,14 +16,14 @@ const NEAR: f64 = 1.75;
 /// If the search is cancelled.
 ///
 /// ```
-/// use evertally::mechanism::{Criterion, Mechanism, MechanismName, Objective, Participation};
+/// use evertally::mechanism::{Criterion, Mechanism, MechanismName, Objective, Participation, SearchWatch};
 /// use evertally::plan::{ComparedMechanisms, SearchObserver, attempts_with, competitors};
 /// let unit = Participation::new(7, 54)?;
 /// let criterion = Criterion::from_vectors(Objective::Max, unit);
 /// let names = competitors(500, criterion.law(), &criterion);
 /// let observer = SearchObserver::default();
 /// let mut compared = ComparedMechanisms::new(&observer, Some(names.len()));
-/// let build = |name: MechanismName| name.build(500, &criterion);
+/// let build = |name: MechanismName, watch: SearchWatch| name.build(500, &criterion.with_watch(watch));
 /// let found = attempts_with(names, &mut compared, build, |built| criterion.figure(&**built))?;
 /// let best = found.into_iter().flatten().map(|built| criterion.figure(&*built)).fold(f64::INFINITY, f64::min);
 /// assert!(best < 115.0);
@@ -32,24 +32,22 @@ const NEAR: f64 = 1.75;
 pub fn attempts_with<C>(
     names: impl IntoIterator<Item = MechanismName>,
     compared: &mut ComparedMechanisms<'_>,
-    mut attempt: impl FnMut(MechanismName) -> Result<C>,
+    mut attempt: impl FnMut(MechanismName, SearchWatch<'_>) -> Result<C>,
     figure: impl Fn(&C) -> f64,
 ) -> Result<Vec<Result<C>>> {
     let (quick, long): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.stand_in().is_none());
     let mut found: Vec<Result<C>> = Vec::new();
     for name in quick {
-        compared.begin_next()?;
-        found.push(attempt(name));
+        found.push(compared.compare(|watch| attempt(name, watch))?);
     }
     let mut least = found.iter().flatten().map(&figure).fold(f64::INFINITY, f64::min);
     for name in long {
-        compared.begin_next()?;
-        let stand_in = name.stand_in().map(&mut attempt);
-        if stand_in.is_some_and(|built| built.is_ok_and(|built| figure(&built) <= NEAR * least)) {
-            let built = attempt(name);
-            least = built.iter().map(&figure).fold(least, f64::min);
-            found.push(built);
-        }
+        let built = compared.compare(|watch| {
+            let stand_in = attempt(name.stand_in()?, watch).ok()?;
+            (figure(&stand_in) <= NEAR * least).then(|| attempt(name, watch))
+        })?;
+        least = built.iter().flatten().map(&figure).fold(least, f64::min);
+        found.extend(built);
     }
     Ok(found)
 }

@@ -1,5 +1,6 @@
 //! Progress and cancellation of searches.
 
+use crate::mechanism::SearchWatch;
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -20,8 +21,8 @@ pub enum SearchProgress {
     Share(f64),
 }
 
-/// Receives the progress of a search, and may cancel it: before each mechanism that is compared, and several times
-/// during a search that takes minutes. The default observer never cancels.
+/// Receives the progress of a search, and may cancel it: before each mechanism that is compared, and many times while
+/// its parameters are searched. The default observer never cancels.
 ///
 /// An observer has no influence on the result, so all observers are equal.
 ///
@@ -72,10 +73,14 @@ impl SearchObserver {
     /// [`ErrorKind::Cancelled`] if the observer cancels the search.
     pub fn report(&self, progress: SearchProgress) -> Result<()> {
         match self.0.as_ref().map(|observe| observe(progress)) {
-            Some(ControlFlow::Break(())) => Err(Error::new(ErrorKind::Cancelled, "the search was cancelled")),
+            Some(ControlFlow::Break(())) => Err(cancellation()),
             Some(ControlFlow::Continue(())) | None => Ok(()),
         }
     }
+}
+
+fn cancellation() -> Error {
+    Error::new(ErrorKind::Cancelled, "the search was cancelled")
 }
 
 impl PartialEq for SearchObserver {
@@ -104,14 +109,24 @@ impl<'a> ComparedMechanisms<'a> {
         Self { observer, done: 0, total }
     }
 
-    /// Reports those compared so far, and counts one more, which is compared next.
+    /// The result of an attempt with one more mechanism. Reports those compared so far, before the attempt and whenever
+    /// it asks its watch.
     ///
     /// # Errors
     /// [`ErrorKind::Cancelled`] if the observer cancels the search.
-    pub fn begin_next(&mut self) -> Result<()> {
-        self.observer.report(SearchProgress::Mechanisms { done: self.done, total: self.total })?;
+    pub fn compare<T>(&mut self, attempt: impl FnOnce(SearchWatch<'_>) -> T) -> Result<T> {
+        let progress = SearchProgress::Mechanisms { done: self.done, total: self.total };
+        self.observer.report(progress)?;
         self.done += 1;
-        Ok(())
+        let cancelled = AtomicBool::new(false);
+        let is_cancelled = || {
+            if !cancelled.load(Ordering::Relaxed) && self.observer.report(progress).is_err() {
+                cancelled.store(true, Ordering::Relaxed);
+            }
+            cancelled.load(Ordering::Relaxed)
+        };
+        let found = attempt(SearchWatch::new(&is_cancelled));
+        if cancelled.load(Ordering::Relaxed) { Err(cancellation()) } else { Ok(found) }
     }
 }
 

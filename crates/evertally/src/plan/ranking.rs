@@ -6,6 +6,7 @@ use super::unbounded::{LOOKED_AT, largest_ratio};
 use super::{
     Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
 };
+use crate::Result;
 use crate::mechanism::{MAX_HORIZON, MechanismName, Workload, certified_bound};
 use crate::number::power;
 use crate::privacy::conversions::mu_for;
@@ -106,20 +107,25 @@ pub struct GuaranteeRow {
 
 impl Ranking {
     /// The ranking of a request's candidates, which must be in order; `None` if there are none.
-    pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the observer of the request cancels the search for
+    /// windows.
+    pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Result<Option<Self>> {
+        let Some(chosen) = candidates.first() else { return Ok(None) };
         let lower_bound_max_std = lower_bound_max_std(request);
         let rows: Vec<RankingRow> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
-        Some(Self {
+        Ok(Some(Self {
             horizon: request.horizon(),
             workload: request.workload(),
             objective: request.objective(),
-            chosen: rows.first()?.clone(),
+            chosen: rows[0].clone(),
             ranking: rows,
             lower_bound_max_std,
             optimum_max_std: if request.grows_without_end() { None } else { optimum(request) },
-            windows: candidates.first().map_or_else(Vec::new, |chosen| windows::of(request, chosen)),
+            windows: windows::of(request, chosen)?,
             crossover_delta: crossover(request, candidates).map(Delta::get),
-        })
+        }))
     }
 
     /// The better of the two lower bounds of the largest standard error.

@@ -9,7 +9,8 @@ use super::request::{SCALES, VectorRequest};
 use crate::optimizer::{Optimizer, error};
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
-    Criterion, Mechanism, MechanismName, NoiseKind, Participation, TrainingLoop, check_steps, streaming_names,
+    Criterion, Mechanism, MechanismName, NoiseKind, Participation, SearchWatch, TrainingLoop, check_steps,
+    streaming_names,
 };
 use evertally::plan::{ComparedMechanisms, attempts_with, ranked};
 use evertally::privacy::{Budget, Neighbours};
@@ -145,11 +146,14 @@ pub(super) fn attempts(request: &VectorRequest) -> Result<Vec<Result<VectorCandi
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {
         return sampled::candidates(request, sampling);
     }
-    let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
+    let attempt = |name: MechanismName, watch: SearchWatch<'_>| {
+        built(request, name, watch).and_then(|mechanism| candidate(request, mechanism))
+    };
     match request.mechanism {
         Some(name) => {
             streams(&name)?;
-            Ok(vec![attempt(name)])
+            let mut compared = ComparedMechanisms::new(&request.observer, Some(1));
+            Ok(vec![compared.compare(|watch| attempt(name, watch))?])
         }
         None => {
             let names: Vec<_> = families(request).collect();
@@ -178,9 +182,9 @@ fn optimised_for(request: &VectorRequest, name: MechanismName) -> Participation 
 }
 
 /// The mechanism of a name; open parameters are optimised for the sampling and the optimizer.
-fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
+fn built(request: &VectorRequest, name: MechanismName, watch: SearchWatch<'_>) -> Result<Arc<dyn Mechanism>> {
     let name = sampled::sharpened(request, name)?;
-    let criterion = Criterion::from_vectors(request.objective, optimised_for(request, name));
+    let criterion = Criterion::from_vectors(request.objective, optimised_for(request, name)).with_watch(watch);
     let Some(optimizer) = &request.optimizer else {
         return name.build(request.horizon, &criterion);
     };

@@ -40,7 +40,7 @@ pub(in crate::mechanism) fn build(
         Some(digest) if runs == Participation::ONCE => Arc::new(Dense::with_digest(horizon, objective, digest)?),
         Some(digest) => Arc::new(DenseRuns::with_digest(horizon, runs, objective, digest)?),
         None if runs == Participation::ONCE => Arc::new(Dense::solve(horizon, objective)?),
-        None => Arc::new(DenseRuns::solve(horizon, runs, objective)?),
+        None => Arc::new(DenseRuns::search(horizon, runs, objective, criterion.watch())?),
     })
 }
 

@@ -33,7 +33,7 @@ use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{FilterRows, TriangularCursor, packed};
 use crate::mechanism::{
     ColumnNorms, Cost, Cursor, DensePair, Matrix, MatrixDigest, Mechanism, MechanismName, Objective, Optimum,
-    Participation, Streaming, TriangularSteps, check_horizon,
+    Participation, SearchWatch, Streaming, TriangularSteps, check_horizon,
 };
 use crate::noise::Node;
 use crate::number::lanes::dot;
@@ -92,9 +92,19 @@ impl DenseRuns {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn solve(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+        Self::search(horizon, runs, objective, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn search(
+        horizon: u64,
+        runs: Participation,
+        objective: Objective,
+        watch: SearchWatch<'_>,
+    ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense(run=…)")?;
         let steps = horizon as usize;
-        let problem = DenseProblem { steps, runs: runs.over(horizon), objective };
+        let problem = DenseProblem { steps, runs: runs.over(horizon), objective, watch };
         let found = problem.search();
         Self::frozen(&found, runs, objective)
     }

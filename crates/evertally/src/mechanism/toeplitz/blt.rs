@@ -514,7 +514,8 @@ pub(super) fn best_in_loop(
     }
     let figure = |blt: &Blt| (training.squared_error)(blt);
     let problem = LoopSearch { horizon: training.horizon(), columns, choice, figure: &figure };
-    let found = problem.best(training.criterion.objective(), training.participation);
+    let aim = (training.criterion.objective(), training.criterion.watch());
+    let found = problem.best(aim, training.participation);
     Some(found.map(|blt| Arc::new(blt) as Arc<dyn Mechanism>))
 }
 

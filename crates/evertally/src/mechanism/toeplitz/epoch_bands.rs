@@ -40,7 +40,7 @@ use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     BandSteps, BandedFamily, Bands, ColumnNorms, Cost, Criterion, Cursor, DensePair, MAX_CONSTANT_MEMORY, Matrix,
-    MatrixDigest, Mechanism, MechanismName, Objective, Participation, Recursion, Streaming, TrainingLoop,
+    MatrixDigest, Mechanism, MechanismName, Objective, Participation, Recursion, SearchWatch, Streaming, TrainingLoop,
     check_horizon,
 };
 use crate::noise::Node;
@@ -107,7 +107,8 @@ impl EpochBands {
     /// ```
     pub fn new(horizon: u64, bands: u64, runs: Participation, objective: Objective) -> Result<Self> {
         check(horizon, bands)?;
-        Self::for_loop(bands, runs, Sharpness::default(), objective, &Recursion::sums(horizon))
+        let aim = (objective, SearchWatch::NONE);
+        Self::for_loop(bands, runs, Sharpness::default(), aim, &Recursion::sums(horizon))
     }
 
     /// The same, optimised for the output of a training loop fed with the increments; if examples are sampled, also for
@@ -116,12 +117,13 @@ impl EpochBands {
         bands: u64,
         runs: Participation,
         sharpness: Sharpness,
-        objective: Objective,
+        (objective, watch): (Objective, SearchWatch<'_>),
         of: &Recursion,
     ) -> Result<Self> {
         let horizon = of.steps.len() as u64;
         check(horizon, bands)?;
-        let problem = EpochBandsProblem { bands: bands as usize, runs, objective, sharpness: sharpness.get(), of };
+        let (bands, sharp) = (bands as usize, sharpness.get());
+        let problem = EpochBandsProblem { bands, runs, objective, sharpness: sharp, of, watch };
         Self::frozen(horizon, runs, sharpness, &problem.search())
     }
 
@@ -316,7 +318,8 @@ fn build_for(
 ) -> Result<Arc<dyn Mechanism>> {
     let units = criterion.unit();
     let runs = if runs == Participation::ONCE { units } else { runs };
-    let built = EpochBands::for_loop(bands, runs, sharpness, criterion.objective(), of)?;
+    let aim = (criterion.objective(), criterion.watch());
+    let built = EpochBands::for_loop(bands, runs, sharpness, aim, of)?;
     if !built.fades && criterion.participation().is_none() {
         return Err(Error::invalid(format!(
             "`epoch-bands(bands={bands})` cannot be released exactly for these units: its inverse fades too \

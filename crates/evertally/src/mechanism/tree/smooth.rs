@@ -107,7 +107,7 @@ impl Smooth {
                 MAX_EXACT_CANDIDATE_RATIO * shapes.iter().map(|(figure, _)| *figure).fold(f64::INFINITY, f64::min);
             shapes.retain(|(figure, _)| *figure <= most);
             let mut tries = Tries { binomials: &binomials, complete: HashMap::new() };
-            for (figure, smooth) in &mut shapes {
+            for (figure, smooth) in shapes.iter_mut().filter(|(figure, _)| figure.is_finite()) {
                 *figure = figure.min(events * smooth.exactly(&mut tries) * f64::from(smooth.ones()));
             }
         }
@@ -121,7 +121,7 @@ impl Smooth {
     /// event, by exact accounting, and for as many events as there are steps of a unit.
     fn best_for(horizon: u64, criterion: &Criterion, participation: Participation) -> Result<Self> {
         let total = participation.within(horizon);
-        let counting = Criterion::new(NoiseKind::Gaussian, criterion.objective());
+        let counting = Criterion::new(NoiseKind::Gaussian, criterion.objective()).with_watch(criterion.watch());
         let once = Self::best(horizon, &counting.exact())?;
         if total == 1 {
             return Ok(once);

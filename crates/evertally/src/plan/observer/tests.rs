@@ -17,7 +17,8 @@ fn observed(request: &PlanRequest, cancelled_at: usize) -> (Result<()>, Vec<(usi
     let plain = request.clone().plan().unwrap();
     let request = request.clone().with_search(Search::default().with_observer(observer));
     let planned = request.plan().map(|plan| assert_eq!(plan.digest(), plain.digest()));
-    let reports = reports.lock().unwrap().clone();
+    let mut reports = reports.lock().unwrap().clone();
+    reports.dedup(); // while the parameters of one mechanism are searched
     (planned, reports)
 }
 
@@ -46,7 +47,7 @@ fn a_cancelled_search_ends_at_once() {
     }
 }
 
-/// The windows that accompany a ranking are worked out after the search: their mechanisms are not counted from 0 again.
+/// The windows next to a ranking are computed after the search: their mechanisms are not counted from 0 again.
 #[test]
 fn a_ranking_after_a_search_reports_that_it_is_complete() {
     let reports = Arc::new(Mutex::new(Vec::new()));
@@ -59,7 +60,42 @@ fn a_ranking_after_a_search_reports_that_it_is_complete() {
     let request = request.with_search(Search::default().with_observer(observer));
     let candidates = request.candidates().unwrap();
     let compared = reports.lock().unwrap().len();
-    assert!(!Ranking::new(&request, &candidates).unwrap().windows.is_empty());
+    assert!(!Ranking::new(&request, &candidates).unwrap().unwrap().windows.is_empty());
     let after = reports.lock().unwrap().split_off(compared);
     assert!(!after.is_empty() && after.iter().all(|progress| *progress == SearchProgress::Share(1.0)), "{after:?}");
+}
+
+/// A search for the parameters of one mechanism ends, too, and reports no more once it is cancelled.
+#[test]
+fn a_search_for_one_mechanism_is_cancelled() {
+    let request = PlanRequest::count(96, Budget::Zcdp(Rho::new(0.5).unwrap()));
+    let request = request.with_unit(Unit::person(6).per_step(1).apart(16));
+    let request = request.with_mechanism("normalized-blt".parse().unwrap());
+    let reported = |most: usize| {
+        let count = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&count);
+        let observer = SearchObserver::new(move |_| {
+            let mut count = counted.lock().unwrap();
+            *count += 1;
+            if *count > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let planned = request.clone().with_search(Search::default().with_observer(observer)).plan();
+        (planned.map(|_| ()), *count.lock().unwrap())
+    };
+    let (planned, all) = reported(usize::MAX);
+    planned.unwrap();
+    assert!(all > 100, "{all} reports");
+    for most in [0, 1, all / 10, all / 2] {
+        let (planned, reports) = reported(most);
+        assert!(planned.unwrap_err().is_cancelled() && reports == most + 1, "{reports} after {most}");
+    }
+}
+
+/// Windows whose search is cancelled are not omitted as if they did not fit.
+#[test]
+fn a_cancelled_ranking_is_no_ranking() {
+    let request = PlanRequest::count(30, Budget::Zcdp(Rho::new(0.5).unwrap()));
+    let candidates = request.candidates().unwrap();
+    let search = Search::default().with_observer(SearchObserver::new(|_| ControlFlow::Break(())));
+    assert!(Ranking::new(&request.with_search(search), &candidates).unwrap_err().is_cancelled());
 }

@@ -19,7 +19,7 @@ fn nothing_is_below_the_bound() {
                             .with_neighbours(neighbours)
                             .with_values(values)
                             .with_sums_per_event(sums_per_event);
-                        let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
+                        let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap().unwrap();
                         let bound = ranking.bound().unwrap_or(0.0);
                         let gaussian = |row: &&RankingRow| row.noise.law == NoiseKind::Gaussian;
                         for row in ranking.ranking.iter().filter(gaussian) {
@@ -48,7 +48,7 @@ fn small_noise_has_its_bound() {
         for horizon in [1, 2, 7, 60] {
             for unit in [Unit::Event, Unit::person(3).per_step(1)] {
                 let request = PlanRequest::count(horizon, budget).with_unit(unit);
-                let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
+                let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap().unwrap();
                 let ratios = ranking.ranking.iter().filter_map(|row| Some((row.mechanism, row.above_lower_bound?)));
                 let optimum = ranking.optimum_max_std.unwrap_or(0.0);
                 for (mechanism, ratio) in ratios {
@@ -77,7 +77,7 @@ fn groups_have_a_bound_of_their_own() {
             let budget = Budget::Zcdp(crate::privacy::Rho::new(1.0).unwrap());
             let request = PlanRequest::count(horizon, budget).with_unit(unit);
             let candidates = request.candidates().unwrap();
-            let ranking = Ranking::new(&request, &candidates).unwrap();
+            let ranking = Ranking::new(&request, &candidates).unwrap().unwrap();
             let (bound, best) = (ranking.bound().unwrap(), ranking.chosen.max_std);
             assert!(bound <= best * (1.0 + 1e-9), "{unit:?} over {horizon}: {best} below {bound}");
             // Over a few steps a unit has events in nearly all of them.
@@ -97,7 +97,7 @@ fn pure_plans_have_a_bound() {
                 for sums_per_event in [1, 3] {
                     let request =
                         PlanRequest::count(horizon, budget).with_unit(unit).with_sums_per_event(sums_per_event);
-                    let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
+                    let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap().unwrap();
                     for row in &ranking.ranking {
                         let ratio = row.above_lower_bound.unwrap();
                         assert!(ratio >= 1.0, "ε = {epsilon}, {request:?}: {} {ratio}", row.mechanism);

@@ -1,5 +1,6 @@
 //! The error of windows if they were read from running sums.
 
+use crate::Result;
 use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Workload};
 use crate::plan::{Candidate, PlanRequest};
 use serde::Serialize;
@@ -23,17 +24,21 @@ pub struct WindowRow {
 }
 
 /// Rows for windows of at most half the horizon, if running sums are requested.
-pub(super) fn of(request: &PlanRequest, chosen: &Candidate) -> Vec<WindowRow> {
+///
+/// # Errors
+/// If the search for one of them is cancelled.
+pub(super) fn of(request: &PlanRequest, chosen: &Candidate) -> Result<Vec<WindowRow>> {
     let (horizon, mechanism) = (request.horizon(), &*chosen.mechanism);
     if !request.workload().is_sum() || (mechanism.name().is_heavy() && horizon > MAX_STEPS_FOR_ALL_ROWS) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let node = chosen.node_variance(request);
-    let of_width = |width: u64| {
-        let max_std = own(request, width)?;
-        Some(WindowRow { width, std_from_sums: (node * from_sums(mechanism, width)).sqrt(), max_std })
-    };
-    WIDTHS.into_iter().filter(|width| 2 * width <= horizon).filter_map(of_width).collect()
+    let mut rows = Vec::new();
+    for width in WIDTHS.into_iter().filter(|width| 2 * width <= horizon) {
+        let std_from_sums = (node * from_sums(mechanism, width)).sqrt();
+        rows.extend(own(request, width)?.map(|max_std| WindowRow { width, std_from_sums, max_std }));
+    }
+    Ok(rows)
 }
 
 /// The mean of `‖L_t - L_(t-w)‖²` over some steps.
@@ -50,18 +55,24 @@ fn from_sums(mechanism: &dyn Mechanism, width: u64) -> f64 {
     (0..count).map(of_step).sum::<f64>().max(0.0) / count as f64
 }
 
-/// The smallest error of mechanisms made for windows, with those parameters open that depend on the unit.
-fn own(request: &PlanRequest, width: u64) -> Option<f64> {
+/// The smallest error of mechanisms made for windows, with those parameters open that depend on the unit; `None` if
+/// none fits the request.
+///
+/// # Errors
+/// If the search is cancelled.
+fn own(request: &PlanRequest, width: u64) -> Result<Option<f64>> {
     let workload = Workload::Window(width);
     let search = request.search().clone().with_observer(request.search().observer().after_search());
     let request = request.clone().with_workload(workload).with_search(search);
-    let errors = [NoiseKind::Gaussian, NoiseKind::Laplace].into_iter().flat_map(|law| {
-        let names = MechanismName::readings(&Criterion::new(law, request.objective()).with_workload(workload));
-        let request = request.clone().with_noise(law);
-        names.filter_map(move |name| {
-            let found = request.clone().with_mechanism(name).candidates().ok()?;
-            Some(found.first()?.max_std_error)
-        })
-    });
-    errors.min_by(f64::total_cmp)
+    let mut least: Option<f64> = None;
+    for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
+        for name in MechanismName::readings(&Criterion::new(law, request.objective()).with_workload(workload)) {
+            let found = match request.clone().with_noise(law).with_mechanism(name).candidates() {
+                Err(error) if error.is_cancelled() => return Err(error),
+                found => found.ok().and_then(|found| Some(found.first()?.max_std_error)),
+            };
+            least = [least, found].into_iter().flatten().min_by(f64::total_cmp);
+        }
+    }
+    Ok(least)
 }

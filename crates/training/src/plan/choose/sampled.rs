@@ -8,7 +8,7 @@ use crate::poisson_subsampling::SampledGaussians;
 use crate::sampling::SamplingGuarantee;
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
-    BandedFamily, Family, MAX_CONSTANT_MEMORY, MechanismName, NoiseKind, SampledUse, Sharpness,
+    BandedFamily, Family, MAX_CONSTANT_MEMORY, MechanismName, NoiseKind, SampledUse, SearchWatch, Sharpness,
 };
 use evertally::plan::ComparedMechanisms;
 use evertally::privacy::Budget;
@@ -51,8 +51,7 @@ fn attempt(
     name: MechanismName,
     compared: &mut ComparedMechanisms<'_>,
 ) -> Result<Result<VectorCandidate>> {
-    compared.begin_next()?;
-    Ok(built(request, name).and_then(|mechanism| candidate(request, mechanism)))
+    compared.compare(|watch| built(request, name, watch).and_then(|mechanism| candidate(request, mechanism)))
 }
 
 /// Families with their parameters left open: independent noise under every scheme, and others of constant memory if the
@@ -151,9 +150,8 @@ fn best_widths(
 ) -> Result<(Vec<u64>, Option<Error>)> {
     let mut refusal = None;
     let mut likely = |bands: u64| -> Result<Option<(u64, f64)>> {
-        compared.begin_next()?;
         let noise = |guarantee: &SamplingGuarantee| guarantee.likely_noise_for(&request.budget);
-        let found = estimate(request, with_bands(bands), noise);
+        let found = compared.compare(|watch| estimate(request, with_bands(bands), watch, noise))?;
         Ok(found.map(|error| (bands, error)).map_err(|error| refusal = Some(error)).ok())
     };
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
@@ -186,9 +184,10 @@ fn best_widths(
 fn estimate(
     request: &VectorRequest,
     name: MechanismName,
+    watch: SearchWatch<'_>,
     noise: impl Fn(&SamplingGuarantee) -> Option<f64>,
 ) -> Result<f64> {
-    let mechanism = built(request, name)?;
+    let mechanism = built(request, name, watch)?;
     let sampling = request.sampling_with(&*mechanism, super::participation(request, name)).expect("it has sampling");
     let out_of_range = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
     let noise = noise(&sampling.guarantee(&*mechanism)?).ok_or_else(out_of_range)?;

@@ -21,14 +21,14 @@ const FIRST_COMMON: f64 = -4.0;
 
 /// The places of the variables: entries below the diagonal within the bands, then logarithms of weights.
 pub(super) struct BandsOfUnit<'a> {
-    of: &'a DenseProblem,
+    of: &'a DenseProblem<'a>,
     bands: usize,
     /// Row and column of each entry.
     places: Vec<(usize, usize)>,
 }
 
 impl<'a> BandsOfUnit<'a> {
-    pub(super) fn new(of: &'a DenseProblem) -> Self {
+    pub(super) fn new(of: &'a DenseProblem<'a>) -> Self {
         let bands = (of.runs.separation() as usize).min(of.steps); // fits: within the horizon
         let places = (0..of.steps).flat_map(|t| (t.saturating_sub(bands - 1)..t).map(move |j| (t, j))).collect();
         Self { of, bands, places }
@@ -45,7 +45,8 @@ impl<'a> BandsOfUnit<'a> {
             Objective::Max => &POWERS,
         };
         for power in powers {
-            minimise(&mut point, STEPS, MIN_GAIN, &mut |point| self.evaluate(point, *power));
+            let watch = self.of.watch;
+            minimise(&mut point, STEPS, MIN_GAIN, &mut |point| watch.evaluate(|| self.evaluate(point, *power)));
         }
         self.taken_apart(&point).1
     }
@@ -125,13 +126,14 @@ impl<'a> BandsOfUnit<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::Participation;
+    use crate::mechanism::{Participation, SearchWatch};
 
     /// Slopes against differences.
     #[test]
     fn slopes_are_those_of_the_value() {
         for objective in Objective::BOTH {
-            let of = DenseProblem { steps: 9, runs: Participation::new(2, 3).unwrap(), objective };
+            let runs = Participation::new(2, 3).unwrap();
+            let of = DenseProblem { steps: 9, runs, objective, watch: SearchWatch::NONE };
             let problem = BandsOfUnit::new(&of);
             let entries = problem.places.len();
             let point: Vec<f64> =

@@ -52,7 +52,7 @@ struct Round {
     rows: Vec<f64>,
 }
 
-impl DenseProblem {
+impl DenseProblem<'_> {
     /// `C`, row by row, up to a factor; without negative entries.
     pub(super) fn search(&self) -> Vec<f64> {
         let banded = nonnegative(&BandsOfUnit::new(self).search());
@@ -97,8 +97,8 @@ impl DenseProblem {
         };
         let steps = if self.steps <= MAX_SHORT { STEPS } else { STEPS_OF_LONG };
         let mut best = (f64::INFINITY, point.clone());
-        for _ in 0..ROUNDS {
-            minimise(&mut point, steps, MIN_GAIN, &mut |c| self.evaluate(c, &round));
+        for _ in (0..ROUNDS).take_while(|_| !self.watch.is_cancelled()) {
+            minimise(&mut point, steps, MIN_GAIN, &mut |c| self.watch.evaluate(|| self.evaluate(c, &round)));
             let found = nonnegative(&point);
             let figure = self.figure(&found);
             if figure < best.0 {
@@ -165,13 +165,14 @@ fn nonnegative(c: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{Objective, Participation};
+    use crate::mechanism::{Objective, Participation, SearchWatch};
 
     /// Slopes against differences.
     #[test]
     fn slopes_are_those_of_the_value() {
         for objective in Objective::BOTH {
-            let problem = DenseProblem { steps: 9, runs: Participation::new(3, 2).unwrap(), objective };
+            let runs = Participation::new(3, 2).unwrap();
+            let problem = DenseProblem { steps: 9, runs, objective, watch: SearchWatch::NONE };
             let mut point = problem.start();
             point.iter_mut().enumerate().for_each(|(i, x)| *x += 0.01 * ((7 * i) % 5) as f64);
             let multipliers: Vec<f64> = (0..point.len()).map(|i| 0.1 * ((3 * i) % 7) as f64).collect();

@@ -1,17 +1,18 @@
 //! What both searches minimise, and lower triangular matrices packed by rows.
 
 use crate::mechanism::toeplitz::filter::packed;
-use crate::mechanism::{Objective, Participation};
+use crate::mechanism::{Objective, Participation, SearchWatch};
 use crate::number::lanes::dot;
 
 /// The unit and the error to minimise.
-pub(super) struct DenseProblem {
+pub(super) struct DenseProblem<'a> {
     pub(super) steps: usize,
     pub(super) runs: Participation,
     pub(super) objective: Objective,
+    pub(super) watch: SearchWatch<'a>,
 }
 
-impl DenseProblem {
+impl DenseProblem<'_> {
     /// The coefficients of the square root of the prefix sums.
     pub(super) fn first_coefficients(&self) -> Vec<f64> {
         let next = |f: &mut f64, j: usize| {

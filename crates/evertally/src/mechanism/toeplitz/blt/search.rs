@@ -1,7 +1,7 @@
 //! Good buffers for a horizon and a unit.
 
 use super::{Blt, BufferChoice, Buffers, LoopSearch, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
-use crate::mechanism::{ColumnScaling, Criterion, Mechanism, Objective, Participation, check_horizon};
+use crate::mechanism::{ColumnScaling, Criterion, Mechanism, Objective, Participation, SearchWatch, check_horizon};
 use crate::{Error, Result};
 
 /// `best` adds another buffer if that lowers the variance by at least this part.
@@ -97,7 +97,7 @@ impl Blt {
         objective: Objective,
         participation: Participation,
     ) -> Result<Self> {
-        Self::chosen_for(horizon, columns, BufferChoice::Best, objective, participation)
+        Self::chosen_for(horizon, columns, BufferChoice::Best, (objective, SearchWatch::NONE), participation)
     }
 
     /// The same with as many buffers as a choice says.
@@ -105,13 +105,13 @@ impl Blt {
         horizon: u64,
         columns: ColumnScaling,
         choice: BufferChoice,
-        objective: Objective,
+        (objective, watch): (Objective, SearchWatch<'_>),
         participation: Participation,
     ) -> Result<Self> {
         let mut tried = vec![Self::chosen(horizon, columns, choice, objective)?];
         let times = participation.within(horizon);
         let mut stretch = participation.separation();
-        while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
+        while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES && !watch.is_cancelled() {
             // Searches fail for stretches that are too short, here and below.
             let found = Self::chosen(stretch, columns, choice, objective);
             tried.extend(found.and_then(|blt| Self::new(horizon, columns, blt.buffers())));
@@ -119,11 +119,13 @@ impl Blt {
         }
         let longest = if horizon > runs::MAX_TABLE_STEPS { MAX_OPTIMISED_LONG_STEPS } else { MAX_OPTIMISED_STEPS };
         if (2..=longest).contains(&times) {
-            let found = optimise::buffers_for(horizon, counts(choice), objective, participation);
+            let found = optimise::buffers_for(horizon, counts(choice), (objective, watch), participation);
             tried.extend(found.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
-        let figure =
-            |blt: &Self| blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean());
+        let figure = |blt: &Self| {
+            let row = objective.of(blt.figures.max(), blt.figures.mean());
+            if watch.is_cancelled() { f64::INFINITY } else { blt.participation_squared(participation) * row }
+        };
         Ok(least(tried, figure).expect("the first was tried"))
     }
 
@@ -133,13 +135,22 @@ impl Blt {
     /// # Errors
     /// If a number is out of range.
     pub fn optimised_for_runs(horizon: u64, runs: Participation, buffers: usize, objective: Objective) -> Result<Self> {
+        Self::up_to_for_runs(horizon, runs, buffers, (objective, SearchWatch::NONE))
+    }
+
+    fn up_to_for_runs(
+        horizon: u64,
+        runs: Participation,
+        buffers: usize,
+        aim: (Objective, SearchWatch<'_>),
+    ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "normalized-blt(run=…)")?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
         let (mut best, mut fewer) = (None, None);
         for count in 1..=buffers {
-            fewer = Self::one_more_for_runs(horizon, runs, (count, fewer), objective);
+            fewer = Self::one_more_for_runs(horizon, runs, (count, fewer), aim);
             best = fewer.clone().or(best);
         }
         best.ok_or_else(|| no_buffers(horizon, runs))
@@ -151,10 +162,10 @@ impl Blt {
         horizon: u64,
         runs: Participation,
         (count, fewer): (usize, Option<Self>),
-        objective: Objective,
+        (objective, watch): (Objective, SearchWatch<'_>),
     ) -> Option<Self> {
         let runs = runs.over(horizon);
-        let found = optimise::buffers_of_runs(horizon, count, objective, runs, fewer.map(|blt| blt.buffers));
+        let found = optimise::buffers_of_runs(horizon, count, (objective, watch), runs, fewer.map(|blt| blt.buffers));
         let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
         // By construction the patterns are equally long: in units of the last weight.
         least(built, |blt| blt.pattern_figure(objective))
@@ -165,14 +176,19 @@ impl Blt {
     /// # Errors
     /// If the horizon is out of range.
     pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+        Self::best_count_for_runs(horizon, runs, (objective, SearchWatch::NONE))
+    }
+
+    fn best_count_for_runs(horizon: u64, runs: Participation, aim: (Objective, SearchWatch<'_>)) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "normalized-blt(run=…)")?;
         if horizon > runs::MAX_TABLE_STEPS {
-            return Self::best_of_long_runs(horizon, runs, objective);
+            return Self::best_of_long_runs(horizon, runs, aim);
         }
+        let (objective, watch) = aim;
         let (mut built, mut lowest, mut failures) = (Vec::<Self>::new(), f64::INFINITY, 0);
-        for count in BUFFERS_OF_UNITS {
+        for count in BUFFERS_OF_UNITS.take_while(|_| !watch.is_cancelled()) {
             let fewer = built.last().cloned();
-            let Some(blt) = Self::one_more_for_runs(horizon, runs, (count, fewer), objective) else { break };
+            let Some(blt) = Self::one_more_for_runs(horizon, runs, (count, fewer), aim) else { break };
             let figure = blt.pattern_figure(objective);
             failures = if figure < lowest * (1.0 - NEGLIGIBLE_GAIN) { 0 } else { failures + 1 };
             lowest = lowest.min(figure);
@@ -184,10 +200,11 @@ impl Blt {
         least(built, |blt| blt.pattern_figure(objective)).ok_or_else(|| no_buffers(horizon, runs))
     }
 
-    fn best_of_long_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+    fn best_of_long_runs(horizon: u64, runs: Participation, aim: (Objective, SearchWatch<'_>)) -> Result<Self> {
+        let (objective, watch) = aim;
         let mut best: Option<Self> = None;
-        for count in BUFFERS_OF_LONG_RUNS {
-            let Some(next) = Self::one_more_for_runs(horizon, runs, (count, best.clone()), objective) else { break };
+        for count in BUFFERS_OF_LONG_RUNS.take_while(|_| !watch.is_cancelled()) {
+            let Some(next) = Self::one_more_for_runs(horizon, runs, (count, best.clone()), aim) else { break };
             let gain =
                 best.as_ref().map_or(1.0, |best| 1.0 - next.pattern_figure(objective) / best.pattern_figure(objective));
             if gain > 0.0 {
@@ -209,21 +226,22 @@ impl Blt {
         criterion: &Criterion,
     ) -> Result<Self> {
         let (unit, objective) = (criterion.unit(), criterion.objective());
+        let aim = (objective, criterion.watch());
         if !columns.are_normalized() {
-            return Self::chosen_for(horizon, columns, choice, objective, unit);
+            return Self::chosen_for(horizon, columns, choice, aim, unit);
         }
         // Over long horizons only the buffers for single events: the others take seconds, and weights are better.
         let equal = if horizon > runs::MAX_TABLE_STEPS {
             Self::chosen(horizon, columns, choice, objective)?
         } else {
-            Self::chosen_for(horizon, columns, choice, objective, unit)?
+            Self::chosen_for(horizon, columns, choice, aim, unit)?
         };
         let mut tried = vec![equal];
         // The same buffers, and those that are optimised for these weights.
         tried.extend(Self::for_runs(horizon, unit, tried[0].buffers()));
         tried.extend(match choice {
-            BufferChoice::Count(count) => Self::optimised_for_runs(horizon, unit, count, objective),
-            _ => Self::best_of_runs(horizon, unit, objective),
+            BufferChoice::Count(count) => Self::up_to_for_runs(horizon, unit, count, aim),
+            _ => Self::best_count_for_runs(horizon, unit, aim),
         });
         Ok(least(tried, |blt| criterion.figure(blt)).expect("the first was tried"))
     }
@@ -294,10 +312,11 @@ impl LoopSearch<'_> {
     /// The best of several sets of buffers. Candidates are the best buffers for running sums; for up to 2^15 steps also
     /// a descent from them, and for up to 2^12 one from four buffers, and all of this for normalized columns with
     /// weights for the patterns of the unit. So it is never worse than [`Blt::best_for`].
-    pub(super) fn best(&self, objective: Objective, unit: Participation) -> Result<Blt> {
+    pub(super) fn best(&self, aim: (Objective, SearchWatch<'_>), unit: Participation) -> Result<Blt> {
         let Self { horizon, columns, choice, .. } = *self;
-        let criterion = Criterion::from_vectors(objective, unit);
-        let sums = Blt::chosen_for(horizon, columns, choice, objective, unit)?;
+        let (objective, watch) = aim;
+        let criterion = Criterion::from_vectors(objective, unit).with_watch(watch);
+        let sums = Blt::chosen_for(horizon, columns, choice, aim, unit)?;
         let other = || Blt::optimised(horizon, columns, SECOND_DESCENT_BUFFERS, objective);
         let other = (horizon <= MAX_SECOND_DESCENT_HORIZON && choice == BufferChoice::Best).then(other);
         let starts: Vec<Blt> = [sums].into_iter().chain(other.and_then(Result::ok)).collect();

@@ -11,7 +11,7 @@
 //! on their number, and so do the weights. So the search takes every few steps as one, and its result is the start of a
 //! few steps of the descent over all steps; over very long horizons it is the result.
 
-use crate::mechanism::{Objective, Participation, Recursion};
+use crate::mechanism::{Objective, Participation, Recursion, SearchWatch};
 use crate::number::descent::minimise;
 
 /// Maximum number of distinct weights: if there are many epochs, consecutive ones share a weight. A smooth curve loses
@@ -47,6 +47,7 @@ pub(super) struct EpochBandsProblem<'a> {
     /// How much more a heavy epoch costs than a light one, see [`EpochBandsProblem::cost`].
     pub(super) sharpness: f64,
     pub(super) of: &'a Recursion,
+    pub(super) watch: SearchWatch<'a>,
 }
 
 /// Coefficients `c`, and the weights of epochs.
@@ -89,7 +90,7 @@ impl EpochBandsProblem<'_> {
         let mut other = EpochBandsProblem { bands: self.bands - 1, ..*self }.point_with_fewer_bands();
         other.insert(self.bands - 2, 0.0);
         let power = if self.objective == Objective::Max { POWERS.last().copied() } else { None };
-        minimise(&mut other, MAX_STEPS, MIN_GAIN, &mut |point| self.evaluate(point, power));
+        self.descend(&mut other, MAX_STEPS, power);
         if self.evaluate(&other, power).0 < self.evaluate(&own, power).0 { other } else { own }
     }
 
@@ -109,9 +110,13 @@ impl EpochBandsProblem<'_> {
             }
         };
         for power in rounds {
-            minimise(&mut point, steps, MIN_GAIN, &mut |point| self.evaluate(point, *power));
+            self.descend(&mut point, steps, *power);
         }
         point
+    }
+
+    fn descend(&self, point: &mut Vec<f64>, steps: usize, power: Option<f64>) {
+        minimise(point, steps, MIN_GAIN, &mut |point| self.watch.evaluate(|| self.evaluate(point, power)));
     }
 
     /// The result of a search that takes a number of steps as one; `None` over a short horizon, or with few bands.

@@ -4,7 +4,7 @@ use super::{Attempts, attempt, banded, banded_for_allocation, banded_for_poisson
 use crate::plan::VectorRequest;
 use crate::sampling::SamplingGuarantee;
 use crate::{Sampling, SamplingScheme};
-use evertally::mechanism::{BandedFamily, MechanismName};
+use evertally::mechanism::{BandedFamily, MechanismName, SearchWatch};
 use evertally::plan::ComparedMechanisms;
 use evertally::{Error, Result};
 
@@ -48,8 +48,8 @@ pub(super) fn candidates(
         }
     }
     for name in others {
-        compared.begin_next()?;
-        found.extend(rough(request, name).ok().map(|error| (name, error)));
+        let error = compared.compare(|watch| rough(request, name, watch))?;
+        found.extend(error.ok().map(|error| (name, error)));
     }
     let least = found.iter().map(|(_, error)| *error).fold(f64::INFINITY, f64::min);
     let is_cheap = is_cheap(request, sampling);
@@ -79,13 +79,13 @@ fn is_cheap(request: &VectorRequest, sampling: Sampling) -> bool {
 }
 
 /// An estimated error: where that takes no time, from draws.
-fn rough(request: &VectorRequest, name: MechanismName) -> Result<f64> {
+fn rough(request: &VectorRequest, name: MechanismName, watch: SearchWatch<'_>) -> Result<f64> {
     let is_drawn = request.sampling.is_some_and(|sampling| !sampling.is_by_step() && is_cheap(request, sampling));
     let noise = |guarantee: &SamplingGuarantee| match is_drawn {
         true => guarantee.likely_noise_for(&request.budget),
         false => guarantee.rough_noise_for(&request.budget),
     };
-    estimate(request, name, noise)
+    estimate(request, name, watch, noise)
 }
 
 /// The best number of bands by estimates, from 2 to the memory limit: twice or half as many as long as that helps, then
@@ -111,8 +111,7 @@ fn best_width(
         if !fits(bands) {
             return Ok(f64::INFINITY);
         }
-        compared.begin_next()?;
-        let found = rough(request, (family.with_bands)(bands));
+        let found = compared.compare(|watch| rough(request, (family.with_bands)(bands), watch))?;
         let error = *found.as_ref().unwrap_or(&f64::INFINITY);
         if let Err(own) = found {
             refusal = own;
@@ -151,7 +150,7 @@ fn stand_in_width(
     let of = |bands: u64| {
         let name = (family.with_bands)(bands);
         let name = name.stand_in().filter(|_| family.are_optimised)?;
-        Some((bands, (name, rough(request, name).ok()?)))
+        Some((bands, (name, rough(request, name, SearchWatch::NONE).ok()?)))
     };
     let best = powers.filter_map(of).min_by(|a, b| a.1.1.total_cmp(&b.1.1));
     let usual = || [8, 4, 2].into_iter().find(|bands| fits(*bands)).unwrap_or(2);

@@ -6,7 +6,7 @@
 use super::{POWERS, WHOLE, frozen, near, rates_of, start, start_with};
 use crate::mechanism::name::buffers::Buffers;
 use crate::mechanism::toeplitz::blt::aim::{GridObjective, PatternObjective, coordinates, rates};
-use crate::mechanism::{ColumnScaling, MAX_BUFFERS, Objective, Participation};
+use crate::mechanism::{ColumnScaling, MAX_BUFFERS, Objective, Participation, SearchWatch};
 use std::ops::RangeInclusive;
 
 /// The decay of a buffer over the whole horizon that is a floor of the coefficients.
@@ -31,10 +31,10 @@ const PART_OF_GAP: f64 = 0.25;
 pub(in crate::mechanism::toeplitz::blt) fn buffers_for(
     horizon: u64,
     counts: RangeInclusive<usize>,
-    objective: Objective,
+    (objective, watch): (Objective, SearchWatch<'_>),
     participation: Participation,
 ) -> Vec<Buffers> {
-    let search = UnitSearch::new(horizon, ColumnScaling::Plain, objective, participation.over(horizon));
+    let search = UnitSearch::new(horizon, ColumnScaling::Plain, (objective, watch), participation.over(horizon));
     // Memory that lasts longer than the time until the unit returns costs more: rates begin around there, or one of
     // them is far below all others.
     let stretches = [1, 4].map(|times| horizon.min(participation.separation().saturating_mul(times)));
@@ -57,11 +57,11 @@ pub(in crate::mechanism::toeplitz::blt) fn buffers_for(
 pub(in crate::mechanism::toeplitz::blt) fn buffers_of_runs(
     horizon: u64,
     count: usize,
-    objective: Objective,
+    (objective, watch): (Objective, SearchWatch<'_>),
     runs: Participation,
     fewer: Option<Buffers>,
 ) -> Vec<Buffers> {
-    let search = UnitSearch::new(horizon, ColumnScaling::Normalized, objective, runs);
+    let search = UnitSearch::new(horizon, ColumnScaling::Normalized, (objective, watch), runs);
     // Memory shorter than the duration of a pattern is of little use, if the steps of a pattern are close; if they are
     // far apart, so is memory that lasts longer than the time until the unit returns.
     let (most, separation) = (runs.most(), runs.separation());
@@ -80,7 +80,8 @@ pub(in crate::mechanism::toeplitz::blt) fn buffers_of_runs(
 }
 
 /// One objective after the other.
-struct UnitSearch {
+struct UnitSearch<'a> {
+    watch: SearchWatch<'a>,
     aims: Vec<PatternObjective>,
     /// Whether only promising points are followed to the end. The objective of plain columns costs little.
     narrows: bool,
@@ -89,33 +90,41 @@ struct UnitSearch {
 /// A start, and the point reached from there.
 type Descent = (Vec<f64>, Vec<f64>);
 
-impl UnitSearch {
-    fn new(horizon: u64, columns: ColumnScaling, objective: Objective, runs: Participation) -> Self {
+impl<'a> UnitSearch<'a> {
+    fn new(
+        horizon: u64,
+        columns: ColumnScaling,
+        (objective, watch): (Objective, SearchWatch<'a>),
+        runs: Participation,
+    ) -> Self {
         let grids = GridObjective::of(horizon, columns, objective, &POWERS);
         let aims = grids.into_iter().map(|grid| PatternObjective::new(grid, runs)).collect();
-        Self { aims, narrows: columns.are_normalized() }
+        Self { watch, aims, narrows: columns.are_normalized() }
     }
 
     /// The minima found from these points, the best first.
     fn best(&self, starts: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
         let points: Vec<Descent> = starts.into_iter().map(|start| (start.clone(), start)).collect();
         let mut points = match self.narrows {
-            true => promising(descended(points, FIRST_STEPS, &self.aims[0]), &self.aims[0]),
+            true => promising(self.descended(points, FIRST_STEPS, &self.aims[0]), &self.aims[0]),
             false => points,
         };
         for aim in &self.aims {
-            points = promising(descended(points, WHOLE, aim), aim);
+            points = promising(self.descended(points, WHOLE, aim), aim);
         }
         points.into_iter().map(|(_, point)| point).collect()
     }
-}
 
-fn descended(points: Vec<Descent>, steps: usize, aim: &PatternObjective) -> Vec<Descent> {
-    let further = |(start, point): Descent| {
-        let point = near(&start, point, steps, |y, passes| aim.evaluate(y, passes));
-        (start, point)
-    };
-    points.into_iter().map(further).collect()
+    fn descended(&self, points: Vec<Descent>, steps: usize, aim: &PatternObjective) -> Vec<Descent> {
+        let evaluate = |y: &[f64], passes: &dyn Fn(f64) -> bool| {
+            if self.watch.is_cancelled() { None } else { aim.evaluate(y, passes) }
+        };
+        let further = |(start, point): Descent| {
+            let point = near(&start, point, steps, evaluate);
+            (start, point)
+        };
+        points.into_iter().map(further).collect()
+    }
 }
 
 /// The points from which another descent may find the best, the best first: those near the least value, and of points

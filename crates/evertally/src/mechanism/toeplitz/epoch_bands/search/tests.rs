@@ -9,7 +9,7 @@ fn slopes_are_those_of_differences() {
         for (objective, power) in [(Objective::Mean, None), (Objective::Max, Some(7.0))] {
             let sharpness = if power.is_none() { 0.0 } else { 1.7 };
             let runs = Participation::new(3, 5).unwrap();
-            let problem = EpochBandsProblem { bands: 4, runs, objective, sharpness, of: &of };
+            let problem = EpochBandsProblem { bands: 4, runs, objective, sharpness, of: &of, watch: SearchWatch::NONE };
             let point = [0.55, 0.3, 0.35, -0.2, 0.1, 0.3];
             let (_, slopes) = problem.evaluate(&point, power);
             for (i, slope) in slopes.iter().enumerate() {
@@ -34,7 +34,8 @@ fn more_bands_are_never_worse() {
         for (objective, power) in [(Objective::Mean, None), (Objective::Max, POWERS.last().copied())] {
             let mut least = f64::INFINITY;
             for bands in 1..=separation as usize {
-                let problem = EpochBandsProblem { bands, runs, objective, sharpness: 0.0, of: &of };
+                let problem =
+                    EpochBandsProblem { bands, runs, objective, sharpness: 0.0, of: &of, watch: SearchWatch::NONE };
                 let (value, _) = problem.evaluate(&problem.point_with_fewer_bands(), power);
                 assert!(value <= least + 1e-12, "{runs:?} {objective} {bands}: {value} {least}");
                 least = value;
@@ -93,7 +94,8 @@ fn blocks_of_steps_are_a_good_start() {
     let of = Recursion::sums(1100);
     for objective in Objective::BOTH {
         let runs = Participation::new(9, 120).unwrap();
-        let problem = EpochBandsProblem { bands: 120, runs, objective, sharpness: 0.0, of: &of };
+        let problem =
+            EpochBandsProblem { bands: 120, runs, objective, sharpness: 0.0, of: &of, watch: SearchWatch::NONE };
         let power = if objective == Objective::Max { Some(480.0) } else { None };
         let figure = |point: &[f64]| libm::exp(problem.evaluate(point, power).0);
         let blocks = problem.point_of_blocks().unwrap();
@@ -106,6 +108,13 @@ fn blocks_of_steps_are_a_good_start() {
     }
     let short = Recursion::sums(600);
     let runs = Participation::new(5, 100).unwrap();
-    let problem = EpochBandsProblem { bands: 100, runs, objective: Objective::Mean, sharpness: 0.0, of: &short };
+    let problem = EpochBandsProblem {
+        bands: 100,
+        runs,
+        objective: Objective::Mean,
+        sharpness: 0.0,
+        of: &short,
+        watch: SearchWatch::NONE,
+    };
     assert!(problem.point_of_blocks().is_none());
 }

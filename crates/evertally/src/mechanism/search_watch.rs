@@ -1,0 +1,66 @@
+//! Cancelling a search for parameters.
+
+use crate::{Error, ErrorKind, Result};
+use std::fmt;
+
+/// Asks the caller of a search for parameters whether to end it.
+///
+/// A cancelled search evaluates nothing any more, so it soon comes to its end; its result is discarded, and
+/// [`build`](super::MechanismName::build) fails with [`ErrorKind::Cancelled`]. A watch has no influence on the result
+/// of a search that is not cancelled, so all watches are equal.
+///
+/// ```
+/// use evertally::mechanism::{Criterion, MechanismName, Objective, Participation, SearchWatch};
+/// let criterion = Criterion::from_vectors(Objective::Max, Participation::new(4, 16)?);
+/// let bands: MechanismName = "epoch-bands(bands=16)".parse()?;
+/// let cancelled = bands.build(64, &criterion.with_watch(SearchWatch::new(&|| true)));
+/// assert!(cancelled.unwrap_err().is_cancelled());
+/// assert!(bands.build(64, &criterion).is_ok());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Default)]
+pub struct SearchWatch<'a> {
+    ask: Option<&'a (dyn Fn() -> bool + Sync)>,
+}
+
+impl<'a> SearchWatch<'a> {
+    /// Never cancels.
+    pub const NONE: SearchWatch<'static> = SearchWatch { ask: None };
+
+    /// Cancels the search once this function returns true; from then on it must always return true. It is called often:
+    /// for every point of a descent, and for every mechanism that is compared.
+    pub fn new(is_cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { ask: Some(is_cancelled) }
+    }
+
+    /// Whether the search is cancelled.
+    pub fn is_cancelled(self) -> bool {
+        self.ask.is_some_and(|is_cancelled| is_cancelled())
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] if the search is cancelled.
+    pub fn check(self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::new(ErrorKind::Cancelled, "the search was cancelled")) } else { Ok(()) }
+    }
+
+    /// The value and the gradient of an objective; not a number once the search is cancelled, which ends a descent.
+    pub(super) fn evaluate(self, objective: impl FnOnce() -> (f64, Vec<f64>)) -> (f64, Vec<f64>) {
+        if self.is_cancelled() { (f64::NAN, Vec::new()) } else { objective() }
+    }
+}
+
+impl PartialEq for SearchWatch<'_> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for SearchWatch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.ask.is_some() { "SearchWatch(..)" } else { "SearchWatch(none)" })
+    }
+}
+
+#[cfg(test)]
+mod tests;
