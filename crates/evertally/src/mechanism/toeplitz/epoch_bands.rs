@@ -58,9 +58,7 @@ const MAX_HORIZON_FEWEST_BANDS: u64 = 1 << 12;
 const FEWEST_BANDS: u64 = 16;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
-/// Largest sum of the absolute inverse coefficients that the filter's error bound covers (few bands have a larger one,
-/// and are for vectors only), and the largest ratio of weights that its range covers.
-const MAX_INVERSE_SUM: f64 = 3.0;
+/// Largest ratio of weights that the filter's range covers.
 const MAX_WEIGHT_RATIO: f64 = 16.0;
 
 /// Bands with columns whose lengths change from epoch to epoch; see the [module](self).
@@ -87,7 +85,6 @@ pub struct EpochBands {
     row_norms: RowNorms,
     /// For exact releases.
     rows: FilterRows,
-    fades: bool,
 }
 
 impl EpochBands {
@@ -169,7 +166,6 @@ impl EpochBands {
         }
         let coefficients: Vec<f64> = rounded[..bands as usize].iter().map(|f| f64::from(*f) / unit).collect();
         let inverse = search::reciprocal(&coefficients, rounded.len());
-        let fades = inverse.iter().map(|r| r.abs()).sum::<f64>() < MAX_INVERSE_SUM;
         let scales: Vec<f64> = weights.iter().map(|w| f64::from(least) / f64::from(*w)).collect();
         let variances = search::variances(&Recursion::sums(rounded.len() as u64), &scales, &inverse);
         Ok(Self {
@@ -178,13 +174,12 @@ impl EpochBands {
             sharpness,
             digest: digest(&rounded[..bands as usize], &weights),
             squares: squares(&rounded, &weights),
-            rows: FilterRows::toeplitz(&rounded),
+            rows: FilterRows::with_inverse(&rounded, &inverse).ok_or_else(|| refuse("its inverse grows"))?,
             rounded: rounded.into(),
             weights: weights.into(),
             inverse: inverse.into(),
             scales: scales.into(),
             row_norms: RowNorms::new(variances),
-            fades,
         })
     }
 
@@ -320,12 +315,6 @@ fn build_for(
     let runs = if runs == Participation::ONCE { units } else { runs };
     let aim = (criterion.objective(), criterion.watch());
     let built = EpochBands::for_loop(bands, runs, sharpness, aim, of)?;
-    if !built.fades && criterion.participation().is_none() {
-        return Err(Error::invalid(format!(
-            "`epoch-bands(bands={bands})` cannot be released exactly for these units: its inverse fades too \
-             slowly; use more bands"
-        )));
-    }
     match digest {
         Some(digest) if digest != built.digest => Err(Error::invalid(format!(
             "`{}` is another matrix than the one this program finds for that objective, horizon and optimizer: omit \
@@ -377,7 +366,7 @@ impl Mechanism for EpochBands {
         Some(Arc::new(Self {
             bands: self.bands.min(steps),
             squares: squares(&rounded, &self.weights[..first]),
-            rows: FilterRows::toeplitz(&rounded),
+            rows: FilterRows::with_inverse(&rounded, &self.inverse[..first])?,
             rounded: rounded.into(),
             weights: self.weights[..first].into(),
             inverse: self.inverse[..first].into(),

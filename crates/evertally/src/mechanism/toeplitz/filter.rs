@@ -3,11 +3,13 @@
 //!
 //! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits below the grid, each
 //! rounded once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit per step gives at most 8 units per step in the running
-//! sum:
+//! sum, or `8 · 2^e` with an [excess](FilterRows::Toeplitz) of `e` bits:
 //!
 //! * Toeplitz `F_tj = F_{t-j}`: the inverse of the matrix with coefficients `F_j / F_0` has absolute coefficients
 //!   summing to less than 3 (below 2 before rounding; checked in tests), so there are at most 3 units in any `v`, at
 //!   most `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all;
+//! * Toeplitz with an inverse that fades slowly (few bands): its absolute coefficients sum to at most `3 · 2^e`, and
+//!   with `W_j ≥ 2^14` there are at most `3 · 2^e + 1` units in a term;
 //! * any other matrix: the running sum is off by `A F⁻¹ D δ` with the diagonal `D` of `F` and errors `δ` of at most one
 //!   unit, so row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; the constructor of the matrix checks that.
 //!
@@ -68,7 +70,7 @@ impl TriangularCursor {
 
     /// Maximum error of the running sum, in units.
     fn slack(&self) -> i128 {
-        8 * self.noise.len() as i128 + 1
+        self.rows.slack() * self.noise.len() as i128 + 1
     }
 
     fn rounded(&self) -> i128 {

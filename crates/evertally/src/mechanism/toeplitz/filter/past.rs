@@ -42,7 +42,7 @@ impl FilterHistory {
     /// The coefficients, if blocks contribute to later steps.
     fn kernel(&self) -> Option<&Arc<Kernel>> {
         match &self.rows {
-            FilterRows::Toeplitz(kernel) if !kernel.is_narrow() => Some(kernel),
+            FilterRows::Toeplitz(kernel, _) if !kernel.is_narrow() => Some(kernel),
             _ => None,
         }
     }
