@@ -10,6 +10,7 @@ pub(in crate::mechanism) mod filter;
 pub(in crate::mechanism) mod memory;
 pub(in crate::mechanism) mod normalized_blt;
 pub(in crate::mechanism) mod normalized_sqrt;
+pub(in crate::mechanism) mod settled;
 pub(in crate::mechanism) mod sqrt;
 mod square_root;
 

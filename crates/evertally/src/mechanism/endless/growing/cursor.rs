@@ -30,58 +30,37 @@
 //! fractional bits.
 
 use super::filter::GrowingFilter;
+use crate::Result;
 use crate::mechanism::endless::grids::{NOISE_BITS, WEIGHT_BITS};
-use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::toeplitz::memory::{from_bytes, to_bytes};
+use crate::mechanism::toeplitz::settled::{GUARD, SettledSum};
 use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;
 use crate::number::wide::Wide;
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// `b`: noise steps to one unit of `v`.
 const BITS: u32 = NOISE_BITS - WEIGHT_BITS;
-/// Bits below the units of `v`.
-const GUARD: u32 = 64;
-/// Bits of the running sum below those of the release: floors of a few hundred stages are negligible there.
-const SUM_BITS: u32 = 16;
 
 /// The cursor of a growing filter. It has seen the data, and its memory contains them.
 #[derive(Clone, Debug)]
 pub(super) struct GrowingCursor {
     filter: Arc<GrowingFilter>,
-    step: u64,
-    /// The stage of the last step.
-    place: usize,
     /// `B` and `B'`.
     buffers: Vec<(Wide, Wide)>,
-    /// `Σ u` over the steps of this stage.
-    run: Wide,
-    /// `Σ u / (2^b W)` over the earlier stages, in units of `2^-(FRACTION_BITS + SUM_BITS)` of the grid.
-    settled: i128,
-    /// The noise part of the last release.
-    last: i128,
+    /// `Σ u / (2^b W)`. (Data below 2^(64+14) and noise below 2^(80-b+58), plus 24 bits, are below 2^127.)
+    sum: SettledSum,
 }
 
 impl GrowingCursor {
     pub(super) fn new(filter: Arc<GrowingFilter>) -> Self {
         let buffers = vec![(Wide::default(), Wide::default()); filter.gaps.len()];
-        Self { filter, step: 0, place: 0, buffers, run: Wide::default(), settled: 0, last: 0 }
-    }
-
-    /// `Σ u / (2^b W)` over the steps of this stage.
-    fn unsettled(&self) -> i128 {
-        let weight = i128::from(self.filter.stages[self.place].weight);
-        // fits: data below 2^(64+14) and noise below 2^(80-b+58), plus 24 bits: below 2^127 unless a draw exceeds 2^16
-        // scales, which does not happen in the age of the universe.
-        let sum = self.run.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(BITS).low();
-        sum.div_euclid(weight)
+        Self { filter, buffers, sum: SettledSum::new(BITS) }
     }
 }
 
 impl Cursor for GrowingCursor {
     fn step(&self) -> u64 {
-        self.step
+        self.sum.step()
     }
 
     /// The noise of a stream of zeros. `O(d)`.
@@ -91,13 +70,8 @@ impl Cursor for GrowingCursor {
 
     /// `O(d)`.
     fn advance_with(&mut self, total: i64, closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        let noise = draw(Node { level: 0, index: self.step });
-        self.step += 1;
-        if self.step > self.filter.stages[self.place].last {
-            self.settled += self.unsettled();
-            (self.run, self.place) = (Wide::default(), self.place + 1);
-        }
-        let stage = &self.filter.stages[self.place];
+        let noise = draw(Node { level: 0, index: self.sum.step() });
+        let stage = self.sum.begin(&self.filter.stages);
         let value = i128::from(total) * i128::from(stage.weight);
         let data = Wide::shifted_up(Wide::from(value));
         let echo = self.buffers.iter().fold(Wide::default(), |sum, (buffer, _)| sum.plus(*buffer));
@@ -110,36 +84,24 @@ impl Cursor for GrowingCursor {
             *buffer = buffer.times_fraction(decay).plus(data.times_fraction(*gain));
             *noisy = noisy.times_fraction(decay).plus(solved.times_fraction(*gain));
         }
-        self.run = self.run.plus(solved);
-        let sum = self.settled + self.unsettled();
-        let release = (sum + (1 << (SUM_BITS - 1))) >> SUM_BITS;
-        self.last = release - (i128::from(closed) << FRACTION_BITS);
-        self.last
+        self.sum.release(solved, stage.weight, closed)
     }
 
     /// Replays a stream of zeros, step by step: `O(d · step)`.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         replay(self, step, |own| Self::new(own.filter.clone()), draw);
-        self.last
+        self.sum.last()
     }
 
     /// Buffers, sums and the last noise: `64 d + 64` bytes.
     fn memory(&self) -> Option<Vec<u8>> {
-        let mut bytes = to_bytes(&self.buffers, self.run);
-        bytes.extend(self.settled.to_le_bytes());
-        bytes.extend(self.last.to_le_bytes());
-        Some(bytes)
+        Some(self.sum.memory(&self.buffers))
     }
 
     fn recall(&mut self, step: u64, memory: &[u8]) -> Result<i128> {
-        let place = self.filter.place(step);
-        let mut fresh = Self { step, place, ..Self::new(self.filter.clone()) };
-        let known = from_bytes(memory, &mut fresh.buffers, 32).filter(|_| place < self.filter.stages.len());
-        let (run, sums) = known.ok_or_else(|| Error::state("the saved state belongs to another mechanism"))?;
-        fresh.run = run;
-        let number = |bytes: &[u8]| i128::from_le_bytes(bytes.try_into().expect("16 bytes"));
-        (fresh.settled, fresh.last) = (number(&sums[..16]), number(&sums[16..]));
-        *self = fresh;
-        Ok(self.last)
+        let mut buffers = vec![(Wide::default(), Wide::default()); self.buffers.len()];
+        self.sum = SettledSum::recall(BITS, (step, &self.filter.stages), memory, &mut buffers)?;
+        self.buffers = buffers;
+        Ok(self.sum.last())
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::mechanism::Participation;
 use crate::mechanism::endless::grids::WEIGHT_BITS;
+use crate::mechanism::state_space::segments::Segment;
+use crate::mechanism::toeplitz::settled::WeightedStage;
 
 /// Longest horizon; slower buffers than for it do not fit the grid.
 pub(in crate::mechanism::endless) const LONGEST: u64 = 1 << 44;
@@ -154,6 +156,12 @@ impl GrowingFilter {
     /// `w` of a stage.
     pub(super) fn weight(stage: &GrowthStage) -> f64 {
         f64::from(stage.weight) / f64::from(1 << WEIGHT_BITS)
+    }
+}
+
+impl WeightedStage for GrowthStage {
+    fn segment(&self) -> Segment {
+        Segment { last: self.last, weight: self.weight }
     }
 }
 

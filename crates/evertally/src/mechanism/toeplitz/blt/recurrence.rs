@@ -31,21 +31,15 @@
 //! below `2^238` with the fractional bits. The sum of
 //! the data inside a segment is below `2^64`.
 
+use crate::Result;
 use crate::mechanism::MAX_BUFFERS;
 use crate::mechanism::name::buffers::Buffers;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::state_space::segments::Segment;
-use crate::mechanism::toeplitz::memory::{from_bytes, to_bytes};
+use crate::mechanism::toeplitz::settled::{GUARD, SettledSum};
 use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;
 use crate::number::wide::Wide;
-use crate::{Error, Result};
 use std::sync::Arc;
-
-/// Bits below the units of `v`.
-const GUARD: u32 = 64;
-/// Bits of the running sum below those of the release: floors of up to 2^12 segments are negligible there.
-const SUM_BITS: u32 = 16;
 
 /// `E` of the [module](self), for `2^bits` noise steps to one unit of `v` and `Σ ω_i / (1 - θ_i)`.
 pub(super) fn rounding_slack(bits: u32, buffers: usize, echo_sum: f64) -> f64 {
@@ -78,33 +72,17 @@ impl Constants {
 #[derive(Clone, Debug)]
 pub(super) struct BltCursor {
     constants: Arc<Constants>,
-    step: u64,
-    /// Index of the segment of the last step.
-    segment: usize,
     /// `B` and `B'`.
     buffers: [(Wide, Wide); MAX_BUFFERS],
-    /// `Σ w` over the steps of this segment.
-    run: Wide,
-    /// `Σ w / (2^b W)` over the earlier segments, in units of `2^-(FRACTION_BITS + SUM_BITS)` of the grid.
-    settled: i128,
-    /// The noise part of the last release.
-    last: i128,
+    /// `Σ w / (2^b W)`. (Noise below 2^80 is at most multiplied by T ≤ 2^40, where `bits` grows with T. In a part of
+    /// 2^44 steps with b = 18 noise below 2^76 leaves 2^126.)
+    sum: SettledSum,
 }
 
 impl BltCursor {
     pub(super) fn new(constants: Arc<Constants>) -> Self {
-        let buffers = [(Wide::default(), Wide::default()); MAX_BUFFERS];
-        Self { constants, step: 0, segment: 0, buffers, run: Wide::default(), settled: 0, last: 0 }
-    }
-
-    /// `Σ w / (2^b W)` over the steps of this segment.
-    fn unsettled(&self) -> i128 {
-        let weight = i128::from(self.constants.segments[self.segment].weight);
-        // fits: the data are below 2^(b + 14 + 64), and noise below 2^80 is at most multiplied by T ≤ 2^40, where
-        // `bits` grows with T; minus b + 40 bits, this is below 2^123. (In a part of 2^44 steps with b = 18 noise below
-        // 2^76 leaves 2^126; larger noise, of 2^16 scales, is not drawn in the age of the universe.)
-        let sum = self.run.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.constants.bits).low();
-        if weight == 1 { sum } else { sum.div_euclid(weight) }
+        let sum = SettledSum::new(constants.bits);
+        Self { constants, buffers: [(Wide::default(), Wide::default()); MAX_BUFFERS], sum }
     }
 
     /// `n_t` of the value `v_t`, in noise steps: the value that noise must protect.
@@ -141,7 +119,7 @@ impl BltCursor {
 
 impl Cursor for BltCursor {
     fn step(&self) -> u64 {
-        self.step
+        self.sum.step()
     }
 
     /// The noise of a stream of zeros. `O(d)`.
@@ -151,46 +129,29 @@ impl Cursor for BltCursor {
 
     /// `O(d)`.
     fn advance_with(&mut self, total: i64, closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        let noise = draw(Node { level: 0, index: self.step });
-        self.step += 1;
-        if self.step > self.constants.segments[self.segment].last {
-            self.settled += self.unsettled();
-            (self.run, self.segment) = (Wide::default(), self.segment + 1);
-        }
-        let weight = self.constants.segments[self.segment].weight;
+        let noise = draw(Node { level: 0, index: self.sum.step() });
+        let weight = self.sum.begin(&self.constants.segments).weight;
         let protected = self.protected(i128::from(total) * i128::from(weight));
         let solved = self.solved(protected.plus(Wide::from(noise)));
-        self.run = self.run.plus(solved);
-        let sum = self.settled + self.unsettled();
-        let release = (sum + (1 << (SUM_BITS - 1))) >> SUM_BITS;
-        self.last = release - (i128::from(closed) << FRACTION_BITS);
-        self.last
+        self.sum.release(solved, weight, closed)
     }
 
     /// Replays a stream of zeros, step by step: `O(d · step)`.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         replay(self, step, |own| Self::new(own.constants.clone()), draw);
-        self.last
+        self.sum.last()
     }
 
     /// Buffers, sums and the last noise: `64 d + 64` bytes.
     fn memory(&self) -> Option<Vec<u8>> {
-        let mut bytes = to_bytes(&self.buffers[..self.constants.fractions.len()], self.run);
-        bytes.extend(self.settled.to_le_bytes());
-        bytes.extend(self.last.to_le_bytes());
-        Some(bytes)
+        Some(self.sum.memory(&self.buffers[..self.constants.fractions.len()]))
     }
 
     fn recall(&mut self, step: u64, memory: &[u8]) -> Result<i128> {
-        let segment = self.constants.segments.partition_point(|segment| segment.last < step);
-        let mut fresh = Self { step, segment, ..Self::new(self.constants.clone()) };
-        let buffers = &mut fresh.buffers[..self.constants.fractions.len()];
-        let known = from_bytes(memory, buffers, 32).filter(|_| segment < self.constants.segments.len());
-        let (run, sums) = known.ok_or_else(|| Error::state("the saved state belongs to another mechanism"))?;
-        fresh.run = run;
-        let number = |bytes: &[u8]| i128::from_le_bytes(bytes.try_into().expect("16 bytes"));
-        (fresh.settled, fresh.last) = (number(&sums[..16]), number(&sums[16..]));
-        *self = fresh;
-        Ok(self.last)
+        let mut buffers = [(Wide::default(), Wide::default()); MAX_BUFFERS];
+        let own = &mut buffers[..self.constants.fractions.len()];
+        self.sum = SettledSum::recall(self.constants.bits, (step, &self.constants.segments), memory, own)?;
+        self.buffers = buffers;
+        Ok(self.sum.last())
     }
 }
