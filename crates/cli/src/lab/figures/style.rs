@@ -38,7 +38,7 @@ const FAMILIES: [(&str, Line); 28] = [
 ];
 
 /// Lines that do not belong to a mechanism.
-const OTHERS: [(&str, Line); 13] = [
+const OTHERS: [(&str, Line); 14] = [
     ("lower bound", Line::new(GREY, SOLID, Marker::None)),
     ("subtract, pure ε", Line::new(SKY, DASHED, Marker::Square)),
     ("subtract, (ε, δ)", Line::new(SKY, SOLID, Marker::Diamond)),
@@ -49,6 +49,7 @@ const OTHERS: [(&str, Line); 13] = [
     ("lazy, keyed", Line::new(VERMILION, DASHED, Marker::Diamond)),
     ("eager", Line::new(BLACK, MIXED, Marker::Circle)),
     ("buffered", Line::new(BLUE, MIXED, Marker::Up)),
+    ("endless, in epochs", Line::new(VERMILION, DASHED, Marker::Up)),
     ("hybrid", Line::new(BLACK, SOLID, Marker::Diamond)),
     ("logarithmic perturbation", Line::new(SKY, SOLID, Marker::Circle)),
     ("differences of running counts", Line::new(SKY, MIXED, Marker::Circle)),

@@ -1,6 +1,6 @@
 //! The cost of an unbounded horizon: variance relative to the best mechanism whose horizon ends at the step.
 //!
-//! Under ρ-zCDP, our mechanisms are compared with
+//! Under ρ-zCDP, our mechanisms, with growing memory and with epochs, are compared with
 //! * the hybrid mechanism (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626): half of the budget for the totals of
 //!   octaves, half for a binary tree inside each octave; plotted is the largest variance so far;
 //! * the logarithmic perturbation of the square root (Jacobsen, Fawaz 2025, arXiv 2506.15018): `R` has the coefficients
@@ -36,9 +36,9 @@ const ALPHA: f64 = 0.65;
 pub(super) fn draw(studio: &mut FigureContext, last: u64) -> Result<FigureFiles> {
     let steps = steps(last);
     let best: Vec<f64> = steps.iter().map(|step| best(*step)).collect::<Result<_>>()?;
-    let ours: MechanismName = "endless".parse()?;
     let mut columns = vec![];
-    for (label, name, horizon) in [("endless", ours, MAX_HORIZON), ("one horizon of 2^40 steps", ONE, 1 << 40)] {
+    for (label, name, horizon) in OURS {
+        let name: MechanismName = name.parse()?;
         let found = studio.survey.mechanism(name, NoiseKind::Gaussian, Objective::Max, horizon);
         let found = found.ok_or_else(|| anyhow::anyhow!("{name} is not built"))?;
         let squared = found.column_norms().l2_squared;
@@ -50,7 +50,11 @@ pub(super) fn draw(studio: &mut FigureContext, last: u64) -> Result<FigureFiles>
     let pure = Pure::new(studio, &steps)?;
     let lines = columns.iter().map(|(label, values)| {
         let ratios = steps.iter().zip(values).zip(&best).map(|((step, value), best)| (*step as f64, value / best));
-        let name = if *label == "one horizon of 2^40 steps" { "normalized-blt" } else { label };
+        let name = match *label {
+            "one horizon of 2^40 steps" => "normalized-blt",
+            "endless, growing memory" => "endless",
+            other => other,
+        };
         PanelLine { label: (*label).into(), look: look(name), points: ratios.collect() }
     });
     let lines: Vec<PanelLine> = lines.collect();
@@ -76,12 +80,14 @@ pub(super) fn draw(studio: &mut FigureContext, last: u64) -> Result<FigureFiles>
         let pure =
             [pure.best[i], pure.columns[0].1[i], pure.columns[1].1[i], pure.columns[2].1[i]].map(|x| x.to_string());
         let [pure_best, hats, trees, one] = pure;
-        [step.to_string(), best.to_string(), cell(0), cell(1), cell(2), cell(3), pure_best, hats, trees, one]
+        let (step, best) = (step.to_string(), best.to_string());
+        [step, best, cell(0), cell(1), cell(2), cell(3), cell(4), pure_best, hats, trees, one]
     });
     let header = [
         "step",
         "best_of_horizon",
-        "endless",
+        "endless_growing",
+        "endless_normalized",
         "one_horizon",
         "logarithmic_perturbation",
         "hybrid",
@@ -100,9 +106,12 @@ pub(super) fn draw(studio: &mut FigureContext, last: u64) -> Result<FigureFiles>
     Ok(FigureFiles { svg: lines::panels(&words, &[first, second]), csv })
 }
 
-/// The best mechanism that supports 2^40 steps.
-const ONE: MechanismName =
-    MechanismName::NormalizedBlt(evertally::mechanism::BufferChoice::Best, evertally::mechanism::Participation::ONCE);
+/// Our lines under ρ-zCDP, with their mechanisms and horizons. The last is the best that supports 2^40 steps.
+const OURS: [(&str, &str, u64); 3] = [
+    ("endless, growing memory", "endless(inside=growing)", MAX_HORIZON),
+    ("endless, in epochs", "endless(inside=normalized)", MAX_HORIZON),
+    ("one horizon of 2^40 steps", "normalized-blt", 1 << 40),
+];
 
 /// Eight steps per octave, and the first step after each power of 16.
 fn steps(last: u64) -> Vec<u64> {
@@ -184,6 +193,7 @@ fn coefficients(power: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evertally::mechanism::{Criterion, Mechanism};
 
     /// Both factors together are the prefix sums.
     #[test]
@@ -192,6 +202,31 @@ mod tests {
         for n in [0, 1, 5, 300] {
             let product: f64 = (0..=n).map(|j| left[j] * right[n - j]).sum();
             assert!((product - 1.0).abs() < 1e-9, "{n}: {product}");
+        }
+    }
+
+    /// The table of `docs/mechanisms.md`.
+    #[test]
+    fn the_documented_table_is_this_figure() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mechanisms.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, table) = page.split_once("| step | `inside=growing` | `normalized` |").unwrap();
+        let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+        let ours = OURS.map(|(_, name, horizon)| name.parse::<MechanismName>().unwrap().build(horizon, &criterion));
+        let perturbed = LogarithmicPerturbation::new();
+        let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+        assert!(rows.len() > 10);
+        for row in rows {
+            let cells: Vec<&str> = row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect();
+            let power = cells[0].strip_prefix("2^").map(|power| 1u64 << power.parse::<u32>().unwrap());
+            let step = power.unwrap_or_else(|| cells[0].parse().unwrap());
+            let of =
+                |found: &std::sync::Arc<dyn Mechanism>| found.column_norms().l2_squared * found.row_norm_squared(step);
+            let own = ours.iter().map(|found| of(found.as_ref().unwrap()));
+            let all = own.chain([perturbed.variance(step), hybrid(step)]);
+            let best = best(step).unwrap();
+            let found: Vec<String> = all.map(|squared| format!("{:.2}", squared / best)).collect();
+            assert_eq!(cells[1..], found, "step {step}");
         }
     }
 

@@ -201,4 +201,9 @@ fn the_epochs_are_frozen() {
     ] {
         assert_eq!(Endless::new(MAX_HORIZON, inside).unwrap().digest.to_string(), digest, "{inside:?}");
     }
+    let growing = [(1, 1, "29964a9612921957decf849f09902207"), (10, 7, "c860fae5f64839904b9c142e767d7cf5")];
+    for (most, separation, digest) in growing {
+        let endless = Endless::growing(MAX_HORIZON, Participation::new(most, separation).unwrap()).unwrap();
+        assert_eq!(endless.digest.to_string(), digest, "{most} events, {separation} apart");
+    }
 }
