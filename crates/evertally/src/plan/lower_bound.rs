@@ -4,6 +4,7 @@ mod coarse;
 mod eigenvalues;
 mod event;
 mod lifted;
+mod nuclear;
 mod patterns;
 mod symmetric;
 mod waves;

@@ -9,14 +9,12 @@
 //!
 //! Compared with separate weights for all patterns the bound loses a few percent.
 
-use super::eigenvalues::{Eigenvalues, row_start};
-use super::patterns::{BestWeights, Directions, MAX_STEPS, SINGLE, cholesky};
-use crate::mechanism::{Objective, Participation, weighted_gram};
+use super::nuclear::nuclear_norm;
+use super::patterns::{BestWeights, Directions, MAX_STEPS};
+use crate::mechanism::{Objective, Participation};
 
 /// Longest horizon.
 const MAX_LIFTED_STEPS: u64 = 1024;
-/// Margin for the rounding of the factor `F`, which changes `tr(M X)` by at most `T² k u` of `s²`, and of its sums.
-const MARGIN: f64 = 1e-6;
 
 /// A proven lower bound of `√(s² V)` for any factorization of the prefix sums over `horizon` steps: `s` is its
 /// sensitivity to a unit that adds vectors of norm 1 and any direction to the steps of a participation, and `V` the
@@ -52,7 +50,7 @@ pub(super) fn bound(
         return None;
     }
     let lift = Lift::new(horizon as usize, participation, MAX_STEPS as usize);
-    lift.bound(objective, directions).map(|bound| bound * (1.0 - MARGIN))
+    lift.bound(objective, directions)
 }
 
 /// How the patterns of a unit follow from coarse ones.
@@ -147,25 +145,6 @@ impl Lift {
         mean.iter_mut().for_each(|entry| *entry /= self.block.0 as f64);
         mean
     }
-}
-
-/// The nuclear norm of `P^½ A F` for a mean `M = F Fᵀ`, row after row, rounded down.
-fn nuclear_norm(mut mean: Vec<f64>, rows: &[f64]) -> f64 {
-    let steps = rows.len();
-    (0..steps).for_each(|t| mean[t * steps + t] += SINGLE);
-    let factor = cholesky(mean, steps);
-    let mut sums: Vec<f64> = (0..steps).flat_map(|t| factor[t * steps..=t * steps + t].iter().copied()).collect();
-    for step in 1..steps {
-        let (before, own) = sums.split_at_mut(row_start(step));
-        own.iter_mut().zip(&before[row_start(step - 1)..]).for_each(|(own, before)| *own += before);
-    }
-    let found = Eigenvalues::new(weighted_gram(&sums, |t| rows[t], steps), steps);
-    // The products of rows were rounded, too.
-    let trace: f64 = found.values.iter().map(|value| value.abs()).sum();
-    let error = found.error + 2.0 * steps as f64 * f64::EPSILON * trace;
-    let nuclear: f64 = found.values.iter().map(|value| libm::sqrt((value - error).max(0.0))).sum();
-    // Single steps were added, and pivots that vanish have the same weight.
-    nuclear / libm::sqrt(1.0 + 2.0 * SINGLE * steps as f64)
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@
 //! weights are multiplied by powers of `uᵀXu`; and patterns that differ from a known one in one step or sign, and
 //! weigh more, are added.
 
+use super::nuclear::{SINGLE, cholesky, nuclear_norm};
 use super::symmetric::{Spectrum, Symmetric};
 use crate::mechanism::{Objective, Participation};
-use crate::number::lanes::dot;
 use std::collections::BTreeSet;
 
 /// Longest horizon: each round takes `O(T³)`.
@@ -30,11 +30,6 @@ const ROUNDS_BETWEEN: usize = 3;
 const IMPROVED: usize = 300;
 /// Part by which a new pattern weighs more.
 const MIN_GAIN: f64 = 1e-4;
-/// Weight of each single step, which is a pattern, too: no pivot of `M` vanishes.
-pub(super) const SINGLE: f64 = 1e-12;
-/// Margins for the rounding of eigenvalues, over the largest, and of everything else.
-const OF_EIGENVALUES: f64 = 1e-12;
-const ROUNDING: f64 = 1e-9;
 
 /// The directions of a unit's changes in its steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,8 +55,8 @@ impl BestWeights {
         for round in 1..=ROUNDS {
             let mean = dual.mean();
             let solved = DualPoint::new(&dual, &mean, nearby.take());
-            if solved.bound > best.bound {
-                best = Self { bound: solved.bound, mean, rows: dual.rows.clone() };
+            if solved.nuclear > best.bound {
+                best = Self { bound: solved.nuclear, mean, rows: dual.rows.clone() };
             }
             dual.reweigh(&solved);
             if round % ROUNDS_BETWEEN == 0 {
@@ -72,7 +67,7 @@ impl BestWeights {
         // The weights of single steps that were added to all others.
         let total = 1.0 + SINGLE * steps as f64;
         best.mean.iter_mut().for_each(|entry| *entry /= total);
-        best.bound *= (1.0 - ROUNDING) / libm::sqrt(total);
+        best.bound = nuclear_norm(best.mean.clone(), &best.rows);
         best
     }
 }
@@ -208,9 +203,8 @@ impl Dual {
 /// The factorization for which the weights are best.
 struct DualPoint {
     steps: usize,
-    /// The nuclear norm of `P^½ A F`, and the same rounded down.
+    /// The nuclear norm of `P^½ A F`, as far as it is known in floating point.
     nuclear: f64,
-    bound: f64,
     /// `X`, row after row.
     x: Vec<f64>,
     /// `(A X⁻¹ Aᵀ)_tt`.
@@ -243,10 +237,7 @@ impl DualPoint {
                 *variance += length * length / root;
             }
         }
-        // By Weyl's inequality no eigenvalue is off by more than the norm of the error.
-        let error = OF_EIGENVALUES * spectrum.values.iter().copied().fold(0.0, f64::max);
-        let bound = spectrum.values.iter().map(|value| libm::sqrt((value - error).max(0.0))).sum();
-        Self { steps, nuclear: roots.iter().sum(), bound, x, variances, spectrum }
+        Self { steps, nuclear: roots.iter().sum(), x, variances, spectrum }
     }
 
     /// `(Xu)_t`.
@@ -258,20 +249,6 @@ impl DualPoint {
     fn weight(&self, pattern: &SignedPattern) -> f64 {
         pattern.iter().map(|(t, is_positive)| sign(*is_positive) * self.product(*t, pattern)).sum()
     }
-}
-
-/// The lower triangular `F` with `F Fᵀ = M`, row after row.
-pub(super) fn cholesky(mut m: Vec<f64>, steps: usize) -> Vec<f64> {
-    for i in 0..steps {
-        let (before, own) = m.split_at_mut(i * steps);
-        for j in 0..i {
-            let above = &before[j * steps..=j * steps + j];
-            own[j] = (own[j] - dot(&own[..j], &above[..j])) / above[j];
-        }
-        own[i] = libm::sqrt((own[i] - dot(&own[..i], &own[..i])).max(SINGLE));
-        own[i + 1..steps].fill(0.0);
-    }
-    m
 }
 
 /// `F⁻ᵀ v`.
