@@ -22,7 +22,7 @@ PARTICIPATIONS = (1, 4, 10)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 PEERS = ("evertally", "jax-privacy", "opake", "Opacus")
 PLACE = ("participations", "epsilon", "peer")
-FAST = ("Poisson", "cyclic", "fixed", "random allocation")  # samplings of the options that take seconds
+FAST = ("Poisson", "cyclic", "fixed", "random allocation", "per-epoch")  # samplings of the options that take seconds
 
 
 def module_of(peer: str) -> Any:
