@@ -2,7 +2,7 @@
 //! and Sturm counts, which prove the result of the QL steps (Golub and Van Loan, *Matrix Computations*, sections 8.3
 //! and 8.4).
 //!
-//! **The tridiagonal form** is similar to a matrix close to the given one. A step on `k` rows computes a vector `v`, and
+//! **The tridiagonal form** is similar to a matrix close to the given one. A step on `k` rows computes a vector `v`;
 //! `w = ‖v‖`. Its errors, to first order, are in units of the roundoff `u = 2^-53` times the Frobenius norm of the
 //! matrix; a sum of `m` products in any order is off by at most `m u Σ|a_i b_i|`.
 //!
