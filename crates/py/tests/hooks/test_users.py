@@ -9,7 +9,6 @@ import pytest
 torch = pytest.importorskip("torch")
 import evertally.torch  # noqa: E402
 from evertally.torch import make_private  # noqa: E402
-from evertally.torch._users import Users  # noqa: E402
 
 from . import small  # noqa: E402
 
@@ -99,14 +98,6 @@ def test_five_is_the_same_user_in_all_types():
     assert len(run(owners=owners, batch_size=1).loader.dataset) == 1
 
 
-def test_the_order_of_rows_does_not_number_users():
-    """The user of the first row, without that row."""
-    users, moved = Users(small.data(), OWNERS, MOST, None, None), [*OWNERS[1:], OWNERS[0]]
-    assert [*users._numbers] != [*(other := Users(small.data(), moved, MOST, None, None))._numbers]
-    names = [[OWNERS[each] for each in own][0] for own in users._all]
-    assert names == [[moved[each] for each in own][0] for own in other._all]
-
-
 @pytest.mark.parametrize("clipping", ["ghost", "samples"])
 def test_a_removed_user_of_a_population_moves_no_other(clipping):
     owners = [math.isqrt(number * 7 % small.EXAMPLES) for number in range(small.EXAMPLES)]
@@ -138,9 +129,10 @@ def test_modules_without_a_gradient_at_zero_count_users_with_few_examples(clippi
 
     module = torch.nn.Sequential(torch.nn.Linear(small.FEATURES, small.FEATURES, bias=False), Directions())
     made = run(clipping=clipping, module=module)
-    few = next(place for place, own in enumerate(made.loader.dataset._dataset._all) if len(own) < MOST)
+    users = made.loader.dataset._dataset.users
+    few = next(place for place in range(len(FIRST)) if len(users.numbers(place)) < MOST)
     one = evertally.torch._examples.mapped(lambda tensor: tensor[few : few + 1], next(iter(made.loader))[:2])
-    own = made.loader.dataset._dataset._all[few]
+    own = users.numbers(few)
     expected = gradient(module, *small.data()[own])
     expected *= min(1.0, NORM / float(expected.norm()))
     assert torch.allclose(sums(made, (*one, None)).double(), expected, rtol=1e-3, atol=1e-4)

@@ -13,6 +13,8 @@
     total = et.jax.clip_and_sum(gradients, plan.norm)
     updates, state = optimizer.update(total, state, params)
 
+If a user has many examples, `user_loss` makes the user's gradient the one that is clipped.
+
 `scale_by_dp_adam` instead of `optax.adam` removes the noise from the second moments.
 
 `evertally.torch` lists the responsibilities of the caller: participations, separation, a declared batch size.
@@ -51,7 +53,15 @@ except ImportError as missing:
     raise ImportError("evertally.jax needs JAX: pip install jax") from missing
 
 from ._adam import DPAdamState, scale_by_dp_adam
-from ._clipping import clip_and_sum
+from ._clipping import clip_and_sum, user_loss
 from ._noise import CorrelatedNoise, NoiseState, correlated_noise
 
-__all__ = ["CorrelatedNoise", "DPAdamState", "NoiseState", "clip_and_sum", "correlated_noise", "scale_by_dp_adam"]
+__all__ = [
+    "CorrelatedNoise",
+    "DPAdamState",
+    "NoiseState",
+    "clip_and_sum",
+    "correlated_noise",
+    "scale_by_dp_adam",
+    "user_loss",
+]

@@ -1,13 +1,14 @@
-"""Clipping of gradients, example by example."""
+"""Clipping of gradients, example by example, or user by user."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-__all__ = ["clip_and_sum"]
+__all__ = ["clip_and_sum", "user_loss"]
 
 # Squares are summed in blocks of this size, and the sums of blocks again, so that the relative error of a float32 sum
 # is at most 63·2⁻²⁴ per level in any order of the compiler: below 2·10⁻⁵ for up to 2³⁰ coordinates in five levels.
@@ -36,6 +37,34 @@ def clip_and_sum(per_example_grads: Any, norm: float) -> Any:
     factor = jnp.minimum(1.0, norm / scale / jnp.maximum(relative, 1.0)) * SHRINK
     sums = [jnp.where(finite[:, None], row * factor, 0.0).sum(axis=0) for row in rows]
     return jax.tree.unflatten(tree, [total.reshape(leaf.shape[1:]) for total, leaf in zip(sums, leaves)])
+
+
+def user_loss(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """The mean loss of a user's examples, for runs whose privacy unit is a user: `clip_and_sum` then clips the gradient
+    of all of them as a whole. See `evertally.training.Users`, whose `batch` returns their numbers and `real`.
+
+    `loss` is that of one example: of parameters and the example's arrays. The result takes parameters, the same arrays
+    with a user's examples along their first axis, and `real`, which of them count. It is zero if none does. Can be
+    compiled; takes time and memory for all examples, also those that do not count.
+
+    >>> import jax, jax.numpy as jnp, evertally.jax
+    >>> loss = lambda weight, x: (weight - x) ** 2
+    >>> of_user = evertally.jax.user_loss(loss)
+    >>> float(jax.grad(of_user)(0.0, jnp.array([1.0, 3.0, 1.0]), jnp.array([True, True, False])))
+    -4.0
+    """
+
+    def of_user(params: Any, *examples_and_real: Any) -> Any:
+        *examples, real = examples_and_real
+        losses = jax.vmap(lambda *example: loss(params, *example))(*examples)
+        if losses.shape != real.shape:
+            raise ValueError(
+                f"the losses of {real.shape} examples have the shape {losses.shape}: the loss of one example must be a "
+                "single number, and real must have one entry for each example"
+            )
+        return jnp.where(real, losses, 0.0).sum() / jnp.maximum(real.sum(), 1)
+
+    return of_user
 
 
 def sum_of_squares(rows: jax.Array) -> jax.Array:

@@ -6,17 +6,18 @@ import hashlib
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import evertally
+import evertally.training
 import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
 
 from evertally.training._order import Order, order_of, steps_per_epoch
-from evertally.jax import NoiseState, clip_and_sum, correlated_noise
+from evertally.jax import NoiseState, clip_and_sum, correlated_noise, user_loss
 
 from ._fit import REMEDIES, count_steps, fit
 from ._guard import MARK, install, of_run
@@ -51,18 +52,20 @@ class PrivateRun:
         gradients_of: Callable[..., Any],
         loss: Callable[..., Any],
         secret: Any,
+        users: evertally.training.Users | None = None,
     ) -> None:
         self.loss = loss
         self.model, self.optimizer, self.plan, self.microbatch = model, optimizer, plan, microbatch
         self.noise_state = noise_state  # with `on="device"` as secret as the key
-        self._data, self._order = data, order
+        self._data, self._order, self._users = data, order, users
         expected = order.expected_size
 
-        def sums(trainable: Any, frozen: Any, batch: Any, numbers: Any, real: Any, step: Any, before: Any) -> Any:
-            gradients = gradients_of(trainable, frozen, batch, numbers, step)
+        def sums(trainable: Any, frozen: Any, batch: Any, real: Any, numbers: Any, step: Any, before: Any) -> Any:
+            gradients = gradients_of(trainable, frozen, batch, real, numbers, step)
+            counts = real.reshape(len(real), -1).any(axis=1)
 
             def of_real(leaf: Any) -> Any:
-                return jnp.where(real.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)
+                return jnp.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)
 
             more = clip_and_sum(jax.tree.map(of_real, gradients), plan.norm)
             return jax.tree.map(jnp.add, before, more)
@@ -145,16 +148,22 @@ class PrivateRun:
             some = batch[first : first + self.microbatch]
             numbers = np.zeros(self.microbatch, np.uint32)
             numbers[: len(some)] = some
-
-            def filled(array: Any) -> Any:
-                chosen = np.zeros((self.microbatch, *array.shape[1:]), array.dtype)
-                chosen[: len(some)] = array[some]
-                return chosen
-
-            real = np.arange(self.microbatch) < len(some)
-            part = jax.tree.map(filled, self._data)
-            total = self._sums(trainable, self._frozen, part, numbers, real, np.uint32(step), total)
+            part, real = self._part(some)
+            total = self._sums(trainable, self._frozen, part, real, numbers, np.uint32(step), total)
         return total
+
+    def _part(self, some: Any) -> tuple[Any, Any]:
+        """The data of some examples, or users, and which of them count, filled up to the size of a part."""
+        if self._users is not None:
+            chosen, real = self._users.batch(some, self.microbatch)
+            return jax.tree.map(lambda array: array[chosen], self._data), real
+
+        def filled(array: Any) -> Any:
+            made = np.zeros((self.microbatch, *array.shape[1:]), array.dtype)
+            made[: len(some)] = array[some]
+            return made
+
+        return jax.tree.map(filled, self._data), np.arange(self.microbatch) < len(some)
 
     def epsilon_at(self, delta: float) -> float:
         """The smallest ε for which the whole run is (ε, δ)-differentially private, also before its end."""
@@ -174,6 +183,9 @@ def make_private(
     microbatch: int | None = None,
     on: Literal["host", "device"] = "host",
     noise_state: NoiseState | None = None,
+    users: Iterable[Hashable] | None = None,
+    examples_per_user: int | None = None,
+    population: int | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps a Keras model, its optimizer and its data in one call: a run on the plan's batches.
@@ -187,6 +199,11 @@ def make_private(
     never has more. Batches are padded to it, so that everything is compiled once, and the time of a step does not
     depend on its examples. `on` chooses where the noise is made; see `evertally.jax.correlated_noise`, which has the
     `options`.
+
+    With `users`, the user of each example, the privacy unit is a user with all examples: plan for the number of users.
+    Batches consist of users, and so do parts of `microbatch`. The gradient of the mean loss of a user's first
+    `examples_per_user` examples is clipped as a whole; an example's draws depend on its user and its place there.
+    `population`, the number of users in all, keeps the numbers of users: see `evertally.training.Users`.
 
     An optimizer that has taken steps of this run continues after them: load a model that was saved with its optimizer.
     Steps of another key, name or plan, and steps that were not private, are refused: the optimizer's name, which Keras
@@ -214,9 +231,10 @@ def make_private(
     if not model.built:
         model(jax.tree.map(lambda array: array[:1], inputs))
     optimizer.build(model.trainable_variables)
-    order = order_of(plan, key, name, examples, batch_size)
+    by_user = evertally.training.Users.of(users, examples, examples_per_user, population)
+    order = order_of(plan, key, name, examples if by_user is None else len(by_user), batch_size)
     loss = keras.losses.get(loss)
-    gradients_of = _gradients_of(model, loss, data)
+    gradients_of = _gradients_of(model, loss, data, by_user)
     noise = correlated_noise(plan, key, name, on=on, batches=order, **options)
     install()
     _bind(optimizer, plan, key, name)
@@ -227,7 +245,7 @@ def make_private(
     digest = hashlib.blake2b(name.encode(), key=key.expose_bytes(), digest_size=8, person=b"evertally draws")
     secret = np.frombuffer(digest.digest(), dtype=np.uint32)
     run = (model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of, loss)
-    return PrivateRun(*run, secret)
+    return PrivateRun(*run, secret, by_user)
 
 
 def _pair(data: Any) -> tuple[Any, Any]:
@@ -275,8 +293,10 @@ def _state(noise: Any, model: keras.Model, done: int, given: NoiseState | None) 
     return state._replace(step=jnp.full_like(state.step, done))
 
 
-def _gradients_of(model: keras.Model, loss: Callable[..., Any], data: tuple[Any, Any]) -> Callable[..., Any]:
-    """The gradients of single examples, from the model's stateless call on each example alone."""
+def _gradients_of(
+    model: keras.Model, loss: Callable[..., Any], data: tuple[Any, Any], users: evertally.training.Users | None
+) -> Callable[..., Any]:
+    """The gradients of single examples or users, from the model's stateless call on each example alone."""
     training = {"training": True} if _takes_training(model) else {}
 
     def forward(trainable: Any, frozen: Any, example: Any) -> tuple[Any, Any]:
@@ -288,13 +308,24 @@ def _gradients_of(model: keras.Model, loss: Callable[..., Any], data: tuple[Any,
     _refuse_memory(model, forward, data)
     seeds = [_is_seed(variable) for variable in model.non_trainable_variables]
 
-    def of_one(trainable: Any, frozen: Any, example: Any, number: Any, step: Any) -> Any:
-        # A function of step and example: adding or removing an example does not change the draws of others.
-        drawn = [_seed(value, step, number) if seed else value for value, seed in zip(frozen, seeds)]
-        return jax.grad(lambda variables: forward(variables, drawn, example)[0])(trainable)
+    def loss_of(trainable: Any, frozen: Any, example: Any, *place: Any) -> Any:
+        # A function of step and number: adding or removing an example or a user does not change the draws of others.
+        drawn = [_seed(value, *place) if seed else value for value, seed in zip(frozen, seeds)]
+        return forward(trainable, drawn, example)[0]
 
-    def of_all(trainable: Any, frozen: Any, batch: Any, numbers: Any, step: Any) -> Any:
-        return jax.vmap(of_one, in_axes=(None, None, 0, 0, None))(trainable, frozen, batch, numbers, step)
+    def of_one(trainable: Any, frozen: Any, example: Any, real: Any, number: Any, step: Any) -> Any:
+        del real
+        return jax.grad(loss_of)(trainable, frozen, example, step, number)
+
+    def of_user(trainable: Any, frozen: Any, examples: Any, real: Any, number: Any, step: Any) -> Any:
+        def of_example(variables: Any, example: Any, place: Any) -> Any:
+            return loss_of(variables, frozen, example, step, number, place)
+
+        return jax.grad(user_loss(of_example))(trainable, examples, jnp.arange(len(real)), real)
+
+    def of_all(trainable: Any, frozen: Any, batch: Any, real: Any, numbers: Any, step: Any) -> Any:
+        each = of_one if users is None else of_user
+        return jax.vmap(each, in_axes=(None, None, 0, 0, 0, None))(trainable, frozen, batch, real, numbers, step)
 
     return of_all
 
@@ -308,8 +339,10 @@ def _is_seed(variable: keras.Variable) -> bool:
     return variable.name == "seed_generator_state" and variable.shape == (2,) and variable.dtype == "uint32"
 
 
-def _seed(value: Any, step: Any, number: Any) -> Any:
-    return jax.random.fold_in(jax.random.fold_in(value, step), number)
+def _seed(value: Any, *place: Any) -> Any:
+    for number in place:
+        value = jax.random.fold_in(value, number)
+    return value
 
 
 def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -> None:

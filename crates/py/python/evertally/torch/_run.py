@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import evertally
+import evertally.training
 import torch
 
 from evertally.training._order import order_of, steps_per_epoch
@@ -26,7 +27,7 @@ from evertally.torch._ranks import part_of
 from evertally.torch._several import as_one
 from evertally.torch._state import advance, restored
 from evertally.torch._tables import Rates, Tables
-from evertally.torch._users import LossOfUser, OfUser, Users
+from evertally.torch._users import ByUser, LossOfUser, OfUser
 
 
 class PrivateRun:
@@ -316,14 +317,11 @@ def make_private(
     if (adaptive_clipping or second_moments) and scale != 1:
         raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
     _check_data(dataset)
-    if population is not None and users is None:
-        raise ValueError("population is the number of users: give users, the number of the user of each example")
-    if (users is None) != (examples_per_user is None):
-        raise ValueError("give users and examples_per_user together: the maximum number of examples of a user")
-    if users is not None and examples_per_user is not None:
-        if examples_per_user < 1 or loss is None or tables:
-            raise ValueError("users need a loss function, examples_per_user of at least 1, and no tables")
-        dataset = Users(dataset, users, examples_per_user, population, options.pop("collate_fn", None))
+    by_user = evertally.training.Users.of(users, len(dataset), examples_per_user, population)
+    if by_user is not None:
+        if loss is None or tables:
+            raise ValueError("users need a loss function, and no tables")
+        dataset = ByUser(dataset, by_user, options.pop("collate_fn", None))
         module, loss = OfUser(module), LossOfUser(loss)
     order = order_of(plan, key, name, len(dataset), batch_size)
     private = DPFTRL(optimizer, plan, key, name, batches=order, group=group, **extras)

@@ -2,64 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import evertally
+import evertally.training
 import torch
 
-from evertally._ids import id_text
 from evertally.torch._examples import alone, mapped
 
 
-class Users(torch.utils.data.Dataset):
-    """The examples of a data set by user: an item has the first `most` examples of a user, repeated up to that number,
-    and which of them count. Users are numbered in the order of a hash of their names, or by themselves if the
-    population is known."""
+class ByUser(torch.utils.data.Dataset):
+    """A data set by user: an item has the examples of a user that are used, repeated up to the largest number of them,
+    and which of them count."""
 
     def __init__(
-        self,
-        dataset: Any,
-        owners: Iterable[Hashable],
-        most: int,
-        population: int | None,
-        collate: Callable[[list[Any]], Any] | None,
+        self, dataset: Any, users: evertally.training.Users, collate: Callable[[list[Any]], Any] | None
     ) -> None:
-        self._dataset, self._most = dataset, most
+        self._dataset, self.users, self._most = dataset, users, users.examples_per_user
         self._collate = collate or torch.utils.data.default_collate
-        self._numbers: dict[str, list[int]] = {}
-        found = 0
-        for number, owner in enumerate(owners):
-            found += 1
-            own = self._numbers.setdefault(_name(owner, number), [])
-            if len(own) < most:
-                own.append(number)
-        if found != len(dataset):
-            raise evertally.InvalidError(
-                f"users has {found} entries for {len(dataset)} examples: give the user of each example"
-            )
-        self._all = self._in_order(population)
-
-    def _in_order(self, population: int | None) -> list[list[int]]:
-        """The examples of each user, by the users' numbers."""
-        if population is None:
-            return [self._numbers[name] for name in sorted(self._numbers, key=_hash)]
-        if population < 1:
-            raise evertally.InvalidError(f"population is {population}: give the number of users, at least 1")
-        numbers = [str(number) for number in range(population)]
-        others = self._numbers.keys() - set(numbers)
-        if others:
-            raise evertally.InvalidError(
-                f"with population={population}, users are whole numbers from 0 to {population - 1}, got {min(others)}"
-            )
-        return [self._numbers.get(name, []) for name in numbers]
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.users)
 
     def __getitem__(self, user: int) -> Any:
-        own = self._all[user]
+        own = self.users.numbers(user)
         made = self._collate([self._dataset[number] for number in own or [0]])
         if not (isinstance(made, (tuple, list)) and len(made) == 2):
             raise evertally.InvalidError("with users, examples are pairs of an input and a target")
@@ -71,24 +38,6 @@ class Users(torch.utils.data.Dataset):
     def _padded(self, tensor: torch.Tensor) -> torch.Tensor:
         """Repeats the first example, of which the module has a gradient; zeros may have none."""
         return torch.cat([tensor, *[tensor[:1]] * (self._most - len(tensor))])
-
-
-def _name(owner: Any, row: int) -> str:
-    """The name of the user of a row."""
-    owner = owner.item() if hasattr(owner, "item") else owner
-    name = id_text(owner)
-    if name is None:
-        missing = owner is None or owner != owner
-        found = "is missing" if missing else f"has the type {type(owner).__name__}"
-        raise evertally.InvalidError(
-            f"the user of example {row} {found}: give the user of each example as a text or a whole number, and remove "
-            "examples without a user"
-        )
-    return name
-
-
-def _hash(name: str) -> bytes:
-    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16, person=b"evertally users").digest()
 
 
 class OfUser(torch.nn.Module):

@@ -2,7 +2,8 @@
 
 :func:`plan_vector` plans noise for the sums of clipped gradients, and :func:`plan_training` compares the options.
 :class:`VectorNoise` adds that noise, step by step, and :class:`RowNoise` adds it to the rows of large embedding tables.
-:class:`Batches` samples the examples of each step, and :class:`FixedBatches` takes them in a fixed order.
+:class:`Batches` samples the examples of each step, and :class:`FixedBatches` takes them in a fixed order. With
+:class:`Users` the privacy unit is a user with many examples.
 
 - :mod:`evertally.training.moments`: adaptive clipping and second moments, in the same release as the gradients.
 - :mod:`evertally.training.canaries`: audits of runs.
@@ -34,6 +35,7 @@ from .._evertally import (
 )
 from .._functions import plan_training, plan_vector
 from ._order import FixedBatches
+from ._users import Users
 
 if TYPE_CHECKING:
     from . import canaries, federated, moments
@@ -56,6 +58,7 @@ __all__ = [
     "RowNoise",
     "Training",
     "TrainingOption",
+    "Users",
     "VectorCandidate",
     "VectorGuarantee",
     "VectorNoise",
