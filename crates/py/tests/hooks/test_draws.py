@@ -165,3 +165,113 @@ def test_augmentation_depends_on_no_other_example(workers):
     first, second = (batch for _, batch in zip(range(2), loader))
     assert all(torch.equal(inputs, own) for (_, (inputs, _)), own in zip(first, batches[1]))
     assert len(second) == 40
+
+
+class Layers(nn.Module):
+    """A network, and a function that may draw, with a counter of its calls."""
+
+    def __init__(self, between=lambda hidden: hidden):
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.two, self.between = nn.Linear(small.FEATURES, 8), nn.Linear(8, small.CLASSES), between
+
+    def forward(self, inputs):
+        return self.two(self.between(torch.tanh(self.one(inputs))))
+
+
+def attention(hidden):
+    options = {"attn_mask": torch.tensor([[0.0, -1.0], [0.5, 0.0]]), "dropout_p": 0.4, "scale": 0.7}
+    queries = hidden.reshape(-1, 1, 2, 4)
+    return nn.functional.scaled_dot_product_attention(queries, queries, queries, **options).reshape(-1, 8)
+
+
+def forked(hidden):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return hidden + torch.randn_like(hidden)
+
+
+#: A generator that no module owns.
+OWN = torch.Generator().manual_seed(1)
+#: Functions that draw, and whether every operation must be looked at.
+DRAWING = {
+    "nothing": (lambda hidden: hidden, False),
+    "dropout": (lambda hidden: nn.functional.dropout(hidden, 0.5), False),
+    "in place": (lambda hidden: nn.functional.dropout(hidden + 1, 0.3, inplace=True), False),
+    "attention": (attention, False),
+    "heads": (nn.Sequential(nn.Unflatten(1, (2, 4)), nn.TransformerEncoderLayer(4, 2, 8, 0.3), nn.Flatten()), False),
+    "noise": (lambda hidden: hidden + torch.randn_like(hidden), True),
+    "a seed of its own": (forked, True),
+    "another generator": (lambda hidden: hidden + torch.randn(8, generator=OWN), True),
+    "features": (lambda hidden: nn.functional.dropout1d(hidden[:, None], 0.5)[:, 0], True),
+}
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "samples"])
+@pytest.mark.parametrize("kind", DRAWING)
+def test_every_kind_of_draw_is_noticed_and_divided_by_example(kind, clipping):
+    between, is_looked_at = DRAWING[kind]
+    made, numbers = run(clipping, Layers(between)), list(range(3, 15))
+    state = OWN.get_state()
+    whole = sums(made, numbers)
+    assert made._draws.others == is_looked_at
+    for place in (0, 11):
+        move = whole - sums(made, [*numbers[:place], *numbers[place + 1 :]])
+        assert 0 < float(move.norm()) <= NORM * (1 + 1e-5)
+    # The first step that is looked at, and later ones, have the same numbers.
+    assert torch.equal(whole, sums(made, numbers))
+    assert torch.equal(state, OWN.get_state()) or clipping == "ghost"  # which follows an example of zeros
+
+
+@pytest.mark.parametrize("draw", [torch.ops.aten.exponential, torch.ops.aten.uniform.default])
+def test_operations_that_vmap_calls_for_one_example_after_the_other_are_refused(draw):
+    made = run("samples", Layers(lambda hidden: hidden + draw(hidden)))
+    for _ in range(2):
+        with pytest.raises(et.InvalidError, match="share one sequence of numbers"):
+            sums(made, list(range(12)))
+
+
+def test_dropout_is_the_same_where_every_operation_is_looked_at():
+    one, other = (run("samples", Layers(DRAWING["dropout"][0])) for _ in range(2))
+    other._draws.others = True
+    assert torch.equal(sums(one, [5, 6, 9]), sums(other, [5, 6, 9]))
+
+
+def test_a_module_that_begins_to_draw_is_noticed():
+    module = Layers(lambda hidden: hidden + torch.randn_like(hidden) * module.strength if module.strength else hidden)
+    module.strength, numbers = 0.0, list(range(12))
+    made = run("samples", module)
+    sums(made, numbers)
+    assert not made._draws.others
+    module.strength = 2.0
+    move = sums(made, numbers) - sums(made, numbers[1:])
+    assert made._draws.others and 0 < float(move.norm()) <= NORM * (1 + 1e-5)
+
+
+def test_attention_without_dropped_weights_is_that_of_pytorch():
+    from evertally.torch import _dropout
+
+    values = torch.randn(3, 2, 4, 5, generator=torch.Generator().manual_seed(2))
+    few = values[:, :1]
+    mask = torch.rand(4, 4, generator=torch.Generator().manual_seed(3)) > 0.3
+    mask.fill_diagonal_(True)
+    masks = _dropout.Masks([0])
+    masks.of = lambda weights, _: torch.ones_like(weights)
+    for options in ({"is_causal": True}, {"attn_mask": mask}, {"attn_mask": mask.float()}, {"scale": 0.1}):
+        expected = nn.functional.scaled_dot_product_attention(values, few, few, **options, enable_gqa=True)
+        with masks.drawing():
+            found = _dropout._attention(values, few, few, dropout_p=0.5, **options, enable_gqa=True)
+        torch.testing.assert_close(found, expected)
+
+
+def test_dropout_of_an_earlier_tensor_is_refused():
+    kept_values = []
+
+    def between(hidden):
+        kept_values.append(hidden)
+        return hidden + nn.functional.dropout(kept_values[0], 0.5)
+
+    made = run("samples", Layers(between))
+    sums(made, [1, 2])
+    with pytest.raises(et.InvalidError, match="an earlier call has kept"):
+        sums(made, [3, 4])

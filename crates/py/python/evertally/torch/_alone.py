@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import evertally
 import torch
 
-from evertally.torch._draws import drawn
+from evertally.torch._draws import Drew, drawn, may_be_quiet
+from evertally.torch._dropout import at_this_level, drops_by_example
 from evertally.torch._examples import count, mapped, tensors
 from evertally.torch._recurrent import replacement
 from evertally.torch._state import restored
@@ -52,12 +53,32 @@ def of_each(
     There is no loop over examples for modules that vmap cannot run: a module that keeps a state between calls would mix
     them."""
     in_dims = (*(None for _ in shared), *(0 for _ in batch))
-    of_all = torch.func.vmap(function, in_dims=in_dims, randomness="different")
     devices = {tensor.device for tensor in (*module.parameters(), *tensors(batch))}
+
+    def numbered(*arguments: Any) -> Any:
+        at_this_level()
+        return function(*arguments)
+
+    def results(some: tuple[Any, ...], quiet: bool) -> Any:
+        def compute(randomness: str) -> Any:
+            return torch.func.vmap(numbered, in_dims=in_dims, randomness=randomness)(*shared, *some)
+
+        with drops_by_example():
+            return drawn(compute, count(some), devices, quiet)
+
+    if may_be_quiet():
+        with suppress(Drew):
+            return _of_all(results, module, batch, quiet=True)
+    return _of_all(results, module, batch, quiet=False)
+
+
+def _of_all(
+    results: Callable[[tuple[Any, ...], bool], Any], module: torch.nn.Module, batch: tuple[Any, ...], quiet: bool
+) -> Any:
     with single_operations(module):
         try:
-            return drawn(lambda: of_all(*shared, *batch), count(batch), devices)
-        except evertally.EvertallyError:
+            return results(batch, quiet)
+        except (evertally.EvertallyError, Drew):
             raise
         except ERRORS as error:
             kind = type(error).__name__
@@ -65,7 +86,7 @@ def of_each(
         # of two copies of an example.
         two = mapped(lambda tensor: torch.cat([tensor[:1]] * 2), batch)
         try:
-            drawn(lambda: of_all(*shared, *two), 2, devices)
+            results(two, False)
         except evertally.EvertallyError:
             raise
         except ERRORS as error:

@@ -15,7 +15,7 @@ import hashlib
 import random
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -24,7 +24,9 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Draws", "drawn", "kept", "seed_all"]
+from evertally.torch._dropout import Masks
+
+__all__ = ["Draws", "Drew", "drawn", "kept", "may_be_quiet", "note_draws", "seed_all"]
 
 Result = TypeVar("Result")
 
@@ -35,6 +37,8 @@ class Draws:
     def __init__(self, key: evertally.SecretKey, name: str) -> None:
         own = hashlib.blake2b(name.encode(), key=key.expose_bytes(), digest_size=32, person=b"evertally draws")
         self._secret = own.digest()
+        #: Whether other operations than dropout have drawn: then each operation is looked at from the start.
+        self.others = False
 
     def seed(self, *place: Any) -> bytes:
         """32 bytes for a place; nobody can compute them without the key."""
@@ -58,22 +62,82 @@ class Draws:
 _current: ContextVar[tuple[Draws, int, list[int] | None] | None] = ContextVar("draws", default=None)
 
 
-def drawn(compute: Callable[[], Result], count: int, devices: Iterable[torch.device]) -> Result:
-    """The result of a function that runs a module for `count` examples under `torch.func.vmap`. The public generators
-    are the same afterwards."""
+class Drew(Exception):
+    """The module draws in a way that only a look at every operation can divide by example."""
+
+
+#: Whether an operation has drawn that `torch.func.vmap` does not refuse, in a run of a module that must not draw.
+_noted: ContextVar[list[bool] | None] = ContextVar("noted", default=None)
+
+
+def note_draws(function: Any, arguments: Any) -> None:
+    """Notes calls that may draw from another generator, or without a rule of vmap."""
+    noted = _noted.get()
+    if noted is None:
+        return
+    if arguments.get("generator") is not None or any(
+        torch.Tag.nondeterministic_seeded in operation.tags for operation in _operations(function)
+    ):
+        noted.append(True)
+        raise Drew
+
+
+def _operations(function: Any) -> list[Any]:
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return [getattr(function, name) for name in function.overloads()]
+    return [function] if isinstance(function, torch._ops.OpOverload) else []
+
+
+def may_be_quiet() -> bool:
+    """Whether a run of a module should be tried in which only dropout draws."""
+    found = _current.get()
+    return found is not None and found[2] is not None and not found[0].others
+
+
+def drawn(compute: Callable[[str], Result], count: int, devices: Iterable[torch.device], quiet: bool = False) -> Result:
+    """The result of a function that runs a module for `count` examples under `torch.func.vmap`, with this `randomness`.
+    The public generators are the same afterwards.
+
+    Where nothing but dropout draws, nobody needs to look at every operation. With `quiet` this is so, and is checked in
+    each call: vmap refuses to draw, and generators must not move. Otherwise `Drew` is raised."""
     found = _current.get()
     with kept(devices) as generators:
         if found is None:
             seed_all(secrets.token_bytes(32), generators)
-            return compute()
+            return compute("different")
         draws, step, examples = found
         seed_all(draws.seed(step), generators)
         if examples is None or count not in (1, len(examples)):
-            return compute()
-        for generator in generators:  # for draws without a row for each example
-            _seed(generator, draws.seed(step, "all", examples[:1]))
-        with _Rows(lambda number, call: draws.seed(step, number, call), examples, int(count != len(examples))):
-            return compute()
+            return compute("different")
+        masks = Masks([_short(draws.seed(step, number, "dropout")) for number in examples])
+        with masks.drawing() if count == len(examples) else nullcontext():
+            if quiet:
+                return _without_draws(draws, compute, generators)
+            for generator in generators:  # for draws without a row for each example
+                _seed(generator, draws.seed(step, "all", examples[:1]))
+            with _Rows(lambda number, call: draws.seed(step, number, call), examples, int(count != len(examples))):
+                return compute("different")
+
+
+def _without_draws(
+    draws: Draws, compute: Callable[[str], Result], generators: Sequence[torch.Generator]
+) -> Result:
+    """The result, if no operation draws."""
+    before, noted = [generator.get_state() for generator in generators], list[bool]()
+    token = _noted.set(noted)
+    try:
+        result = compute("error")
+    except RuntimeError as error:
+        noted += ["randomness" in str(error)]
+        if not any(noted):
+            raise
+    finally:
+        _noted.reset(token)
+        moved = [not torch.equal(generator.get_state(), state) for generator, state in zip(generators, before)]
+        draws.others = any(noted) or any(moved)
+    if draws.others:
+        raise Drew
+    return result
 
 
 class _Rows(TorchDispatchMode):
@@ -93,10 +157,12 @@ class _Rows(TorchDispatchMode):
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
         most = max((value.dim() for value in tensors), default=0)
         rows = [self._has_rows(value, most) for value in args]
-        if not any(rows):
-            return function(*args, **kwargs)  # all draws of one example, one after the other
         device = tensors[0].device if tensors else torch.device(kwargs.get("device") or "cpu")
         (generator,) = _generators([device])
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "FuncTorchVmapMode"):
+            return self._without_rule(function, args, kwargs, generator)
+        if not any(rows):
+            return function(*args, **kwargs)  # all draws of one example, one after the other
         self._calls += 1
         made, before = [], generator.get_state()
         for place, number in enumerate(self._examples):
@@ -109,6 +175,18 @@ class _Rows(TorchDispatchMode):
         if isinstance(made[0], torch.Tensor):
             return torch.cat(made, dim=self._along)
         return tuple(torch.cat(parts, dim=self._along) for parts in zip(*made))
+
+    def _without_rule(self, function: Any, args: Any, kwargs: Any, generator: torch.Generator) -> Any:
+        """The result of an operation that may draw, but that vmap calls for one example after the other: they would
+        share one sequence of numbers."""
+        before = generator.get_state()
+        made = function(*args, **kwargs)
+        if not torch.equal(generator.get_state(), before):
+            raise evertally.InvalidError(
+                f"the module draws with {function}, for which torch.func.vmap has no rule, so examples would share one "
+                "sequence of numbers: draw with torch.rand, torch.randn or torch.bernoulli, and compute from these"
+            )
+        return made
 
     def _has_rows(self, value: Any, most: int) -> bool:
         """Whether a tensor, or a list of sizes, has a row for each example."""
@@ -165,6 +243,10 @@ def seed_all(seed: bytes, generators: Iterable[torch.Generator], short: bool = F
     random.seed(seed)
 
 
+def _short(seed: bytes) -> int:
+    return int.from_bytes(seed[:8], "little") >> 1
+
+
 #: The words of the state of PyTorch's generator for the CPU (MT19937), each in 8 bytes, and the first of them.
 WORDS, FIRST = 624, 24
 
@@ -172,7 +254,7 @@ WORDS, FIRST = 624, 24
 def _seed(generator: torch.Generator, seed: bytes, short: bool = False) -> None:
     """Seeds a generator. On the CPU `manual_seed` uses only 32 bits, which anyone can try: unless a short seed
     suffices, all words of the state are set."""
-    generator.manual_seed(int.from_bytes(seed[:8], "little") >> 1)
+    generator.manual_seed(_short(seed))
     if generator.device.type == "cpu" and not short:
         state = generator.get_state()
         words = np.frombuffer(hashlib.shake_256(seed).digest(4 * WORDS), dtype="<u4").astype("<u8")

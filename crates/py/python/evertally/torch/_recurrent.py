@@ -12,7 +12,8 @@ from typing import Any
 
 import evertally
 import torch
-from torch.nn.functional import dropout, linear
+from torch.nn import functional
+from torch.nn.functional import linear
 
 #: The hidden state, and for an LSTM its cell.
 State = tuple[torch.Tensor, ...]
@@ -58,7 +59,7 @@ def _layer(layer: Any, values: torch.Tensor, state: Any = None) -> tuple[torch.T
             last.append(state_of_last)
         values = torch.cat(outputs, dim=-1)
         if layer.dropout and level + 1 < layer.num_layers:
-            values = dropout(values, layer.dropout, layer.training)
+            values = functional.dropout(values, layer.dropout, layer.training)
     states = tuple(torch.stack(parts) for parts in zip(*last))
     if unbatched:
         values, states = values.squeeze(1), tuple(own.squeeze(1) for own in states)

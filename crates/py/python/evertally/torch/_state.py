@@ -27,6 +27,8 @@ from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as untransformed
 from torch.overrides import TorchFunctionMode
 
+from evertally.torch._draws import note_draws
+
 __all__ = ["OwnTensors", "advance", "restored", "untransformed", "unwrapped"]
 
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
@@ -55,6 +57,7 @@ class OwnTensors(TorchFunctionMode):
         self._check(args)
         if kwargs:
             self._check(kwargs.values())
+        note_draws(function, kwargs or {})
         return function(*args, **(kwargs or {}))
 
     def _check(self, values: Iterable[Any]) -> None:
