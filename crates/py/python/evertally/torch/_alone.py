@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import evertally
@@ -138,7 +138,8 @@ def single_operations(module: torch.nn.Module) -> Iterator[None]:
                     part.sparse = False
             if is_tracing is not None:
                 vars(masks)["is_tracing"] = lambda *_: True
-            yield
+            with _not_compiled():
+                yield
         finally:
             if is_tracing is not None:
                 vars(masks)["is_tracing"] = is_tracing
@@ -146,6 +147,11 @@ def single_operations(module: torch.nn.Module) -> Iterator[None]:
                 for name in CHANGED:
                     own.pop(name, None)
                 own.update(kept)
+
+
+def _not_compiled() -> Any:
+    """Inside, functions of `torch.compile` run as they are written, so that each operation is checked."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 #: The attributes that `single_operations` changes.

@@ -28,6 +28,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as 
 from torch.overrides import TorchFunctionMode
 
 from evertally.torch._draws import note_draws
+from evertally.torch._opaque import active, seen_through
 
 __all__ = ["OwnTensors", "advance", "restored", "untransformed", "unwrapped"]
 
@@ -52,13 +53,23 @@ class OwnTensors(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._level = _current_level()
+        self._before: list[Any] = []
+
+    def __enter__(self) -> OwnTensors:
+        self._before.append(active.set(self._check))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        super().__exit__(*problem)
+        active.reset(self._before.pop())
 
     def __torch_function__(self, function: Callable[..., Any], _: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._check(args)
         if kwargs:
             self._check(kwargs.values())
         note_draws(function, kwargs or {})
-        return function(*args, **(kwargs or {}))
+        return function(*seen_through(function, args, OwnTensors), **(kwargs or {}))
 
     def _check(self, values: Iterable[Any]) -> None:
         for value in values:

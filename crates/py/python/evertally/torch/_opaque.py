@@ -1,0 +1,106 @@
+"""Functions that run code where the checks of operations do not see it: TorchScript, operators of other libraries,
+`torch.autograd.Function` and hooks of tensors.
+
+Such code can mix examples, or keep their values for later calls. Hooks, and functions of TorchScript that contain no
+tensor, are checked; the rest is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import evertally
+import torch
+from torch._functorch.autograd_function import custom_function_call
+
+__all__ = ["active", "seen_through"]
+
+#: The check of the tensors that a function gets, while a module runs for each example by itself.
+active: ContextVar[Callable[[Any], None] | None] = ContextVar("active", default=None)
+
+#: Libraries whose operators compute the same for every example, without a state.
+LIBRARIES = ("aten", "prim", "prims", "torchvision")
+
+
+def seen_through(function: Any, args: Any, watching: Callable[[], Any]) -> Any:
+    """The arguments of a call, with functions that are called later inside the checks of `watching()`. Refuses
+    functions that cannot be seen into."""
+    if isinstance(function, torch._ops.OpOverload):
+        _check_library(function.namespace, function)
+    elif isinstance(function, torch._ops.OpOverloadPacket):
+        _check_library(str(function).partition(".")[0], function)
+    elif function is custom_function_call:
+        raise evertally.InvalidError(
+            f"the module calls the torch.autograd.Function {args[0].__name__}, which can mix examples, or keep their "
+            "values, where it is not seen: compute by operations of PyTorch; for another gradient, add the difference "
+            "without one, as in x + (y - x).detach()"
+        )
+    elif isinstance(function, torch._ops.HigherOrderOperator):
+        raise evertally.InvalidError(
+            f"the module calls {function}, whose functions run where it is not seen whether they keep values of "
+            "examples: compute by operations of PyTorch, such as torch.where instead of torch.cond"
+        )
+    elif function is torch.Tensor.register_hook:
+        tensor, hook, *rest = args
+        return (tensor, _inside(hook, watching), *rest)
+    return args
+
+
+def _check_library(name: str, function: Any) -> None:
+    if name not in LIBRARIES:
+        raise evertally.InvalidError(
+            f"the module calls the operator {function}, which can mix examples, or keep their values, where it is not "
+            "seen: compute by operations of PyTorch, or call it in the data set, for each example alone"
+        )
+
+
+def _inside(function: Callable[..., Any], watching: Callable[[], Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def checked(*args: Any, **options: Any) -> Any:
+        with watching():
+            return function(*args, **options)
+
+    return checked
+
+
+def _install() -> None:
+    """Checks calls of TorchScript, which no mode of PyTorch sees. Outside of private steps nothing changes."""
+    if hasattr(torch._C.ScriptFunction.__call__, "__evertally__"):
+        return
+    for kind, check in ((torch._C.ScriptFunction, _check_script), (torch._C.ScriptMethod, _refuse_script)):
+        kind.__call__ = _guarded(kind.__call__, check)
+
+
+def _guarded(call: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
+    def __call__(self: Any, *args: Any, **options: Any) -> Any:
+        own_tensors = active.get()
+        if own_tensors is not None:
+            check(self, own_tensors, (*args, *options.values()))
+        return call(self, *args, **options)
+
+    __call__.__evertally__ = True  # type: ignore[attr-defined]
+    return __call__
+
+
+def _check_script(function: Any, own_tensors: Callable[[Any], None], values: tuple[Any, ...]) -> None:
+    """Refuses tensors of earlier calls, and a function that contains a tensor or an object, and so may change it."""
+    own_tensors(values)
+    graph = function.inlined_graph
+    kinds = [str(node.output().type()) for node in graph.findAllNodes("prim::Constant") if node.hasAttribute("value")]
+    if any("Tensor" in kind or "__torch__" in kind for kind in kinds):
+        raise evertally.InvalidError(f"the TorchScript function `{function.name}` contains a tensor {UNSEEN}")
+
+
+def _refuse_script(method: Any, *_: Any) -> None:
+    raise evertally.InvalidError(f"the module calls `{method.name}` of a TorchScript module {UNSEEN}")
+
+
+UNSEEN = (
+    "that can keep values of examples where it is not seen: call the Python function or module before "
+    "torch.jit.script or torch.jit.trace, and pass it tensors as arguments"
+)
+
+_install()
