@@ -1,6 +1,5 @@
 """A convolutional network that tells apart pictures, trained with differential privacy."""
 
-import evertally as et
 import evertally.torch
 import numpy as np
 import torch
@@ -35,10 +34,7 @@ def network():
 
 def train(model, loader, optimizer, criterion, device):
     model.train()
-    losses = []
-    for batch in loader:
-        optimizer.step(*batch)
-        losses.append(optimizer.secret_loss())
+    losses = optimizer.secret_losses(loader)
     return np.mean(losses)
 
 
@@ -57,10 +53,11 @@ def main():
     model = network().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     criterion = nn.CrossEntropyLoss()
-    plan = et.training.plan_training(len(train_set), BATCH, EPOCHS, epsilon=4.0, delta=1e-5).plan
-    run = et.torch.make_private(model, criterion, optimizer, train_set, plan, et.SecretKey.generate(), "images")
-    for epoch, train_loader in run.epochs():
-        loss = train(model, train_loader, run, criterion, device)
+    plan = evertally.training.plan_training(len(train_set), BATCH, EPOCHS, epsilon=4.0, delta=1e-5).plan
+    key = evertally.SecretKey.generate()
+    optimizer = evertally.torch.make_private(model, criterion, optimizer, train_set, plan, key, "images")
+    for epoch, train_loader in optimizer.epochs():
+        loss = train(model, train_loader, optimizer, criterion, device)
         print(f"epoch {epoch}: loss {loss:.3f}")
     print(f"accuracy {accuracy(model, test_loader, device):.2f}")
 

@@ -1,6 +1,5 @@
 """A recurrent network that guesses the language of a name from its letters, trained with differential privacy."""
 
-import evertally as et
 import evertally.torch
 import torch
 from torch import nn
@@ -40,10 +39,7 @@ class CharNNClassifier(nn.Module):
 
 def train(model, criterion, optimizer, train_loader, epoch, device):
     model.train()
-    losses = []
-    for batch in train_loader:
-        optimizer.step(*batch)
-        losses.append(optimizer.secret_loss())
+    losses = optimizer.secret_losses(train_loader)
     print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}")
 
 
@@ -62,10 +58,11 @@ def main():
     model = CharNNClassifier().to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    plan = et.training.plan_training(len(train_set), BATCH, EPOCHS, epsilon=4.0, delta=1e-5).plan
-    run = et.torch.make_private(model, criterion, optimizer, train_set, plan, et.SecretKey.generate(), "names")
-    for epoch, train_loader in run.epochs():
-        train(model, criterion, run, train_loader, epoch, device)
+    plan = evertally.training.plan_training(len(train_set), BATCH, EPOCHS, epsilon=4.0, delta=1e-5).plan
+    key = evertally.SecretKey.generate()
+    optimizer = evertally.torch.make_private(model, criterion, optimizer, train_set, plan, key, "names")
+    for epoch, train_loader in optimizer.epochs():
+        train(model, criterion, optimizer, train_loader, epoch, device)
     print(f"accuracy {test(model, test_loader, device):.2f}")
 
 

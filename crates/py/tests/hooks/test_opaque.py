@@ -107,7 +107,6 @@ REFUSED = {
     "a function with its own gradient": (Straight.apply, "torch.autograd.Function Straight"),
     "a rule for vmap": (Mixing.apply, "torch.autograd.Function Mixing"),
     "an operator of another library": (lambda values: values + sign(torch.ones(4)), "evertally_tests"),
-    "a function of functions": (chosen, "torch.where instead of torch.cond|vmap"),
 }
 
 
@@ -117,6 +116,11 @@ def test_what_cannot_be_seen_into_is_refused_with_a_remedy(kind, clipping):
     function, match = REFUSED[kind]
     with pytest.raises(et.InvalidError, match=match):
         sums(function, clipping, [1, 2, 3])
+
+
+def test_functions_of_functions_are_refused():
+    with pytest.raises(et.InvalidError, match="torch.where instead of torch.cond"):
+        sums(chosen, "samples", [1, 2, 3])
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,48 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
     torch.save(full, folder / f"sharded {rank}")
 
 
+def private_shards(rank: int, folder: Path) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    mesh = init_device_mesh("cpu", (RANKS,))
+    for clipping in ("samples", "ghost", "auto"):
+        module = network()
+        for layer in (module[0], module[2], module):
+            fully_shard(layer, mesh=mesh)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
+        options = {"clipping": clipping, "microbatch": 4, "group": distributed.group.WORLD}
+        run = evertally.torch.make_private(module, LOSS, optimizer, data(), PLANS["sampled"](), key(), "run", **options)
+        assert run.clipping == clipping.replace("auto", "ghost")
+        train(run, BREAK)
+        state = copy.deepcopy(run.state_dict())
+        inputs, targets, examples = next(iter(run.loader))
+        refusal = (ValueError, "pass the values") if rank else (RuntimeError, "rank 1 refused this")
+        with pytest.raises(refusal[0], match=refusal[1]):
+            run.step(inputs, torch.cat([targets, targets]) if rank else targets, examples)
+        train(run, STEPS - 2)
+        run.load_state_dict(state)
+        assert run.optimizer.noise.step == BREAK
+        train(run)
+        assert isinstance(module[0], FSDPModule) and all(hasattr(p, "full_tensor") for p in module.parameters())
+        assert all(p.grad.to_local().shape == p.to_local().shape for p in module.parameters())
+        full = torch.cat([p.full_tensor().detach().reshape(-1) for p in module.parameters()])
+        torch.save(full, folder / f"{clipping} {rank}")
+
+
+def test_sharded_modules_end_with_the_weights_of_one_process(tmp_path: Path) -> None:
+    together(private_shards, tmp_path)
+    threads = torch.get_num_threads()
+    for clipping in ("samples", "ghost"):
+        torch.set_num_threads(1)
+        alone = private_run("sampled", clipping)
+        train(alone)
+        torch.set_num_threads(threads)
+        for rank in range(RANKS):
+            assert torch.equal(torch.load(tmp_path / f"{clipping} {rank}"), weights(alone.module))
+            assert clipping == "samples" or torch.equal(torch.load(tmp_path / f"auto {rank}"), weights(alone.module))
+
+
 @pytest.mark.parametrize("gives", ["sums", "samples"])
 def test_shards_are_those_of_one_process(gives: str, tmp_path: Path) -> None:
     together(sharded, tmp_path, gives)

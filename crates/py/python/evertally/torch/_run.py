@@ -28,6 +28,7 @@ from evertally.torch._several import as_one
 from evertally.torch._state import advance, restored
 from evertally.torch._tables import Rates, Tables
 from evertally.torch._users import ByUser, LossOfUser, OfUser
+from evertally.torch._whole import whole
 
 
 class PrivateRun:
@@ -54,6 +55,8 @@ class PrivateRun:
         self._draws = draws
         self.tables, self.clipping_reason = tables, clipping_reason
         self._losses: list[torch.Tensor] = []
+        #: The optimizer's parameters; in a step those that were gathered from shards.
+        self._parameters = optimizer.parameters
         devices = {parameter.device for parameter in module.parameters()}
         self._device = devices.pop() if len(devices) == 1 else None
         self.module, self.loss, self.optimizer, self.loader = module, loss or own_loss, optimizer, loader
@@ -68,13 +71,15 @@ class PrivateRun:
 
         def sums(numbers: list[int] | None) -> list[torch.Tensor]:
             assert numbers is not None
-            found, targets_of = count(inputs), count(targets)
-            if not found == targets_of == len(numbers):
-                raise ValueError(
-                    f"there are gradients of {found} examples with {targets_of} targets, and numbers of "
-                    f"{len(numbers)}: pass the values of the loader"
-                )
-            return self._sums_of_all(inputs, targets, numbers)
+            # First, because all ranks gather sharded parameters together.
+            with whole(self.module, self.optimizer.parameters) as self._parameters:
+                found, targets_of = count(inputs), count(targets)
+                if not found == targets_of == len(numbers):
+                    raise ValueError(
+                        f"there are gradients of {found} examples with {targets_of} targets, and numbers of "
+                        f"{len(numbers)}: pass the values of the loader"
+                    )
+                return self._sums_of_all(inputs, targets, numbers)
 
         if self.tables is None:
             self.optimizer.take(sums, examples, is_summed=not self.optimizer.adapts)
@@ -123,7 +128,7 @@ class PrivateRun:
     def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
         """Clipped sums of some examples, followed by those of their further coordinates, if there are any. Gradients
         are multiplied by the scale, and so is the norm to which they are clipped."""
-        parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm * self.scale
+        parameters, norm = self._parameters, self.optimizer.plan.norm * self.scale
 
         def loss(output: Any, target: Any) -> torch.Tensor:
             return self.loss(output, target) * self.scale
@@ -148,7 +153,7 @@ class PrivateRun:
         if self.clipping == "ghost":
             weigh, scale = self.optimizer.released.weighing(further)
             batch = (inputs, targets)
-            sums, losses = weighed_and_losses(self.module, self.loss, batch, weigh, self.optimizer.parameters)
+            sums, losses = weighed_and_losses(self.module, self.loss, batch, weigh, self._parameters)
             self._losses.append(losses)
             return [*(total.mul_(scale) for total in sums), further]
         samples = self._samples(self.loss, inputs, targets, 1.0)
@@ -161,7 +166,7 @@ class PrivateRun:
         """Gradients of single examples by parameter; None for a parameter that no example reached."""
         try:
             self._losses.append(stored_samples(self.module, loss, inputs, targets) / scale)
-            return [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
+            return [getattr(parameter, "grad_sample", None) for parameter in self._parameters]
         finally:
             for parameter in self.module.parameters():
                 parameter.grad_sample = None
@@ -170,7 +175,7 @@ class PrivateRun:
         """The sums, with zeros for parameters that no example reached."""
         return [
             torch.zeros_like(parameter, dtype=torch.float32) if sample is None else next(sums)
-            for parameter, sample in zip(self.optimizer.parameters, samples)
+            for parameter, sample in zip(self._parameters, samples)
         ]
 
     def epochs(self) -> Iterator[tuple[int, Epoch]]:
@@ -187,6 +192,15 @@ class PrivateRun:
         a learning rate, or a model. In a group it is the mean of this process's part."""
         losses = [each.detach().reshape(-1).double().cpu() for each in self._losses if len(each)]
         return float(torch.cat(losses).mean()) if losses else math.nan
+
+    def secret_losses(self, batches: Iterable[Any]) -> list[float]:
+        """Takes a step with each of the loader's batches, such as those of an epoch, and returns the `secret_loss` of
+        each: **they are secret**, too."""
+        losses = []
+        for inputs, targets, examples in batches:
+            self.step(inputs, targets, examples)
+            losses.append(self.secret_loss())
+        return losses
 
     def catch_up(self) -> None:
         """Gives all rows of tables the noise that they have missed: after that the module may be published in any way.
@@ -286,7 +300,9 @@ def make_private(
     weights directly, call `catch_up()`.
 
     With a `group` of `torch.distributed` the loader of each rank yields its own part of each batch, and all ranks get
-    the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks.
+    the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks. A
+    module of `torch.distributed.fsdp.fully_shard` keeps its shards, and so does the optimizer; while gradients are
+    computed each rank has all parameters. The module's `state_dict()` has shards, too.
     """
     extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments}
     extras |= {"ahead": ahead, "threads": threads}
@@ -302,10 +318,6 @@ def make_private(
         raise ValueError('tables need clipping="ghost" and a fixed threshold, because their learning rates are fixed')
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
-    if any(hasattr(parameter, "device_mesh") for parameter in module.parameters()):
-        raise ValueError(
-            "the module's parameters are sharded, so torch.func cannot see whole ones: use DPFTRL with clipped sums"
-        )
     if clipping not in ("auto", "samples", "ghost"):
         raise ValueError(f'clipping must be "auto", "samples" or "ghost", got {clipping!r}')
     if microbatch is not None and microbatch < 1:
@@ -335,7 +347,8 @@ def make_private(
     elif clipping == "auto":
         with random_numbers_kept():
             example = lambda: collate([(0, dataset[0])])[:2]  # noqa: E731
-            clipping, reason = choose(module, loss, example, private.parameters, second_moments is not None)
+            with whole(module, private.parameters) as parameters:
+                clipping, reason = choose(module, loss, example, parameters, second_moments is not None)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
     return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason, draws)
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from evertally.torch._ranks import Ranks
+from evertally.torch._whole import is_sharded
 
 
 class Shards:
@@ -22,7 +23,7 @@ class Shards:
                 "these parameters are flat pieces of FullyShardedDataParallel, which do not show the parameter of a "
                 "coordinate: shard with torch.distributed.fsdp.fully_shard"
             )
-        sharded = [_is_sharded(parameter) for parameter in parameters]
+        sharded = [is_sharded(parameter) for parameter in parameters]
         self.sharded = any(sharded)
         self.total = sum(parameter.numel() for parameter in parameters) + extra
         if not self.sharded:
@@ -74,10 +75,6 @@ def _vector(length: int, parameters: Sequence[torch.Tensor]) -> torch.Tensor:
         with suppress(RuntimeError):  # the system limits pinned memory
             return torch.zeros(length, dtype=torch.float32, device="cpu", pin_memory=True)
     return torch.zeros(length, dtype=torch.float32, device="cpu")
-
-
-def _is_sharded(parameter: torch.Tensor) -> bool:
-    return hasattr(parameter, "device_mesh") and hasattr(parameter, "to_local")
 
 
 def _rows(parameter: Any, ranks: Ranks) -> tuple[int, int]:
