@@ -201,7 +201,7 @@ DRAWING = {
     "attention": (attention, False),
     "heads": (nn.Sequential(nn.Unflatten(1, (2, 4)), nn.TransformerEncoderLayer(4, 2, 8, 0.3), nn.Flatten()), False),
     "noise": (lambda hidden: hidden + torch.randn_like(hidden), True),
-    "a seed of its own": (forked, True),
+    "a fixed seed": (forked, True),
     "another generator": (lambda hidden: hidden + torch.randn(8, generator=OWN), True),
     "features": (lambda hidden: nn.functional.dropout1d(hidden[:, None], 0.5)[:, 0], True),
 }

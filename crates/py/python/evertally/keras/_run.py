@@ -17,6 +17,7 @@ import keras
 import numpy as np
 
 from evertally.training._order import Order, order_of, steps_per_epoch
+from evertally.training._seeds import Seeds
 from evertally.jax import NoiseState, clip_and_sum, correlated_noise, user_loss
 
 from ._fit import REMEDIES, count_steps, fit
@@ -242,8 +243,7 @@ def make_private(
     size = order.expected_size
     most = order.max_size if isinstance(order, evertally.training.Batches) else int(size)
     at_once = math.ceil(size + MARGIN * math.sqrt(size)) if most is None else most
-    digest = hashlib.blake2b(name.encode(), key=key.expose_bytes(), digest_size=8, person=b"evertally draws")
-    secret = np.frombuffer(digest.digest(), dtype=np.uint32)
+    secret = np.frombuffer(Seeds(key, name).seed("keras")[:8], dtype=np.uint32)
     run = (model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of, loss)
     return PrivateRun(*run, secret, by_user)
 

@@ -25,24 +25,20 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evertally.torch._dropout import Masks
+from evertally.training._seeds import Seeds
 
 __all__ = ["Draws", "Drew", "drawn", "kept", "may_be_quiet", "note_draws", "seed_all"]
 
 Result = TypeVar("Result")
 
 
-class Draws:
+class Draws(Seeds):
     """The random numbers of a run."""
 
     def __init__(self, key: evertally.SecretKey, name: str) -> None:
-        own = hashlib.blake2b(name.encode(), key=key.expose_bytes(), digest_size=32, person=b"evertally draws")
-        self._secret = own.digest()
+        super().__init__(key, name)
         #: Whether other operations than dropout have drawn: then each operation is looked at from the start.
         self.others = False
-
-    def seed(self, *place: Any) -> bytes:
-        """32 bytes for a place; nobody can compute them without the key."""
-        return hashlib.blake2b(repr(place).encode(), key=self._secret, digest_size=32).digest()
 
     def seeds(self, step: int, examples: Sequence[int]) -> list[int]:
         """A seed for each example of a step, for draws while the example is loaded."""
@@ -119,9 +115,7 @@ def drawn(compute: Callable[[str], Result], count: int, devices: Iterable[torch.
                 return compute("different")
 
 
-def _without_draws(
-    draws: Draws, compute: Callable[[str], Result], generators: Sequence[torch.Generator]
-) -> Result:
+def _without_draws(draws: Draws, compute: Callable[[str], Result], generators: Sequence[torch.Generator]) -> Result:
     """The result, if no operation draws."""
     before, noted = [generator.get_state() for generator in generators], list[bool]()
     token = _noted.set(noted)

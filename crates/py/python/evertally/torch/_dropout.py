@@ -1,7 +1,7 @@
 """Dropout for each example by itself, without a look at every operation.
 
-Inside a `torch.func.vmap`, `torch.nn.functional.dropout` draws the masks of all examples at once, each from a generator
-of its own example. So do the weights of `scaled_dot_product_attention`.
+Inside a `torch.func.vmap`, `torch.nn.functional.dropout` draws the masks of all examples at once, each from the
+generator of its example. So does `scaled_dot_product_attention` for its weights.
 """
 
 from __future__ import annotations

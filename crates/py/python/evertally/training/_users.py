@@ -37,9 +37,7 @@ class Users:
     (2, [[0, 2], [1]])
     """
 
-    def __init__(
-        self, users: Iterable[Hashable], *, examples_per_user: int, population: int | None = None
-    ) -> None:
+    def __init__(self, users: Iterable[Hashable], *, examples_per_user: int, population: int | None = None) -> None:
         most = operator.index(examples_per_user)
         if most < 1:
             raise evertally.InvalidError(
