@@ -143,6 +143,9 @@ def test_the_same_arguments_are_refused_as_in_pytorch() -> None:
     refused("at least 1", examples_per_user=0)
     refused("population is 0", population=0)
     refused("whole numbers from 0 to 4, got 6", population=5)
+    for name in ("01", "-1", "+1", "x", "1" * 5000):
+        with pytest.raises(et.InvalidError, match="whole numbers from 0 to 4"):
+            et.training.Users([1, name], examples_per_user=1, population=5)
     refused("give users", None, examples_per_user=None)
     with pytest.raises(ValueError, match="the loss of one example must be a single number"):
         et.jax.user_loss(lambda params, one: params * one)(1.0, jnp.ones((3, 2)), jnp.ones(3, bool))
@@ -163,3 +166,6 @@ def test_users_are_numbered_by_their_names() -> None:
     assert first != list(dict.fromkeys(names))
     with pytest.raises(et.InvalidError, match="3 users for 2 rows"):
         once.batch([0, 1, 2], 2)
+    for user in (-1, len(once)):
+        with pytest.raises(et.InvalidError, match="numbered from 0"):
+            once.batch([user])

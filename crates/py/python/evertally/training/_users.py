@@ -53,7 +53,10 @@ class Users:
                 own.append(number)
         #: The largest number of examples of a user that is used.
         self.examples_per_user = most
-        self._all = _in_order(found, population)
+        self._found = found
+        #: The names by the users' numbers.
+        self._names: list[str] | _Numbers
+        self._names = sorted(found, key=_hash) if population is None else _Numbers(found, population)
 
     @classmethod
     def of(
@@ -79,7 +82,9 @@ class Users:
 
     def numbers(self, user: int) -> list[int]:
         """The numbers of the examples of a user that are used."""
-        return list(self._all[user])
+        if not 0 <= user < len(self):
+            raise evertally.InvalidError(f"user {user} is not one of {len(self)} users, which are numbered from 0")
+        return list(self._found.get(self._names[user], []))
 
     def batch(
         self, users: Sequence[int] | npt.NDArray[Any], size: int | None = None
@@ -106,7 +111,7 @@ class Users:
         numbers = np.zeros((size, self.examples_per_user), np.int64)
         real = np.zeros(numbers.shape, np.bool_)
         for row, user in enumerate(users):
-            own = self._all[int(user)]
+            own = self.numbers(int(user))
             if own:
                 numbers[row] = own[0]
                 numbers[row, : len(own)] = own
@@ -115,7 +120,7 @@ class Users:
 
     def __len__(self) -> int:
         """The number of users."""
-        return len(self._all)
+        return len(self._names)
 
     def __repr__(self) -> str:
         return f"Users({len(self)} users of {self.examples} examples)"
@@ -124,19 +129,34 @@ class Users:
 Users.__module__ = "evertally"
 
 
-def _in_order(found: dict[str, list[int]], population: int | None) -> list[list[int]]:
-    """The examples of each user, by the users' numbers."""
-    if population is None:
-        return [found[name] for name in sorted(found, key=_hash)]
-    if (population := operator.index(population)) < 1:
-        raise evertally.InvalidError(f"population is {population}: give the number of users, at least 1")
-    numbers = [str(number) for number in range(population)]
-    others = found.keys() - set(numbers)
-    if others:
-        raise evertally.InvalidError(
-            f"with population={population}, users are whole numbers from 0 to {population - 1}, got {min(others)}"
-        )
-    return [found.get(name, []) for name in numbers]
+class _Numbers:
+    """The names of a population: the numbers of its users, as texts."""
+
+    def __init__(self, found: Iterable[str], population: int) -> None:
+        self._count = operator.index(population)
+        if not 1 <= self._count <= MOST:
+            raise evertally.InvalidError(
+                f"population is {population}: give the number of users, at least 1 and at most {MOST}"
+            )
+        others = [name for name in found if not self._is_number(name)]
+        if others:
+            raise evertally.InvalidError(
+                f"with population={population}, users are whole numbers from 0 to {population - 1}, got {min(others)}"
+            )
+
+    def _is_number(self, name: str) -> bool:
+        is_short = len(name) < 20 and name.isascii() and name.isdigit()
+        return is_short and int(name) < self._count and str(int(name)) == name
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, user: int) -> str:
+        return str(user)
+
+
+#: The largest population.
+MOST = 2**62
 
 
 def _name(user: Any, row: int) -> str:
