@@ -151,7 +151,9 @@ def single_operations(module: torch.nn.Module) -> Iterator[None]:
 
 def _not_compiled() -> Any:
     """Inside, functions of `torch.compile` run as they are written, so that each operation is checked."""
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    if "torch._dynamo" not in sys.modules or not hasattr(torch.compiler, "set_stance"):  # from PyTorch 2.6
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
 
 
 #: The attributes that `single_operations` changes.

@@ -28,7 +28,7 @@ from evertally.torch._several import as_one
 from evertally.torch._state import advance, restored
 from evertally.torch._tables import Rates, Tables
 from evertally.torch._users import ByUser, LossOfUser, OfUser
-from evertally.torch._whole import whole
+from evertally.torch._whole import is_sharded, whole
 
 
 class PrivateRun:
@@ -316,6 +316,8 @@ def make_private(
     check_scale(scale)
     if tables and (clipping == "samples" or adaptive_clipping or second_moments):
         raise ValueError('tables need clipping="ghost" and a fixed threshold, because their learning rates are fixed')
+    if tables and any(map(is_sharded, module.parameters())):
+        raise ValueError("tables need whole parameters: omit tables, or fully_shard")
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
     if clipping not in ("auto", "samples", "ghost"):
