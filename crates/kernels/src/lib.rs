@@ -18,6 +18,7 @@ compile_error!(
 #[macro_use]
 mod instruction_set;
 mod fourier;
+pub mod interleaved;
 mod keystream;
 mod normal;
 mod normals;

@@ -114,14 +114,13 @@
 //! ## Rounding
 //!
 //! `H` is increased by a relative 10⁻⁹, and so are the square of the common move and δ. Normal numbers have the law of
-//! `noise::standard_normal`.
+//! [`Normals`](evertally_kernels::Normals) in double precision.
 
 mod added;
 mod bets;
 mod chances;
 mod coins;
 mod disjoint;
-mod exponential;
 mod many;
 mod paths;
 mod removed;

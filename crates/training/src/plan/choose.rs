@@ -7,6 +7,7 @@ use super::calibrate::{VectorGuarantee, calibrated};
 use super::candidate::VectorCandidate;
 use super::request::{SCALES, VectorRequest};
 use crate::optimizer::{Optimizer, error};
+use crate::sampling::SamplingGuarantee;
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
     Criterion, Mechanism, MechanismName, NoiseKind, Participation, SearchWatch, TrainingLoop, check_steps,
@@ -212,15 +213,34 @@ fn max_and_mean(variances: &[f64]) -> (f64, f64) {
     (max, variances.iter().sum::<f64>() / variances.len() as f64)
 }
 
-fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
-    let streaming = mechanism.streaming().ok_or_else(|| cannot_stream(&mechanism.name()))?;
-    let participation = match (request.sampling, mechanism.bands()) {
-        // The steps as they are accounted for and drawn.
+/// The steps in which an example takes part, as they are accounted for and drawn.
+fn participation_with(request: &VectorRequest, mechanism: &dyn Mechanism) -> Participation {
+    match (request.sampling, mechanism.bands()) {
         (Some(sampling), Some(bands)) if sampling.scheme() == SamplingScheme::PerEpochRandomAllocation => {
             sampling.participation(request.horizon, bands.count)
         }
         _ => participation(request, mechanism.name()),
-    };
+    }
+}
+
+/// The guarantee of a mechanism with the request's sampling, if it has any.
+fn sampled_with(request: &VectorRequest, mechanism: &dyn Mechanism) -> Result<Option<SamplingGuarantee>> {
+    let sampling = request.sampling_with(mechanism, participation_with(request, mechanism));
+    sampling.map(|sampling| sampling.guarantee(mechanism)).transpose()
+}
+
+fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
+    if mechanism.streaming().is_none() {
+        return Err(cannot_stream(&mechanism.name()));
+    }
+    check_participation(request, &*mechanism)?;
+    let sampled = sampled_with(request, &*mechanism)?;
+    calibrated_candidate(request, mechanism, sampled)
+}
+
+/// With sampling, the steps of an example follow from it.
+fn check_participation(request: &VectorRequest, mechanism: &dyn Mechanism) -> Result<()> {
+    let participation = participation_with(request, mechanism);
     let requested = request.participation;
     if request.sampling.is_some() && requested != Participation::ONCE && requested != participation {
         return Err(Error::invalid(format!(
@@ -231,8 +251,17 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
             mechanism.name().brief()
         )));
     }
-    let sampling = request.sampling_with(&*mechanism, participation);
-    let sampled = sampling.map(|sampling| sampling.guarantee(&*mechanism)).transpose()?;
+    Ok(())
+}
+
+/// A candidate with the guarantee of its sampling.
+fn calibrated_candidate(
+    request: &VectorRequest,
+    mechanism: Arc<dyn Mechanism>,
+    sampled: Option<SamplingGuarantee>,
+) -> Result<VectorCandidate> {
+    let streaming = mechanism.streaming().ok_or_else(|| cannot_stream(&mechanism.name()))?;
+    let participation = participation_with(request, &*mechanism);
     let (sensitivity, sigma) = calibrated(request, &*mechanism, participation, sampled.as_ref())?;
     let of = |optimizer: &Optimizer| error::variances(&*mechanism, optimizer).map(Arc::from);
     let variances: Option<Arc<[f64]>> = request.optimizer.as_ref().map(of).transpose()?;

@@ -1,6 +1,7 @@
 //! Public coins: the output of BLAKE3 over the inputs of the accounting.
 
 use evertally::noise::RandomBits;
+use evertally_kernels::{BlockName, Cipher, InstructionSet, Normals};
 
 /// Bytes that are generated at once.
 const AT_ONCE: usize = 4096;
@@ -24,6 +25,13 @@ impl Coins {
         Self { source: hasher.finalize_xof(), buffer: Box::new([0; AT_ONCE]), used: AT_ONCE }
     }
 
+    /// Normal variables whose key is drawn from the stream.
+    pub(super) fn into_normals(mut self) -> NormalCoins {
+        let mut key = [0; 32];
+        key.as_chunks_mut::<16>().0.iter_mut().for_each(|half| *half = self.take());
+        NormalCoins { normals: Normals::new(Cipher::ChaCha8, &key, InstructionSet::best()), used: 0 }
+    }
+
     /// A number in [0, 1) with 53 bits.
     pub(super) fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -41,5 +49,20 @@ impl RandomBits for Coins {
         let bytes = self.buffer[self.used..self.used + N].try_into().expect("N bytes");
         self.used += N;
         bytes
+    }
+}
+
+/// An endless stream of standard normal variables, with the same bits on every machine.
+pub(super) struct NormalCoins {
+    normals: Normals,
+    /// The number of slices that were filled.
+    used: u64,
+}
+
+impl NormalCoins {
+    /// The next variables.
+    pub(super) fn fill(&mut self, out: &mut [f64]) {
+        self.normals.fill_f64(BlockName { level: 0, index: self.used }, 0, out);
+        self.used += 1;
     }
 }

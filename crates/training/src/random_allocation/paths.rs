@@ -1,19 +1,20 @@
 //! The noise of all bins at once: normal vectors with the Gram matrix as their covariance.
 
-use super::coins::Coins;
-use evertally::noise::standard_normal;
+use super::coins::{Coins, NormalCoins};
 use evertally::number::lanes::dot;
 use evertally::number::threads;
+use evertally_kernels::InstructionSet;
+use evertally_kernels::interleaved::{InterleavedRow, WIDTH, weighted_sum};
 use std::sync::{Mutex, PoisonError};
 
 /// Number of vectors made at once: the factor is read once for all of them.
-pub(super) const LANES: usize = 16;
+pub(super) const LANES: usize = WIDTH;
 
 /// Pivots more negative than this, relative to the diagonal, are not rounding errors that the headroom covers.
 const RAISED: f64 = 1e-11;
 
 /// Interleaved vectors: entry `i` of each belongs to bin `i`.
-pub(super) type Block = Vec<[f64; LANES]>;
+pub(super) type Block = Vec<InterleavedRow>;
 
 /// The largest error of the factor times its direction that the headroom of the common move covers.
 const MISSED: f64 = 1e-10;
@@ -25,6 +26,8 @@ const MIN_COMMON_SHARE: f64 = 1e-4;
 pub(super) struct Factor {
     rows: Vec<Row>,
     common: Common,
+    /// Those that compute the products.
+    instructions: InstructionSet,
 }
 
 /// What all bins have in common: see "The common move" in the header of `random_allocation.rs`.
@@ -56,16 +59,11 @@ impl Common {
     }
 
     /// Takes the common move out of independent normal variables.
-    fn project(&self, normals: &mut Block) {
+    fn project(&self, normals: &mut Block, instructions: InstructionSet) {
         if self.direction.is_empty() {
             return;
         }
-        let mut sums = [0.0; LANES];
-        for (own, normal) in self.direction.iter().zip(&*normals) {
-            for (sum, one) in sums.iter_mut().zip(normal) {
-                *sum += self.square * own * one;
-            }
-        }
+        let sums = weighted_sum(instructions, &self.direction, normals).map(|sum| self.square * sum);
         for (own, normal) in self.direction.iter().zip(normals) {
             for (one, sum) in normal.iter_mut().zip(&sums) {
                 *one -= own * sum;
@@ -110,7 +108,7 @@ impl Factor {
             rows.push(Row { first, values });
         }
         let common = Common::of(&rows);
-        Some(Self { rows, common })
+        Some(Self { rows, common, instructions: InstructionSet::best() })
     }
 
     /// The squared length of the move that all bins have in common.
@@ -119,20 +117,13 @@ impl Factor {
     }
 
     /// Independent vectors, without the common move: their covariances are those of the bins, less its square.
-    fn draw(&self, coins: &mut Coins, normals: &mut Block, out: &mut Block) {
-        normals.clear();
-        normals.extend(self.rows.iter().map(|_| std::array::from_fn(|_| standard_normal(coins))));
-        self.common.project(normals);
+    fn draw(&self, coins: &mut NormalCoins, normals: &mut Block, out: &mut Block) {
+        normals.resize(self.rows.len(), [0.0; LANES]);
+        coins.fill(normals.as_flattened_mut());
+        self.common.project(normals, self.instructions);
         out.clear();
-        out.extend(self.rows.iter().map(|Row { first, values }| {
-            let mut sums = [0.0; LANES];
-            for (value, normal) in values.iter().zip(&normals[*first..]) {
-                for (sum, one) in sums.iter_mut().zip(normal) {
-                    *sum += value * one;
-                }
-            }
-            sums
-        }));
+        let rows = self.rows.iter();
+        out.extend(rows.map(|Row { first, values }| weighted_sum(self.instructions, values, &normals[*first..])));
     }
 }
 
@@ -154,14 +145,14 @@ pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> V
 /// The source of vectors.
 pub(super) enum Paths<'a> {
     /// Drawn on request.
-    Fresh { factor: &'a Factor, coins: Coins },
+    Fresh { factor: &'a Factor, coins: NormalCoins },
     /// Drawn in advance, for repeated use.
     Kept(&'a [Block]),
 }
 
 impl<'a> Paths<'a> {
     pub(super) fn fresh(factor: &'a Factor, coins: Coins) -> Self {
-        Self::Fresh { factor, coins }
+        Self::Fresh { factor, coins: coins.into_normals() }
     }
 
     /// This many vectors, kept for repeated use.

@@ -3,10 +3,10 @@
 use super::RandomAllocation;
 use super::bets::DrawnWeights;
 use super::coins::Coins;
-use super::exponential::exp;
 use super::paths::{LANES, Paths};
 use super::smoothed::Smoothed;
-use evertally::number::lanes::dot;
+use evertally_kernels::InstructionSet;
+use evertally_kernels::interleaved::{exp, exponentials, inner_product};
 
 /// Maximum number of bins of a tuple.
 const MAX_TUPLE_BINS: usize = 16;
@@ -21,12 +21,16 @@ pub(super) struct Tuples<'a> {
     noise: f64,
     /// `e^{G_ij}`.
     factors: Vec<f64>,
+    /// The sums of row `i`, chunk by chunk.
+    sums: Vec<f64>,
     /// In row `i`, the range in which factors may differ from 1.
     reaches: Vec<std::ops::Range<usize>>,
     /// `A_k` for `k = 0, 1, …`: as many as do not overflow.
     largest: Vec<f64>,
     /// `τ²` of a round.
     common: f64,
+    /// Those that compute exponentials and inner products.
+    instructions: InstructionSet,
 }
 
 impl<'a> Tuples<'a> {
@@ -59,7 +63,9 @@ impl<'a> Tuples<'a> {
         for (k, own) in largest.iter_mut().enumerate() {
             *own *= libm::exp(-(k as f64) * common);
         }
-        Some(Self { allocation, noise, factors, reaches, largest, common })
+        let sums = factors.chunks(bins).flat_map(|row| row.chunks(CHUNK).map(added_up)).collect();
+        let instructions = InstructionSet::best();
+        Some(Self { allocation, noise, factors, sums, reaches, largest, common, instructions })
     }
 
     /// `B` for tuples of `s` bins.
@@ -97,6 +103,8 @@ impl<'a> Tuples<'a> {
     ) -> DrawnWeights {
         let mut weights = DrawnWeights::default();
         let half = 0.5 / (self.noise * self.noise);
+        let diagonal = self.allocation.gram.iter().step_by(self.allocation.bins + 1);
+        let below: Vec<f64> = diagonal.map(|square| half * (square - self.allocation.common())).collect();
         let mut tuple = Tuple::new(self.allocation.bins);
         let mut likelihoods = vec![[0.0; LANES]; self.allocation.bins];
         let mut of_lane = vec![0.0; self.allocation.bins];
@@ -104,10 +112,7 @@ impl<'a> Tuples<'a> {
         let smoothed = self.allocation.smoothed(self.noise, epsilon);
         let mut seen = [[Seen::default(); TUPLES_PER_VECTOR]; LANES];
         paths.visit_rounds(count, rounds, |round, block| {
-            for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
-                let below = half * (self.allocation.gram[bin * (self.allocation.bins + 1)] - self.allocation.common());
-                *likelihood = path.map(|value| exp(value / self.noise - below));
-            }
+            exponentials(self.instructions, block, 1.0 / self.noise, &below, &mut likelihoods);
             for (lane, seen) in seen.iter_mut().enumerate() {
                 for (own, likelihood) in of_lane.iter_mut().zip(&likelihoods) {
                     *own = likelihood[lane];
@@ -130,7 +135,7 @@ impl<'a> Tuples<'a> {
         // The factors are those of bins with the common move; each pair of a tuple has one `e^{-τ²}` for it.
         let s = bins as f64;
         seen.log_weight += tuple.draw(bins, self, tuple_coins) - 0.5 * s * (s - 1.0) * self.common;
-        let ratio = dot(&tuple.products, likelihoods) / self.allocation.bins as f64;
+        let ratio = inner_product(self.instructions, &tuple.products, likelihoods) / self.allocation.bins as f64;
         seen.log_ratio += libm::log(ratio) - s * self.common;
     }
 }
@@ -204,8 +209,10 @@ impl Tuple {
         let all = self.products.len();
         let first = ((tuple_coins.uniform() * all as f64) as usize).min(all - 1);
         self.products.copy_from_slice(&tuples.factors[first * all..][..all]);
+        let chunks = self.sums.len();
+        self.sums.copy_from_slice(&tuples.sums[first * chunks..][..chunks]);
         let mut log_weight = 0.0;
-        let mut changed = 0..all;
+        let mut changed = 0..0;
         for _ in 1..bins {
             // Only the changed chunks.
             let chunks = changed.start / CHUNK..changed.end.div_ceil(CHUNK);

@@ -60,6 +60,12 @@ struct SearchPoint {
     epsilon: f64,
 }
 
+/// Bounds of δ at a point; that of an added example is 1 if it was not tested.
+struct Certified {
+    removed: f64,
+    added: f64,
+}
+
 /// The test of a point.
 struct Test {
     /// Bins of a tuple, and how many of these are beyond the number with the smallest bound.
@@ -137,13 +143,29 @@ impl<'a> AllocationSearch<'a> {
         attempts.into_iter().min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
     }
 
-    /// A bound of δ at a point, by separate coins.
-    fn certified(&self, point: SearchPoint) -> f64 {
+    /// Bounds of δ at a point, by separate coins: of a removed example, and if that is below the limit, of an added
+    /// one. The bound of a removed example may be known from a smaller number: δ falls with the noise and with ε.
+    fn certified(&self, point: SearchPoint, known: Option<f64>) -> Certified {
         let coins = |purpose: &str, part: u64| {
             let numbers = [point.noise, point.epsilon, self.delta, part as f64];
             Coins::new(purpose, &self.seed, if part == 0 { &numbers[..3] } else { &numbers })
         };
         let paths = |purpose: &'static str, part| Paths::fresh(&self.allocation.factor, coins(purpose, part));
+        let removed = known.unwrap_or_else(|| self.certified_removed(point, &coins, &paths));
+        if removed > self.wanted() {
+            return Certified { removed, added: 1.0 };
+        }
+        let shifted = Shifted::new(self.allocation, point.noise);
+        Certified { removed, added: shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths) }
+    }
+
+    /// A bound of δ at a point for a removed example.
+    fn certified_removed(
+        &self,
+        point: SearchPoint,
+        coins: &(impl Fn(&str, u64) -> Coins + Sync),
+        paths: &(impl Fn(&'static str, u64) -> Paths<'a> + Sync),
+    ) -> f64 {
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return 1.0 };
         let test = self.test(&tuples, point);
         let weights = in_parts(PARTS, |part| {
@@ -151,12 +173,7 @@ impl<'a> AllocationSearch<'a> {
             tuples.weights(test.bins, point.epsilon, test.count.div_ceil(PARTS), &mut paths, &mut tuple_coins)
         });
         let weights = DrawnWeights::all(weights);
-        let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));
-        if removed > self.wanted() {
-            return removed;
-        }
-        let shifted = Shifted::new(self.allocation, point.noise);
-        removed.max(shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths))
+        weights.upper(test.bet, tuples.bound(test.bins, point.epsilon))
     }
 
     /// By how much δ seems to be above the limit, as a logarithm.
@@ -180,15 +197,18 @@ impl<'a> AllocationSearch<'a> {
         // δ falls by the tenth power of the noise or more, mostly: steps that follow from bounds are a little too long
         // upwards, and too short downwards. If that is not enough, it falls more slowly, and steps grow.
         let step = |bound: f64, power: f64| (libm::log(bound / self.wanted()) / power).clamp(-0.2, 0.2);
-        let (mut number, mut best) = (number, None);
+        let (mut number, mut best, mut removed) = (number, None, None);
         for test in 0..TESTS {
             if number >= enough {
                 break;
             }
-            let bound = self.certified(at(number));
+            let certified = self.certified(at(number), removed);
+            // Larger numbers need no other.
+            removed = Some(certified.removed).filter(|bound| *bound <= self.wanted());
+            let bound = certified.removed.max(certified.added);
             match (bound <= self.wanted(), best) {
                 (true, None) if bound < NEAR * self.wanted() => {
-                    best = Some(number);
+                    (best, removed) = (Some(number), None);
                     number *= 1.0 + step(bound, 24.0);
                 }
                 (true, _) => return number,

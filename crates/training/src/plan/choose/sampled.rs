@@ -2,17 +2,18 @@
 
 mod quick;
 
-use super::{built, candidate, error, max_and_mean};
+use super::{built, calibrated_candidate, candidate, check_participation, error, max_and_mean, sampled_with};
 use crate::plan::{SearchEffort, VectorCandidate, VectorRequest};
 use crate::poisson_subsampling::SampledGaussians;
 use crate::sampling::SamplingGuarantee;
 use crate::{Sampling, SamplingScheme};
 use evertally::mechanism::{
-    BandedFamily, Family, MAX_CONSTANT_MEMORY, MechanismName, NoiseKind, SampledUse, SearchWatch, Sharpness,
+    BandedFamily, Family, MAX_CONSTANT_MEMORY, Mechanism, MechanismName, NoiseKind, SampledUse, SearchWatch, Sharpness,
 };
 use evertally::plan::ComparedMechanisms;
 use evertally::privacy::Budget;
 use evertally::{Error, Result};
+use std::sync::Arc;
 
 /// Rounds matter by more than their second moment: with twice that sharpness, errors are up to 1 % smaller.
 const STEEPER: f64 = 2.0;
@@ -151,8 +152,8 @@ fn best_widths(
     let mut refusal = None;
     let mut likely = |bands: u64| -> Result<Option<(u64, f64)>> {
         let noise = |guarantee: &SamplingGuarantee| guarantee.likely_noise_for(&request.budget);
-        let found = compared.compare(|watch| estimate(request, with_bands(bands), watch, noise))?;
-        Ok(found.map(|error| (bands, error)).map_err(|error| refusal = Some(error)).ok())
+        let found = compared.compare(|watch| EstimatedMechanism::new(request, with_bands(bands), watch, noise))?;
+        Ok(found.map(|own| (bands, own.error)).map_err(|error| refusal = Some(error)).ok())
     };
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
     let mut found: Vec<(u64, f64)> = vec![];
@@ -180,22 +181,44 @@ fn best_widths(
     Ok((widths, refusal))
 }
 
-/// An estimate of the error of a mechanism with sampling, from one of the noise; nothing is certified.
-fn estimate(
-    request: &VectorRequest,
-    name: MechanismName,
-    watch: SearchWatch<'_>,
-    noise: impl Fn(&SamplingGuarantee) -> Option<f64>,
-) -> Result<f64> {
-    let mechanism = built(request, name, watch)?;
-    let sampling = request.sampling_with(&*mechanism, super::participation(request, name)).expect("it has sampling");
-    let out_of_range = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
-    let noise = noise(&sampling.guarantee(&*mechanism)?).ok_or_else(out_of_range)?;
-    let (max, mean) = match &request.optimizer {
-        Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer)?),
-        None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
-    };
-    Ok(noise * request.objective.of(max, mean).sqrt())
+/// A mechanism with sampling, and an estimate of its error. Nothing is certified.
+struct EstimatedMechanism {
+    mechanism: Arc<dyn Mechanism>,
+    guarantee: SamplingGuarantee,
+    error: f64,
+}
+
+impl EstimatedMechanism {
+    /// From an estimate of the noise.
+    fn new(
+        request: &VectorRequest,
+        name: MechanismName,
+        watch: SearchWatch<'_>,
+        noise: impl Fn(&SamplingGuarantee) -> Option<f64>,
+    ) -> Result<Self> {
+        let mechanism = built(request, name, watch)?;
+        let guarantee = sampled_with(request, &*mechanism)?.expect("it has sampling");
+        let out_of_range = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
+        let noise = noise(&guarantee).ok_or_else(out_of_range)?;
+        let (max, mean) = match &request.optimizer {
+            Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer)?),
+            None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
+        };
+        let error = noise * request.objective.of(max, mean).sqrt();
+        Ok(Self { mechanism, guarantee, error })
+    }
+
+    /// The candidate; the outer error if the search is cancelled.
+    fn certified(
+        self,
+        request: &VectorRequest,
+        compared: &mut ComparedMechanisms<'_>,
+    ) -> Result<Result<VectorCandidate>> {
+        compared.compare(|_| {
+            check_participation(request, &*self.mechanism)?;
+            calibrated_candidate(request, self.mechanism, Some(self.guarantee))
+        })
+    }
 }
 
 /// A name whose open bands are filled in for the sampling: how much more a heavy round costs than a light one, from

@@ -1,6 +1,8 @@
 //! A quick search: estimates choose the mechanisms that are accounted for.
 
-use super::{Attempts, attempt, banded, banded_for_allocation, banded_for_poisson, estimate, neighbours, open_names};
+use super::{
+    Attempts, EstimatedMechanism, attempt, banded, banded_for_allocation, banded_for_poisson, neighbours, open_names,
+};
 use crate::plan::VectorRequest;
 use crate::sampling::SamplingGuarantee;
 use crate::{Sampling, SamplingScheme};
@@ -16,9 +18,6 @@ const CHEAP_STEPS: u64 = 512;
 const CLOSE: f64 = 1.1;
 /// Expensive ones must be better than another option by at least this, by estimates.
 const BETTER: f64 = 0.97;
-
-/// A width, or an open name, with its estimated error.
-type EstimatedError = (MechanismName, f64);
 
 /// Independent noise, and the correlated noise that is best by estimates among those that fit the memory.
 pub(super) fn candidates(
@@ -37,7 +36,7 @@ pub(super) fn candidates(
     };
     // A search for the best bands may have no result; those of a closed form always have.
     families.extend(banded(false));
-    let mut found: Vec<EstimatedError> = vec![];
+    let mut found: Vec<EstimatedMechanism> = vec![];
     let mut refusal = None;
     for family in families {
         if found.is_empty() {
@@ -48,10 +47,9 @@ pub(super) fn candidates(
         }
     }
     for name in others {
-        let error = compared.compare(|watch| rough(request, name, watch))?;
-        found.extend(error.ok().map(|error| (name, error)));
+        found.extend(compared.compare(|watch| rough(request, name, watch))?.ok());
     }
-    let least = found.iter().map(|(_, error)| *error).fold(f64::INFINITY, f64::min);
+    let least = found.iter().map(|own| own.error).fold(f64::INFINITY, f64::min);
     let is_cheap = is_cheap(request, sampling);
     let limit = request.rival * if is_cheap { CLOSE } else { BETTER };
     if least.is_finite() && least > limit {
@@ -62,12 +60,12 @@ pub(super) fn candidates(
         ))));
         return Ok(tried);
     }
-    for (name, error) in &found {
-        if *error <= least * if is_cheap { CLOSE } else { 1.0 } {
-            tried.push(attempt(request, *name, compared)?);
+    tried.extend(refusal.filter(|_| found.is_empty()).map(Err));
+    for own in found {
+        if own.error <= least * if is_cheap { CLOSE } else { 1.0 } {
+            tried.push(own.certified(request, compared)?);
         }
     }
-    tried.extend(refusal.filter(|_| found.is_empty()).map(Err));
     Ok(tried)
 }
 
@@ -79,13 +77,13 @@ fn is_cheap(request: &VectorRequest, sampling: Sampling) -> bool {
 }
 
 /// An estimated error: where that takes no time, from draws.
-fn rough(request: &VectorRequest, name: MechanismName, watch: SearchWatch<'_>) -> Result<f64> {
+fn rough(request: &VectorRequest, name: MechanismName, watch: SearchWatch<'_>) -> Result<EstimatedMechanism> {
     let is_drawn = request.sampling.is_some_and(|sampling| !sampling.is_by_step() && is_cheap(request, sampling));
     let noise = |guarantee: &SamplingGuarantee| match is_drawn {
         true => guarantee.likely_noise_for(&request.budget),
         false => guarantee.rough_noise_for(&request.budget),
     };
-    estimate(request, name, watch, noise)
+    EstimatedMechanism::new(request, name, watch, noise)
 }
 
 /// The best number of bands by estimates, from 2 to the memory limit: twice or half as many as long as that helps, then
@@ -95,7 +93,7 @@ fn best_width(
     sampling: Sampling,
     family: BandedFamily,
     compared: &mut ComparedMechanisms<'_>,
-) -> Result<Result<EstimatedError>> {
+) -> Result<Result<EstimatedMechanism>> {
     let most = sampling.steps_per_epoch().unwrap_or(u64::MAX).min(request.horizon).min(request.max_memory);
     let fits = |bands: u64| (2..=most).contains(&bands) && sampling.rate(bands).is_some();
     let mut refusal = Error::invalid(match sampling.rate(2) {
@@ -104,6 +102,7 @@ fn best_width(
         Some(_) => "no number of bands is in reach",
     });
     let mut known: Vec<(u64, f64)> = vec![];
+    let mut least: Option<EstimatedMechanism> = None;
     let mut error_of = |bands: u64| -> Result<f64> {
         if let Some((_, error)) = known.iter().find(|(own, _)| *own == bands) {
             return Ok(*error);
@@ -111,10 +110,15 @@ fn best_width(
         if !fits(bands) {
             return Ok(f64::INFINITY);
         }
-        let found = compared.compare(|watch| rough(request, (family.with_bands)(bands), watch))?;
-        let error = *found.as_ref().unwrap_or(&f64::INFINITY);
-        if let Err(own) = found {
-            refusal = own;
+        let mut error = f64::INFINITY;
+        match compared.compare(|watch| rough(request, (family.with_bands)(bands), watch))? {
+            Ok(own) => {
+                error = own.error;
+                if least.as_ref().is_none_or(|least| error < least.error) {
+                    least = Some(own);
+                }
+            }
+            Err(own) => refusal = own,
         }
         known.push((bands, error));
         Ok(error)
@@ -123,7 +127,7 @@ fn best_width(
     // Bands that are optimised for equal epochs hardly improve on the stand-in here, and take seconds.
     if let Some(found) = stand_in
         && sampling.scheme() == SamplingScheme::PerEpochRandomAllocation
-        && found.1 > CLOSE * request.rival
+        && found.error > CLOSE * request.rival
     {
         return Ok(Ok(found));
     }
@@ -132,12 +136,10 @@ fn best_width(
             best = towards(best);
         }
     }
-    let mut least = (best, error_of(best)?);
     for bands in neighbours(best) {
-        let error = error_of(bands)?;
-        least = if error < least.1 { (bands, error) } else { least };
+        error_of(bands)?;
     }
-    Ok(if least.1.is_finite() { Ok(((family.with_bands)(least.0), least.1)) } else { Err(refusal) })
+    Ok(least.filter(|own| own.error.is_finite()).ok_or(refusal))
 }
 
 /// The best power of two by the family's stand-in, with that; without one, about 8.
@@ -145,14 +147,14 @@ fn stand_in_width(
     request: &VectorRequest,
     family: BandedFamily,
     fits: impl Fn(u64) -> bool,
-) -> (u64, Option<EstimatedError>) {
+) -> (u64, Option<EstimatedMechanism>) {
     let powers = (1..14).map(|bits| 1u64 << bits).take_while(|bands| fits(*bands));
     let of = |bands: u64| {
         let name = (family.with_bands)(bands);
         let name = name.stand_in().filter(|_| family.are_optimised)?;
-        Some((bands, (name, rough(request, name, SearchWatch::NONE).ok()?)))
+        Some((bands, rough(request, name, SearchWatch::NONE).ok()?))
     };
-    let best = powers.filter_map(of).min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let best = powers.filter_map(of).min_by(|a, b| a.1.error.total_cmp(&b.1.error));
     let usual = || [8, 4, 2].into_iter().find(|bands| fits(*bands)).unwrap_or(2);
     best.map_or_else(|| (usual(), None), |(bands, found)| (bands, Some(found)))
 }
