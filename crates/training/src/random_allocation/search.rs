@@ -60,10 +60,11 @@ struct SearchPoint {
     epsilon: f64,
 }
 
-/// Bounds of δ at a point; that of an added example is 1 if it was not tested.
+/// Bounds of δ at a point.
 struct Certified {
     removed: f64,
-    added: f64,
+    /// `None` if that of a removed example is above the limit.
+    added: Option<f64>,
 }
 
 /// The test of a point.
@@ -153,10 +154,11 @@ impl<'a> AllocationSearch<'a> {
         let paths = |purpose: &'static str, part| Paths::fresh(&self.allocation.factor, coins(purpose, part));
         let removed = known.unwrap_or_else(|| self.certified_removed(point, &coins, &paths));
         if removed > self.wanted() {
-            return Certified { removed, added: 1.0 };
+            return Certified { removed, added: None };
         }
         let shifted = Shifted::new(self.allocation, point.noise);
-        Certified { removed, added: shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths) }
+        let added = shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths);
+        Certified { removed, added: Some(added) }
     }
 
     /// A bound of δ at a point for a removed example.
@@ -205,7 +207,7 @@ impl<'a> AllocationSearch<'a> {
             let certified = self.certified(at(number), removed);
             // Larger numbers need no other.
             removed = Some(certified.removed).filter(|bound| *bound <= self.wanted());
-            let bound = certified.removed.max(certified.added);
+            let bound = certified.added.map_or(certified.removed, |added| added.max(certified.removed));
             match (bound <= self.wanted(), best) {
                 (true, None) if bound < NEAR * self.wanted() => {
                     (best, removed) = (Some(number), None);
