@@ -321,7 +321,7 @@ fn batch_cell(batch: f64) -> String {
 const COLUMNS: usize = 8;
 /// Their headings.
 const HEADS: [&str; COLUMNS] =
-    ["option", "steps", "batch", "memory", "noise multiplier", "max error", "mean error", "× best"];
+    ["option", "steps", "batch", "memory", "multiplier", "max error", "mean error", "× best"];
 
 #[pymethods]
 impl PyTraining {

@@ -125,13 +125,9 @@ impl TrainingOption {
         let order = match self.sampling {
             None => "fixed order".to_owned(),
             Some(SamplingScheme::Poisson) => "Poisson sampling".into(),
-            Some(SamplingScheme::CyclicPoisson) => {
-                format!("cyclic Poisson sampling in {} groups", self.plan.groups().unwrap_or(1))
-            }
-            Some(SamplingScheme::FixedSize) => match self.plan.groups() {
-                Some(1) | None => "batches of fixed size".into(),
-                Some(groups) => format!("batches of fixed size in {groups} groups"),
-            },
+            // A group for each band, which the mechanism names.
+            Some(SamplingScheme::CyclicPoisson) => "cyclic Poisson sampling".into(),
+            Some(SamplingScheme::FixedSize) => "batches of fixed size".into(),
             Some(SamplingScheme::TruncatedPoisson) => "truncated Poisson sampling".into(),
             Some(SamplingScheme::RandomAllocation) => "random allocation".into(),
             Some(SamplingScheme::PerEpochRandomAllocation) => "per-epoch random allocation".into(),
