@@ -98,6 +98,12 @@ CALLS: dict[str, Callable[[int], Any]] = {
         mechanism="input",
     ),
     "plan_vector(max_memory)": lambda n: et.training.plan_vector(40, rho=0.5, max_memory=n),
+    "plan_vector(average_steps)": lambda n: et.training.plan_vector(
+        40, rho=0.5, learning_rate=0.1, average_steps=n, mechanism="smooth"
+    ),
+    "plan_vector(counted_steps)": lambda n: et.training.plan_vector(
+        40, rho=0.5, learning_rate=0.1, counted_steps=n, mechanism="smooth"
+    ),
     "plan_vector(warmup)": lambda n: et.training.plan_vector(
         40, rho=0.5, learning_rate=0.1, schedule="cosine", warmup=n, mechanism="smooth"
     ),

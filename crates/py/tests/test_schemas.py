@@ -171,6 +171,8 @@ def test_vector_plans_have_their_schema() -> None:
         {"learning_rate": 0.1, "momentum": 0.9, "participations": 4, "separation": 5},
         {"learning_rate": 0.1, "schedule": "cosine", "warmup": 5},
         {"learning_rate": [0.1] * 20},
+        {"learning_rate": 0.1, "momentum": 0.9, "nesterov": True, "average_decay": 0.9},
+        {"learning_rate": 0.1, "average_steps": 5, "counted_steps": 1},
     ]
     plans = [train.plan_vector(20, rho=0.5, mechanism="input", **options) for options in zcdp]
     sampled: list[dict[str, Any]] = [

@@ -416,6 +416,9 @@ def test_an_optimizer_is_planned_for() -> None:
         {"learning_rate": 0.1, "schedule": "cosine", "warmup": 4, "momentum": 0.9, "weight_decay": 0.1},
         {"learning_rate": rates},
         {"learning_rate": np.array(rates), "weight_decay": 0.5},
+        {"learning_rate": 0.1, "momentum": 0.9, "nesterov": True},
+        {"learning_rate": 0.1, "average_decay": 0.9},
+        {"learning_rate": 0.1, "average_steps": 5},
     ):
         plan = plan_of(None, **options)
         # The same mechanism, without and with an optimizer: the guarantee is the same, the errors differ.
@@ -426,6 +429,8 @@ def test_an_optimizer_is_planned_for() -> None:
         assert plan.ranking[0].max_std_error <= plan.max_std_error
         assert plan.lower_bound < plan.max_std_error
         assert et.training.VectorPlan.from_json(plan.to_json()) == plan
+    last = plan_of(None, learning_rate=0.1, counted_steps=1)
+    assert last.max_std_error == pytest.approx(last.std_errors()[-1]) == pytest.approx(last.mean_std_error)
     # The error of the parameters equals that of a loop.
     plan = plan_of("normalized-blt", learning_rate=rates, momentum=0.5)
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
@@ -447,6 +452,10 @@ def test_an_optimizer_is_planned_for() -> None:
         ({"learning_rate": 0.1, "schedule": "linear"}, "linear"),
         ({"learning_rate": -0.1}, "learning rates"),
         ({"learning_rate": 0.1, "weight_decay": 20.0}, "above 1"),
+        ({"nesterov": True}, "learning_rate"),
+        ({"learning_rate": 0.1, "average_decay": 0.9, "average_steps": 5}, "one average"),
+        ({"learning_rate": 0.1, "average_decay": 1.0}, "0.999999"),
+        ({"learning_rate": 0.1, "counted_steps": 1000}, "1000 last steps"),
     ],
 )
 def test_senseless_optimizers_are_refused(options: dict[str, Any], part: str) -> None:

@@ -55,7 +55,7 @@ pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use law::NoiseMatrix;
 pub use lazy::RowNoise;
 pub use noise::VectorNoise;
-pub use optimizer::{Optimizer, Rates};
+pub use optimizer::{IterateAverage, Optimizer, Rates};
 pub use plan::{
     OmittedOption, SearchEffort, Series, Training, TrainingOption, TrainingOptions, VectorCandidate, VectorGuarantee,
     VectorPlan, VectorRequest, streams,

@@ -198,7 +198,8 @@ impl VectorPlan {
         self.sigma() * squared.sqrt()
     }
 
-    /// The largest standard error of any step's running sum, or parameters.
+    /// The largest standard error of any step's running sum, or parameters, over the
+    /// [counted](crate::Optimizer::with_counted_steps) steps.
     pub fn max_std_error(&self) -> f64 {
         self.chosen.max_std_error
     }
@@ -213,7 +214,7 @@ impl VectorPlan {
     /// [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`, `O(min(T, 2^11)²)` with an optimizer, and up to
     /// a second for several participations in up to 1024 steps.
     ///
-    /// With sampling no bound is known, and this is 0.
+    /// With sampling or an [average](crate::Optimizer::with_average) of the iterates, no bound is known, and this is 0.
     ///
     /// For single steps it is [`gaussian_lower_bound`](evertally::plan::gaussian_lower_bound); `plan/lower_bound.rs`
     /// and `optimizer/lower_bound.rs` have the proofs.

@@ -274,6 +274,10 @@ def plan_vector(
     warmup: int = 0,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    nesterov: bool = False,
+    average_decay: float | None = None,
+    average_steps: int | None = None,
+    counted_steps: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -315,6 +319,13 @@ def plan_vector(
         ``momentum``: Heavy-ball momentum without dampening, as in the frameworks' SGD(momentum=0.9).
         ``weight_decay``: Decoupled weight decay: a step multiplies the parameters by 1 minus this times the learning
             rate (with momentum, as in AdamW, not as in SGD).
+        ``nesterov``: Nesterov momentum, as in the frameworks' SGD(nesterov=True).
+        ``average_decay``: Decay of an exponential moving average of the parameters, such as 0.999; errors are then
+            those of the average.
+        ``average_steps``: Number of last steps whose parameters are averaged (stochastic weight averaging); errors are
+            then those of the average.
+        ``counted_steps``: Number of last steps whose errors are counted: 1 for the final parameters alone. By default,
+            all steps count.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.
@@ -387,6 +398,10 @@ def plan_training(
     warmup: int = 0,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    nesterov: bool = False,
+    average_decay: float | None = None,
+    average_steps: int | None = None,
+    counted_steps: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -426,6 +441,13 @@ def plan_training(
         ``momentum``: Heavy-ball momentum without dampening, as in the frameworks' SGD(momentum=0.9).
         ``weight_decay``: Decoupled weight decay: a step multiplies the parameters by 1 minus this times the learning
             rate (with momentum, as in AdamW, not as in SGD).
+        ``nesterov``: Nesterov momentum, as in the frameworks' SGD(nesterov=True).
+        ``average_decay``: Decay of an exponential moving average of the parameters, such as 0.999; errors are then
+            those of the average.
+        ``average_steps``: Number of last steps whose parameters are averaged (stochastic weight averaging); errors are
+            then those of the average.
+        ``counted_steps``: Number of last steps whose errors are counted: 1 for the final parameters alone. By default,
+            all steps count.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy), from 1e-12 to 20.

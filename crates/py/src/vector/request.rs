@@ -9,7 +9,9 @@ use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
 use evertally_declare::declaration::Declaration;
-use evertally_training::{Cipher, Optimizer, Rates, Sampling, SamplingScheme, SearchEffort, Series, VectorRequest};
+use evertally_training::{
+    Cipher, IterateAverage, Optimizer, Rates, Sampling, SamplingScheme, SearchEffort, Series, VectorRequest,
+};
 use pyo3::prelude::*;
 
 /// The request for a plan of this many vectors.
@@ -107,6 +109,16 @@ enum Rate {
     Each(Vec<f64>),
 }
 
+/// The average of the iterates, if there is one.
+fn average(options: &Options<'_>) -> PyResult<Option<IterateAverage>> {
+    match (options.take("average_decay")?, options.take("average_steps")?) {
+        (None, None) => Ok(None),
+        (Some(decay), None) => Ok(Some(IterateAverage::Exponential(decay))),
+        (None, Some(Whole(steps))) => Ok(Some(IterateAverage::Tail(steps))),
+        (Some(_), Some(_)) => Err(invalid("give average_decay or average_steps: the iterates have one average")),
+    }
+}
+
 /// What an optimizer does with the vectors, if one is described.
 fn optimizer(options: &Options<'_>) -> PyResult<Option<Optimizer>> {
     let rate = options.take::<Rate>("learning_rate")?;
@@ -114,8 +126,12 @@ fn optimizer(options: &Options<'_>) -> PyResult<Option<Optimizer>> {
     let schedule = options.take::<String>("schedule")?.unwrap_or("constant".into());
     let momentum = options.take("momentum")?.unwrap_or(0.0);
     let weight_decay = options.take("weight_decay")?.unwrap_or(0.0);
+    let nesterov = options.take("nesterov")?.unwrap_or(false);
+    let average = average(options)?;
+    let counted = options.take::<Whole>("counted_steps")?.map(|Whole(steps)| steps);
+    let is_plain = momentum == 0.0 && weight_decay == 0.0 && !nesterov && average.is_none() && counted.is_none();
     let rates = match (&rate, schedule.as_str(), warmup) {
-        (None, "constant", 0) if momentum == 0.0 && weight_decay == 0.0 => return Ok(None),
+        (None, "constant", 0) if is_plain => return Ok(None),
         (None, ..) => return Err(invalid("an optimizer needs a learning_rate: one number, or one for each step")),
         (Some(Rate::One(rate)), "constant", 0) => Rates::Constant(*rate),
         (Some(Rate::One(rate)), "cosine", warmup) => Rates::WarmupCosine { peak: *rate, warmup, last: 0.0 },
@@ -129,5 +145,7 @@ fn optimizer(options: &Options<'_>) -> PyResult<Option<Optimizer>> {
         _ => return Err(invalid(format!("schedule must be one of \"constant\", \"cosine\", got {schedule:?}"))),
     };
     let optimizer = Optimizer::new(rates).and_then(|made| made.with_momentum(momentum));
-    optimizer.and_then(|made| made.with_weight_decay(weight_decay)).or_raise().map(Some)
+    let optimizer = optimizer.and_then(|made| made.with_weight_decay(weight_decay));
+    let optimizer = optimizer.and_then(|made| made.with_nesterov(nesterov).with_average(average));
+    optimizer.and_then(|made| made.with_counted_steps(counted)).or_raise().map(Some)
 }

@@ -1,14 +1,14 @@
 //! How far noise moves the parameters: the variance of `(W e)_t` at every step, exactly.
 //!
-//! Momentum `m` and parameters `u` follow a recursion, and so do their covariances: given the covariance of a step's
-//! increment `e` with `m` and `u`, the covariances of the next step follow ([`Iterates`]). That covariance comes from
-//! the variables that later increments contain again ([`Echo`]): the nodes on a path, the buffers of a BLT, or for
-//! Toeplitz matrices all innovations so far.
+//! Momentum `m`, parameters `u` and their average `v` follow a recursion, and so do their covariances: given the
+//! covariance of a step's increment `e` with `m`, `u` and `v`, the covariances of the next step follow ([`Iterates`]).
+//! That covariance comes from the variables that later increments contain again ([`Echo`]): the nodes on a path, the
+//! buffers of a BLT, or for Toeplitz matrices all innovations so far.
 //!
 //! Cost of all steps together: `O(T log T)` for trees, `O(T d²)` for a BLT with `d` buffers, `O(T)` for noise on each
 //! step, `O(T²)` for the square roots.
 
-use super::{Optimizer, OptimizerStep};
+use super::{Momentum, Optimizer, OptimizerStep};
 use evertally::mechanism::{BufferSteps, MAX_BUFFERS, Mechanism, Streaming};
 use evertally::noise::Node;
 use evertally::{Error, Result};
@@ -24,7 +24,7 @@ const MAX_DENSE_STEPS: u64 = 512;
 /// # Errors
 /// If the optimizer does not fit the horizon, or the horizon is too long for the mechanism.
 pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Result<Vec<f64>> {
-    let (steps, momentum) = (optimizer.steps(mechanism.horizon())?, optimizer.momentum);
+    let (steps, momentum) = (optimizer.steps(mechanism.horizon())?, optimizer.momentum_of_loop());
     match mechanism.streaming() {
         Some(Streaming::Paths(_)) => Ok(path_variances(mechanism, momentum, &steps)),
         Some(Streaming::Inputs) => {
@@ -56,65 +56,88 @@ pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Res
 /// The covariances of one increment with the state before it.
 struct Increment {
     variance: f64,
-    with_momentum: f64,
-    with_parameters: f64,
+    with: Echo,
 }
 
 impl Increment {
     /// Nothing.
     fn fresh(variance: f64) -> Self {
-        Self { variance, with_momentum: 0.0, with_parameters: 0.0 }
+        Self { variance, with: Echo::default() }
     }
 }
 
-/// Covariances of momentum and parameters.
+/// Covariances of momentum, parameters and their average.
 struct Iterates {
-    momentum: f64,
-    /// `Var m`, `Cov(m, u)`, `Var u`.
-    own: [f64; 3],
+    momentum: Momentum,
+    mm: f64,
+    mu: f64,
+    uu: f64,
+    mv: f64,
+    uv: f64,
+    vv: f64,
 }
 
 impl Iterates {
-    fn new(momentum: f64) -> Self {
-        Self { momentum, own: [0.0; 3] }
+    fn new(momentum: Momentum) -> Self {
+        Self { momentum, mm: 0.0, mu: 0.0, uu: 0.0, mv: 0.0, uv: 0.0, vv: 0.0 }
     }
 
     /// Adds a variable that no later increment contains.
     fn add(&mut self, echo: Echo) {
-        let (m, u) = (echo.with_momentum, echo.with_parameters);
-        self.own.iter_mut().zip([m * m, m * u, u * u]).for_each(|(own, part)| *own += part);
+        let Echo { momentum: m, parameters: u, average: v } = echo;
+        self.mm += m * m;
+        self.mu += m * u;
+        self.uu += u * u;
+        self.mv += m * v;
+        self.uv += u * v;
+        self.vv += v * v;
     }
 
-    /// The variance of the parameters after a step.
+    /// The variance of the average after a step.
     fn advance(&mut self, step: OptimizerStep, increment: Increment) -> f64 {
-        let [mm, mu, uu] = self.own;
-        let next = self.momentum * self.momentum * mm + 2.0 * self.momentum * increment.with_momentum;
-        let next = next + increment.variance;
-        // The new momentum with the kept parameters.
-        let crossed = step.kept * (self.momentum * mu + increment.with_parameters);
-        let kept = step.kept * step.kept * uu;
-        self.own = [next, crossed + step.rate * next, kept + step.rate * (2.0 * crossed + step.rate * next)];
-        self.own[2]
+        let Momentum { decay, look, fresh } = self.momentum;
+        let Increment { variance, with } = increment;
+        // The new momentum with the increment, itself and the state before.
+        let with_increment = decay * with.momentum + variance;
+        let mm = decay * (decay * self.mm + with.momentum) + with_increment;
+        let (mu, mv) = (decay * self.mu + with.parameters, decay * self.mv + with.average);
+        // The move of the parameters with the same.
+        let move_m = look * mm + fresh * with_increment;
+        let (move_u, move_v) = (look * mu + fresh * with.parameters, look * mv + fresh * with.average);
+        let moved = look * move_m + fresh * (look * with_increment + fresh * variance);
+        self.mm = mm;
+        self.mu = step.kept * mu + step.rate * move_m;
+        self.uu = step.kept * (step.kept * self.uu + 2.0 * step.rate * move_u) + step.rate * step.rate * moved;
+        // The new parameters with the average before.
+        let uv = step.kept * self.uv + step.rate * move_v;
+        let (left, taken) = (1.0 - step.taken, step.taken);
+        self.mv = left * mv + taken * self.mu;
+        self.uv = left * uv + taken * self.uu;
+        self.vv = left * (left * self.vv + 2.0 * taken * uv) + taken * taken * self.uu;
+        self.vv
     }
 }
 
-/// The covariances of a variable with momentum and parameters.
+/// The covariances of a variable with momentum, parameters and their average.
 #[derive(Clone, Copy, Default)]
 struct Echo {
-    with_momentum: f64,
-    with_parameters: f64,
+    momentum: f64,
+    parameters: f64,
+    average: f64,
 }
 
 impl Echo {
     /// After a step in whose increment the variable has this covariance.
-    fn advance(&mut self, momentum: f64, step: OptimizerStep, with_increment: f64) {
-        self.with_momentum = momentum * self.with_momentum + with_increment;
-        self.with_parameters = step.kept * self.with_parameters + step.rate * self.with_momentum;
+    fn advance(&mut self, momentum: Momentum, step: OptimizerStep, with_increment: f64) {
+        self.momentum = momentum.decay * self.momentum + with_increment;
+        let moved = momentum.look * self.momentum + momentum.fresh * with_increment;
+        self.parameters = step.kept * self.parameters + step.rate * moved;
+        self.average += step.taken * (self.parameters - self.average);
     }
 }
 
 /// Sums along paths: a node enters and leaves once, and a node that has left is never in an increment again.
-fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerStep]) -> Vec<f64> {
+fn path_variances(mechanism: &dyn Mechanism, momentum: Momentum, steps: &[OptimizerStep]) -> Vec<f64> {
     let mut iterates = Iterates::new(momentum);
     // Nodes of the last path, with their weights.
     let mut live: Vec<(Node, f64, Echo)> = vec![];
@@ -130,8 +153,11 @@ fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerSt
         let sum = |of: fn(&Echo) -> f64| changed.iter().map(|(_, change, echo)| change * of(echo)).sum::<f64>();
         let increment = Increment {
             variance: changed.iter().map(|(_, change, _)| change * change).sum(),
-            with_momentum: sum(|echo| echo.with_momentum),
-            with_parameters: sum(|echo| echo.with_parameters),
+            with: Echo {
+                momentum: sum(|echo| echo.momentum),
+                parameters: sum(|echo| echo.parameters),
+                average: sum(|echo| echo.average),
+            },
         };
         let variance = iterates.advance(*step, increment);
         live = changed
@@ -148,7 +174,7 @@ fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerSt
 }
 
 /// `u = z - Σ ω_i B_i`, `B_i ← θ_i B_i + u`, and the increment is `D u`.
-fn buffer_variances(buffers: &BufferSteps, momentum: f64, steps: &[OptimizerStep]) -> Vec<f64> {
+fn buffer_variances(buffers: &BufferSteps, momentum: Momentum, steps: &[OptimizerStep]) -> Vec<f64> {
     let mut covariances = BufferCovariances::new(buffers);
     let (mut iterates, mut variances) = (Iterates::new(momentum), Vec::with_capacity(steps.len()));
     let mut segments = buffers.segments.iter().peekable();
@@ -165,7 +191,7 @@ fn buffer_variances(buffers: &BufferSteps, momentum: f64, steps: &[OptimizerStep
 /// One number per buffer; those beyond the number of buffers are and stay 0.
 type BufferValues = [f64; MAX_BUFFERS];
 
-/// The covariances of the buffers of a BLT: with one another, with momentum and with the parameters.
+/// The covariances of the buffers of a BLT: with one another, with momentum, with the parameters and their average.
 struct BufferCovariances {
     count: usize,
     /// `θ_i` and `ω_i`.
@@ -174,6 +200,7 @@ struct BufferCovariances {
     between: [BufferValues; MAX_BUFFERS],
     with_momentum: BufferValues,
     with_parameters: BufferValues,
+    with_average: BufferValues,
 }
 
 impl BufferCovariances {
@@ -182,8 +209,8 @@ impl BufferCovariances {
         kept.iter_mut().zip(&buffers.gaps).for_each(|(kept, gap)| *kept = 1.0 - gap);
         echoes.iter_mut().zip(&buffers.echoes).for_each(|(own, echo)| *own = *echo);
         let between = [BufferValues::default(); MAX_BUFFERS];
-        let (with_momentum, with_parameters) = (BufferValues::default(), BufferValues::default());
-        Self { count: buffers.gaps.len(), kept, echoes, between, with_momentum, with_parameters }
+        let [with_momentum, with_parameters, with_average] = [BufferValues::default(); 3];
+        Self { count: buffers.gaps.len(), kept, echoes, between, with_momentum, with_parameters, with_average }
     }
 
     /// `-Σ ω_i x_i`: the covariance of `u` with the variable that has these covariances with the buffers.
@@ -199,24 +226,21 @@ impl BufferCovariances {
             *with = self.echoed(row);
         }
         let own = 1.0 + self.echoed(&with);
-        let (with_momentum, with_parameters) = (self.echoed(&self.with_momentum), self.echoed(&self.with_parameters));
-        let momentum = iterates.momentum;
-        let variance = iterates.advance(
-            step,
-            Increment {
-                variance: scale * scale * own,
-                with_momentum: scale * with_momentum,
-                with_parameters: scale * with_parameters,
-            },
-        );
+        let with_state =
+            [&self.with_momentum, &self.with_parameters, &self.with_average].map(|values| self.echoed(values));
+        let [momentum, parameters, average] = with_state.map(|with| scale * with);
+        let increment = Increment { variance: scale * scale * own, with: Echo { momentum, parameters, average } };
+        let (variance, momentum) = (iterates.advance(step, increment), iterates.momentum);
         for i in 0..self.count {
             let kept = self.kept[i];
             let mut echo = Echo {
-                with_momentum: kept * self.with_momentum[i] + with_momentum,
-                with_parameters: kept * self.with_parameters[i] + with_parameters,
+                momentum: kept * self.with_momentum[i] + with_state[0],
+                parameters: kept * self.with_parameters[i] + with_state[1],
+                average: kept * self.with_average[i] + with_state[2],
             };
             echo.advance(momentum, step, scale * (kept * with[i] + own));
-            (self.with_momentum[i], self.with_parameters[i]) = (echo.with_momentum, echo.with_parameters);
+            (self.with_momentum[i], self.with_parameters[i], self.with_average[i]) =
+                (echo.momentum, echo.parameters, echo.average);
             let row = &mut self.between[i];
             for (j, between) in row[..self.count].iter_mut().enumerate() {
                 *between = kept * self.kept[j] * *between + kept * with[i] + self.kept[j] * with[j] + own;
@@ -233,7 +257,7 @@ fn convolution_variances(
     mechanism: &dyn Mechanism,
     increments: &[f64],
     scales: Option<&[f64]>,
-    momentum: f64,
+    momentum: Momentum,
     steps: &[OptimizerStep],
 ) -> Result<Vec<f64>> {
     let entry = |t: usize, j: usize| increments.get(t - j).map_or(0.0, |r| r * scales.map_or(1.0, |scales| scales[t]));
@@ -241,7 +265,7 @@ fn convolution_variances(
         let (mut echo, mut sum) = (Echo::default(), 0.0);
         let squares = steps.iter().enumerate().map(|(t, step)| {
             echo.advance(momentum, *step, entry(t, 0));
-            sum += echo.with_parameters * echo.with_parameters;
+            sum += echo.average * echo.average;
             sum
         });
         return Ok(squares.collect());
@@ -255,7 +279,7 @@ fn convolution_variances(
         let mut sum = earlier.advance(*step, Increment::fresh(0.0));
         for (j, echo) in (first..).zip(echoes.iter_mut()) {
             echo.advance(momentum, *step, entry(t, j));
-            sum += echo.with_parameters * echo.with_parameters;
+            sum += echo.average * echo.average;
         }
         if echoes.len() == increments.len()
             && let Some(echo) = echoes.pop_front()
@@ -268,7 +292,7 @@ fn convolution_variances(
 }
 
 /// By the dense twin, column by column.
-fn dense_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerStep]) -> Result<Vec<f64>> {
+fn dense_variances(mechanism: &dyn Mechanism, momentum: Momentum, steps: &[OptimizerStep]) -> Result<Vec<f64>> {
     check(mechanism, MAX_DENSE_STEPS)?;
     let left = mechanism.dense().l;
     let mut variances = vec![0.0; steps.len()];
@@ -277,7 +301,7 @@ fn dense_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[OptimizerS
         for (t, step) in steps.iter().enumerate() {
             let now = left.row(t)[node];
             echo.advance(momentum, *step, now - before);
-            variances[t] += echo.with_parameters * echo.with_parameters;
+            variances[t] += echo.average * echo.average;
             before = now;
         }
     }

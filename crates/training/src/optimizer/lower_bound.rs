@@ -7,7 +7,7 @@
 //! skew-circulant: `X_ts = x_(t-s)` for `s ≤ t`, with eigenvalues `e^(i arg w(θ))` at the angles `θ = π(2k+1)/T`, for a
 //! symbol `w` near that of `W`. Over the whole horizon this is a few percent below the nuclear norm.
 
-use super::{Optimizer, OptimizerStep};
+use super::{Momentum, Optimizer, OptimizerStep};
 use evertally::Result;
 use evertally::mechanism::Participation;
 
@@ -19,21 +19,26 @@ const PARTS: [usize; 3] = [1, 2, 4];
 const NEAR: [f64; 2] = [2.0, 5.0];
 
 /// A lower bound of the root of `s² V`, `V` the largest variance, for a norm of 1 and `μ = 1`: the best of the bounds
-/// for the mean over stretches of steps, each of which starts from zero. `O(min(T, 2^11)²)`.
+/// for the mean over stretches of counted steps, each of which starts from zero; 0 for an average of the iterates.
+/// `O(min(T, 2^11)²)`.
 pub(crate) fn error(horizon: u64, optimizer: &Optimizer, participation: Participation) -> Result<f64> {
-    let steps = optimizer.steps(horizon)?;
+    if optimizer.average.is_some() {
+        return Ok(0.0);
+    }
+    let all = optimizer.steps(horizon)?;
+    let steps = optimizer.counted(&all);
     let mut best = 0.0f64;
     for parts in PARTS {
         let length = steps.len().min(MAX_STRETCH_STEPS).div_ceil(parts);
         for number in 0..2 * parts - 1 {
             let first = (steps.len() - length) * number / (2 * parts - 2).max(1);
-            best = best.max(stretch_bound(&steps[first..][..length], optimizer.momentum, participation));
+            best = best.max(stretch_bound(&steps[first..][..length], optimizer.momentum_of_loop(), participation));
         }
     }
     Ok(best * (1.0 - 1e-9))
 }
 
-fn stretch_bound(steps: &[OptimizerStep], momentum: f64, participation: Participation) -> f64 {
+fn stretch_bound(steps: &[OptimizerStep], momentum: Momentum, participation: Participation) -> f64 {
     let length = steps.len() as f64;
     let separation =
         participation.separation().max((steps.len() as u64).div_ceil(participation.most())).min(steps.len() as u64);
@@ -41,35 +46,36 @@ fn stretch_bound(steps: &[OptimizerStep], momentum: f64, participation: Particip
     let (mut m, mut u, mut square) = (0.0, 0.0, 0.0);
     for (step, t) in steps.iter().zip(0..) {
         let takes_part = t % participation.separation() == 0 && t / participation.separation() < participation.most();
-        m = momentum * m + f64::from(u8::from(takes_part));
-        u = step.kept * u + step.rate * m;
+        let own = f64::from(u8::from(takes_part));
+        m = momentum.decay * m + own;
+        u = step.kept * u + step.rate * (momentum.look * m + momentum.fresh * own);
         square += u * u;
     }
     spread.max((square / length).sqrt())
 }
 
 /// No more than `‖W‖_*`.
-fn nuclear_norm(steps: &[OptimizerStep], momentum: f64) -> f64 {
+fn nuclear_norm(steps: &[OptimizerStep], momentum: Momentum) -> f64 {
     let diagonals = diagonals(steps, momentum);
     let length = steps.len() as f64;
     let kept = steps.iter().map(|step| step.kept).sum::<f64>() / length;
     let poles = NEAR.map(|near| 1.0 - near / length.max(2.0 * near));
     let own = (kept < 1.0).then_some(kept);
     let of = |pole: f64| {
-        let row = skew_circulant(steps.len(), momentum, pole);
+        let row = skew_circulant(steps.len(), momentum.decay, pole);
         row.iter().zip(&diagonals).map(|(x, sum)| x * sum).sum::<f64>()
     };
     poles.into_iter().chain(own).map(of).fold(0.0, f64::max)
 }
 
 /// `Σ_t W_(t, t-d)` for every `d`.
-fn diagonals(steps: &[OptimizerStep], momentum: f64) -> Vec<f64> {
+fn diagonals(steps: &[OptimizerStep], momentum: Momentum) -> Vec<f64> {
     let mut sums = vec![0.0; steps.len()];
     for first in 0..steps.len() {
-        let (mut m, mut u) = (1.0, 0.0);
+        let (mut m, mut u, mut own) = (1.0, 0.0, 1.0);
         for (step, sum) in steps[first..].iter().zip(&mut sums) {
-            u = step.kept * u + step.rate * m;
-            m *= momentum;
+            u = step.kept * u + step.rate * (momentum.look * m + momentum.fresh * own);
+            (m, own) = (m * momentum.decay, 0.0);
             *sum += u;
         }
     }

@@ -22,19 +22,38 @@ fn optimizers(horizon: u64) -> Vec<Optimizer> {
         of(Rates::Constant(0.3), 0.9, 0.05),
         of(cosine.clone(), 0.0, 0.0),
         of(cosine, 0.9, 0.1),
-        of(list, 0.5, 0.0),
+        of(list.clone(), 0.5, 0.0),
+        of(Rates::Constant(0.3), 0.9, 0.05).with_nesterov(true),
+        averaged(of(Rates::Constant(0.3), 0.5, 0.0), IterateAverage::Exponential(0.8)),
+        averaged(of(list, 0.9, 0.1).with_nesterov(true), IterateAverage::Tail(horizon.div_ceil(3))),
     ]
+}
+
+fn averaged(optimizer: Optimizer, average: IterateAverage) -> Optimizer {
+    optimizer.with_average(Some(average)).unwrap()
 }
 
 /// `W`, by running the loop on unit vectors in the order of the definition.
 fn matrix(optimizer: &Optimizer, horizon: u64) -> Vec<Vec<f64>> {
     let run = |at: u64| {
-        let (mut momentum, mut parameters) = (0.0, 0.0);
+        let (mut momentum, mut all, mut average) = (0.0, vec![0.0], 0.0);
         let step = |t: u64| {
-            momentum = optimizer.momentum() * momentum + f64::from(u8::from(t == at));
+            let gradient = f64::from(u8::from(t == at));
+            momentum = optimizer.momentum() * momentum + gradient;
+            let moved = if optimizer.has_nesterov() { gradient + optimizer.momentum() * momentum } else { momentum };
             let rate = optimizer.rates().at(t, horizon);
-            parameters = (1.0 - optimizer.weight_decay() * rate) * parameters + rate * momentum;
-            parameters
+            all.push((1.0 - optimizer.weight_decay() * rate) * all[all.len() - 1] + rate * moved);
+            match optimizer.average() {
+                Some(IterateAverage::Exponential(decay)) => {
+                    average = decay * average + (1.0 - decay) * all[all.len() - 1];
+                    average
+                }
+                Some(IterateAverage::Tail(last)) if t + last > horizon => {
+                    let tail = &all[(horizon - last + 1) as usize..];
+                    tail.iter().sum::<f64>() / tail.len() as f64
+                }
+                _ => all[all.len() - 1],
+            }
         };
         (1..=horizon).map(step).collect::<Vec<f64>>()
     };
@@ -99,7 +118,7 @@ fn plain_descent_is_the_running_sum() {
 #[test]
 fn bounds_and_gains() {
     let (mut gained, mut highest) = (1.0f64, 0.0f64);
-    for optimizer in optimizers(64).into_iter().skip(1).step_by(2) {
+    for optimizer in optimizers(64).into_iter().filter(|own| own.average().is_none()).skip(1).step_by(2) {
         for participation in [(1, 1), (4, 8)] {
             let request = plan(64, Some(&optimizer), participation);
             let ranking = request.candidates().unwrap();
@@ -174,6 +193,28 @@ fn a_loop_has_the_errors_of_the_plan() {
     }
 }
 
+/// The counted steps alone determine the largest and the mean error, and the mechanism that is chosen.
+#[test]
+fn only_counted_steps_matter() {
+    let optimizer = optimizers(60).remove(3);
+    let counted = |steps| optimizer.clone().with_counted_steps(Some(steps)).unwrap();
+    for steps in [1, 15, 60] {
+        let found = plan(60, Some(&counted(steps)), (2, 20)).plan().unwrap();
+        let errors: Vec<f64> = (61 - steps..=60).map(|t| found.std_error(t)).collect();
+        let mean = (errors.iter().map(|error| error * error).sum::<f64>() / steps as f64).sqrt();
+        assert!((found.max_std_error() / errors.iter().copied().fold(0.0, f64::max) - 1.0).abs() < 1e-12);
+        assert!((found.mean_std_error() / mean - 1.0).abs() < 1e-12);
+        let bound = found.lower_bound_max_std_error();
+        assert!(0.0 < bound && bound <= found.max_std_error(), "{steps}: {bound}");
+        let all = plan(60, Some(&optimizer), (2, 20)).plan().unwrap();
+        let late = (61 - steps..=60).map(|t| all.std_error(t)).fold(0.0, f64::max);
+        assert!(found.max_std_error() <= late * (1.0 + 1e-9), "{steps}: {} {late}", found.max_std_error());
+        // The guarantee is that of the mechanism, whatever is counted.
+        let same = plan(60, Some(&optimizer), (2, 20)).with_mechanism(found.name()).plan().unwrap();
+        assert_eq!(same.sigma(), found.sigma());
+    }
+}
+
 #[test]
 fn files_hold_the_optimizer() {
     for optimizer in optimizers(20) {
@@ -196,11 +237,16 @@ fn senseless_optimizers_are_refused() {
     assert!(rates(&[f64::NAN]).is_err() && Optimizer::new(Rates::Constant(f64::INFINITY)).is_err());
     let fine = Optimizer::new(Rates::Constant(0.5)).unwrap();
     assert!(fine.clone().with_momentum(1.0).is_err() && fine.clone().with_momentum(-0.1).is_err());
+    let average = |average| fine.clone().with_average(Some(average));
+    assert!(average(IterateAverage::Exponential(1.0)).is_err() && average(IterateAverage::Tail(0)).is_err());
+    assert!(fine.clone().with_counted_steps(Some(0)).is_err());
     assert!(fine.clone().with_weight_decay(-1.0).is_err() && fine.clone().with_weight_decay(f64::NAN).is_err());
     let refusal =
         |optimizer: Optimizer, horizon| plan(horizon, Some(&optimizer), (1, 1)).plan().unwrap_err().to_string();
     assert!(refusal(rates(&[1.0; 7]).unwrap(), 8).contains("7 learning rates"));
     assert!(refusal(fine.clone().with_weight_decay(3.0).unwrap(), 8).contains("above 1"));
+    assert!(refusal(average(IterateAverage::Tail(9)).unwrap(), 8).contains("9 last steps"));
+    assert!(refusal(fine.clone().with_counted_steps(Some(9)).unwrap(), 8).contains("9 last steps"));
     assert!(refusal(fine, 1 << 21).contains("at most"));
     let long = Rates::WarmupCosine { peak: 1.0, warmup: 8, last: 0.0 };
     assert!(refusal(Optimizer::new(long).unwrap(), 8).contains("warm-up"));

@@ -191,7 +191,7 @@ fn built(request: &VectorRequest, name: MechanismName, watch: SearchWatch<'_>) -
     };
     let squared_error = |mechanism: &dyn Mechanism| {
         let squared = mechanism.participation_squared(request.participation);
-        let error = squared * of_variances(request, &error::variances(mechanism, optimizer).ok()?);
+        let error = squared * of_variances(request, optimizer.counted(&error::variances(mechanism, optimizer).ok()?));
         error.is_finite().then_some(error)
     };
     name.build_for_loop(&TrainingLoop {
@@ -265,9 +265,9 @@ fn calibrated_candidate(
     let (sensitivity, sigma) = calibrated(request, &*mechanism, participation, sampled.as_ref())?;
     let of = |optimizer: &Optimizer| error::variances(&*mechanism, optimizer).map(Arc::from);
     let variances: Option<Arc<[f64]>> = request.optimizer.as_ref().map(of).transpose()?;
-    let (max, mean) = match &variances {
-        Some(variances) => max_and_mean(variances),
-        None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
+    let (max, mean) = match (&variances, &request.optimizer) {
+        (Some(variances), Some(optimizer)) => max_and_mean(optimizer.counted(variances)),
+        _ => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
     };
     Ok(VectorCandidate {
         name: mechanism.name(),

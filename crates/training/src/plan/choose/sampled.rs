@@ -201,7 +201,7 @@ impl EstimatedMechanism {
         let out_of_range = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
         let noise = noise(&guarantee).ok_or_else(out_of_range)?;
         let (max, mean) = match &request.optimizer {
-            Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer)?),
+            Some(optimizer) => max_and_mean(optimizer.counted(&error::variances(&*mechanism, optimizer)?)),
             None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
         };
         let error = noise * request.objective.of(max, mean).sqrt();
