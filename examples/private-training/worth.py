@@ -1,4 +1,5 @@
-"""Where correlated noise pays: accuracies with independent and with planned noise of equal guarantees.
+"""Where correlated noise pays: accuracies with independent and with planned noise of equal guarantees, and with the
+noise of Opacus and jax-privacy where batches are sampled.
 
     python worth.py
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +27,16 @@ from evertally.training import federated  # noqa: E402
 from train import CLASSES, TRAINING, clipped_sum, split  # noqa: E402
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "benches" / "peers"))
 DELTA = 1e-5
 EPSILONS = (0.5, 2.0, 8.0)
 SEEDS, TUNING = 10, (100, 101)  # seeds that are measured, and others that choose the learning rate
 METHODS = {"independent": "independent noise", "planned": "planned noise"}
+# Other programs, with their own accountant, sampling and noise. Their modules are in benches/peers/promises.
+PEERS = {"opacus": "Opacus", "jax-privacy": "jax-privacy"}
 USERS, COHORT, LOCAL_STEPS = 480, 48, 5
+COLORS = dict(zip(EPSILONS, ("#D55E00", "#0072B2", "#009E73"), strict=True))
+MARKERS = {"planned": "o", "opacus": "s", "jax-privacy": "^"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,11 @@ class Setting:
     epochs: int
     batch: int
     rates: tuple[float, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Other programs are compared where batches are sampled."""
+        return (*METHODS, *PEERS) if self.kind == "sampled" else tuple(METHODS)
 
     @property
     def steps(self) -> int:
@@ -83,8 +96,44 @@ def plan_of(setting: Setting, method: str, epsilon: float) -> tuple[Any, float]:
     return plan, plan.max_std_error
 
 
+@functools.cache
+def peer_option(setting: Setting, method: str, epsilon: float) -> Any:
+    """The training option of another program with the least mean error of those it offers."""
+    from promises import Run
+
+    module = importlib.import_module(f"promises.of_{method.replace('-', '_')}")
+    run = Run(setting.steps, setting.epochs, epsilon, DELTA)
+    return min(module.options(run), key=lambda option: option.error)
+
+
+@functools.cache
+def noise_of(setting: Setting, method: str, epsilon: float) -> dict[str, Any]:
+    """The columns of a row that describe the noise."""
+    if method in PEERS:
+        option = peer_option(setting, method, epsilon)
+        return {"sampling": option.sampling, "mechanism": option.matrix, "error": ""}
+    plan, error = plan_of(setting, method, epsilon)
+    noise = getattr(plan, "noise", plan)
+    sampling = getattr(noise, "sampling", None) or "none"
+    return {"sampling": sampling, "mechanism": noise.mechanism, "error": f"{error:.4g}"}
+
+
+def peer_accuracy(setting: Setting, method: str, epsilon: float, rate: float, seed: int) -> float:
+    """As `accuracy`, with batches and noise of another program."""
+    data = split(seed)
+    weights = np.zeros((data.features.shape[1], CLASSES), np.float32)
+    batches, add = peer_option(setting, method, epsilon).start(TRAINING, weights.size, seed)
+    for batch in batches:
+        chosen = np.sort(np.asarray(batch, np.int64))
+        total = clipped_sum(weights, data.features[chosen], data.classes[chosen])
+        weights -= rate / setting.batch * add(total.reshape(-1)).reshape(weights.shape)
+    return float((np.argmax(data.test_features @ weights, axis=1) == data.test_classes).mean())
+
+
 def accuracy(setting: Setting, method: str, epsilon: float, rate: float, seed: int) -> float:
     """Accuracy after the last step. A seed decides split, order, batches and noise."""
+    if method in PEERS:
+        return peer_accuracy(setting, method, epsilon, rate, seed)
     plan, _ = plan_of(setting, method, epsilon)
     # A key from a seed makes the experiment reproducible, and protects nobody. These pictures are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
@@ -134,55 +183,64 @@ def local(weights: np.ndarray, features: np.ndarray, classes: np.ndarray) -> np.
     return weights
 
 
-def experiment(seeds: int) -> Iterator[dict[str, Any]]:
+def experiment(seeds: int, methods: list[str]) -> Iterator[dict[str, Any]]:
     """A row for each setting, ε, method and seed."""
     for setting in SETTINGS:
         for epsilon in EPSILONS:
-            for method in METHODS:
-                plan, error = plan_of(setting, method, epsilon)
+            for method in (each for each in setting.methods if each in methods):
                 tuned = {
                     rate: np.mean([accuracy(setting, method, epsilon, rate, seed) for seed in TUNING])
                     for rate in setting.rates
                 }
                 rate = max(tuned, key=lambda each: tuned[each])
-                noise = getattr(plan, "noise", plan)
                 for seed in range(seeds):
                     yield {
                         "setting": setting.name, "epsilon": epsilon, "method": method,
-                        "sampling": getattr(noise, "sampling", None) or "none", "mechanism": noise.mechanism,
-                        "error": f"{error:.4g}", "rate": rate, "seed": seed,
+                        **noise_of(setting, method, epsilon), "rate": rate, "seed": seed,
                         "accuracy": f"{accuracy(setting, method, epsilon, rate, seed):.4f}",
                     }  # fmt: skip
+                print(setting.name, epsilon, method, *noise_of(setting, method, epsilon).values(), flush=True)
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[tuple[str, float], tuple[float, float, float, float, float]]:
-    """For each setting and ε: mean accuracies of both methods, the mean of the paired differences with its standard
-    error, and the ratio of the errors."""
-    found = {}
-    for setting in SETTINGS:
-        for epsilon in EPSILONS:
-            own = [row for row in rows if row["setting"] == setting.name and float(row["epsilon"]) == epsilon]
-            by = {method: [row for row in own if row["method"] == method] for method in METHODS}
-            first, second = (np.array([float(row["accuracy"]) for row in by[method]]) for method in METHODS)
-            gain = second - first
-            error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("nan")
-            ratio = float(by["planned"][0]["error"]) / float(by["independent"][0]["error"])
-            found[setting.name, epsilon] = (first.mean(), second.mean(), gain.mean(), error, ratio)
-    return found
+def accuracies(rows: list[dict[str, Any]]) -> dict[tuple[str, float, str], np.ndarray]:
+    """For each setting, ε and method: the accuracies of all seeds, in the order of seeds."""
+    found: dict[tuple[str, float, str], dict[int, float]] = {}
+    for row in rows:
+        place = row["setting"], float(row["epsilon"]), row["method"]
+        found.setdefault(place, {})[int(row["seed"])] = float(row["accuracy"])
+    return {place: np.array([by_seed[seed] for seed in sorted(by_seed)]) for place, by_seed in found.items()}
+
+
+def gain(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """The mean of the differences for the same split, and its standard error."""
+    differences = second - first
+    error = float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else float("nan")
+    return float(differences.mean()), error
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: both accuracies, the gain with its standard error, and the ratio of the errors."""
-    lines = ["| setting | ε | independent | planned | gain | planned error |", "|---|--:|--:|--:|--:|--:|"]
-    for (name, epsilon), (first, second, gain, error, ratio) in summary(rows).items():
-        lines.append(
-            f"| {name} | {epsilon:g} | {first:.3f} | {second:.3f} | {gain:+.3f} ± {error:.3f} | × {ratio:.2f} |"
-        )
+    """Markdown: all accuracies, the gain of planned noise with its standard error, and the ratio of the errors."""
+    found = accuracies(rows)
+    errors = {(row["setting"], float(row["epsilon"]), row["method"]): row["error"] for row in rows}
+    lines = [
+        f"| setting | ε | independent | planned | {' | '.join(PEERS.values())} | gain | planned error |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for setting in SETTINGS:
+        for epsilon in EPSILONS:
+            own = {method: found.get((setting.name, epsilon, method)) for method in (*METHODS, *PEERS)}
+            cells = " | ".join("–" if each is None else f"{each.mean():.3f}" for each in own.values())
+            mean, error = gain(own["independent"], own["planned"])
+            ratio = float(errors[setting.name, epsilon, "planned"]) / float(
+                errors[setting.name, epsilon, "independent"]
+            )
+            lines.append(f"| {setting.name} | {epsilon:g} | {cells} | {mean:+.3f} ± {error:.3f} | × {ratio:.2f} |")
     return "\n".join(lines)
 
 
 def draw(rows: list[dict[str, Any]], folder: Path) -> None:
-    """The gain in each setting, with twice its standard error; writes worth.svg and worth.png."""
+    """The gains over independent noise: of planned noise in a fixed order and in federated learning, and of all methods
+    with sampled batches. Writes worth.svg and worth.png."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -191,32 +249,65 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
     plt.rcParams.update(
         {"svg.hashsalt": "evertally", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
     )
-    figure, panel = plt.subplots(figsize=(8, 3.8), layout="constrained")
-    found = summary(rows)
-    looks = zip(EPSILONS, ("#D55E00", "#0072B2", "#009E73"), ("o", "s", "^"), (0.22, 0.0, -0.22), strict=True)
-    for epsilon, color, marker, shift in looks:
-        gains = np.array([found[setting.name, epsilon][2:4] for setting in SETTINGS])
-        places = np.arange(len(SETTINGS))[::-1] + shift
-        panel.errorbar(
-            gains[:, 0], places, xerr=2 * gains[:, 1], fmt=marker, color=color, capsize=2, label=f"ε = {epsilon:g}"
-        )
-    panel.axvline(0, color="0.5", linewidth=1)
-    panel.set_yticks(np.arange(len(SETTINGS))[::-1], [setting.name for setting in SETTINGS])
-    panel.set_xlabel("test accuracy with planned noise, minus that with independent noise")
-    panel.grid(axis="x", color="0.92")
-    panel.set_axisbelow(True)
-    panel.legend(frameon=False, loc="upper right")
+    found = accuracies(rows)
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+    draw_panel(panels[0], found, [setting for setting in SETTINGS if setting.kind != "sampled"])
+    draw_panel(panels[1], found, [setting for setting in SETTINGS if setting.kind == "sampled"])
+    panels[0].set_title("Not sampled", fontsize=10, loc="left")
+    panels[1].set_title("Sampled (another scale)", fontsize=10, loc="left")
+    handles = [
+        *(plt.Line2D([], [], color=color, linewidth=3, label=f"ε = {epsilon:g}") for epsilon, color in COLORS.items()),
+        *(
+            plt.Line2D([], [], color="0.3", marker=MARKERS[method], linewidth=0, label=label, **face(method, "0.3"))
+            for method, label in {"planned": METHODS["planned"], **PEERS}.items()
+        ),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+    figure.supxlabel("test accuracy, minus that with evertally's independent noise", fontsize=10)
     figure.savefig(folder / "worth.svg", metadata={"Date": None})
     figure.savefig(folder / "worth.png", dpi=140, metadata={"Software": None})
 
 
+def face(method: str, color: str) -> dict[str, str]:
+    """Markers of other programs are hollow."""
+    return {"markerfacecolor": "white" if method in PEERS else color}
+
+
+def draw_panel(panel: Any, found: dict[tuple[str, float, str], np.ndarray], settings: list[Setting]) -> None:
+    """The gains in some settings with twice their standard errors, one below the other."""
+    methods = [method for method in settings[0].methods if method != "independent"]
+    cases = [(epsilon, method) for epsilon in EPSILONS for method in methods]
+    places = np.arange(len(settings))[::-1]
+    for place, (epsilon, method) in enumerate(cases):
+        base = [found[setting.name, epsilon, "independent"] for setting in settings]
+        gains = np.array([gain(one, found[s.name, epsilon, method]) for one, s in zip(base, settings)])
+        look = {"fmt": MARKERS[method], "color": COLORS[epsilon], "capsize": 2, **face(method, COLORS[epsilon])}
+        panel.errorbar(gains[:, 0], places + 0.4 - 0.8 * (place + 0.5) / len(cases), xerr=2 * gains[:, 1], **look)
+    panel.axvline(0, color="0.5", linewidth=1)
+    panel.set_yticks(places, [setting.name.removeprefix("sampled, ") for setting in settings])
+    panel.grid(axis="x", color="0.92")
+    panel.set_axisbelow(True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> None:
+    every = [*METHODS, *PEERS]
     parser = argparse.ArgumentParser(description="Accuracies with independent and with planned noise.")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="repetitions, each with its own split and noise")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for worth.csv, worth.svg and worth.png")
+    parser.add_argument(
+        "--methods", nargs="*", choices=every, default=list(METHODS), help="others are copied from worth.csv"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    rows = list(experiment(args.seeds))
+    rows = [row for row in read(HERE / "worth.csv") if row["method"] not in args.methods]
+    rows += list(experiment(args.seeds, args.methods))
+    order = {setting.name: place for place, setting in enumerate(SETTINGS)}
+    rows.sort(key=lambda row: (order[row["setting"]], float(row["epsilon"]), every.index(row["method"])))
     with open(args.out / "worth.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
