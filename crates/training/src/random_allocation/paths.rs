@@ -145,14 +145,14 @@ pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> V
 /// The source of vectors.
 pub(super) enum Paths<'a> {
     /// Drawn on request.
-    Fresh { factor: &'a Factor, coins: NormalCoins },
+    Fresh { factor: &'a Factor, coins: Box<NormalCoins> },
     /// Drawn in advance, for repeated use.
     Kept(&'a [Block]),
 }
 
 impl<'a> Paths<'a> {
     pub(super) fn fresh(factor: &'a Factor, coins: Coins) -> Self {
-        Self::Fresh { factor, coins: coins.into_normals() }
+        Self::Fresh { factor, coins: Box::new(coins.into_normals()) }
     }
 
     /// This many vectors, kept for repeated use.
