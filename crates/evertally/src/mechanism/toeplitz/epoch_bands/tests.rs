@@ -157,10 +157,10 @@ fn slowly_fading_inverses_are_released_exactly() {
             assert_eq!(precise.advance(&mut noise), want, "{excess}: step {step}, in big integers");
         }
         // The largest value in every step, and one in the middle that lowers the guard on the way.
-        for loud in [|_: Node| 1 << 73, |node: Node| if node.index == 30 { 1 << 73 } else { noise(node) }] {
+        for mut loud in [|_: Node| 1 << 73, |node: Node| if node.index == 30 { 1 << 73 } else { noise(node) }] {
             let (mut fast, mut slow) = (mechanism.cursor(), coarse());
             for step in 0..60 {
-                assert_eq!(fast.advance(&mut |n| loud(n)), slow.advance(&mut |n| loud(n)), "{excess}: step {step}");
+                assert_eq!(fast.advance(&mut loud), slow.advance(&mut loud), "{excess}: step {step}");
             }
         }
     }
