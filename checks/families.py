@@ -20,7 +20,6 @@ MAY_NAME = {
     # Figures draw members that the literature names.
     "crates/cli/src/lab/figures/by_delta.rs",
     "crates/cli/src/lab/figures/curves.rs",
-    "crates/cli/src/lab/figures/unbounded.rs",
 }
 
 
