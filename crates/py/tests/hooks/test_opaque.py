@@ -119,7 +119,8 @@ def test_what_cannot_be_seen_into_is_refused_with_a_remedy(kind, clipping):
 
 
 def test_functions_of_functions_are_refused():
-    with pytest.raises(et.InvalidError, match="torch.where instead of torch.cond"):
+    # PyTorch refuses by itself where it has loaded its compiler.
+    with pytest.raises(et.InvalidError, match="torch.where instead of torch.cond|higher order operator"):
         sums(chosen, "samples", [1, 2, 3])
 
 
