@@ -25,9 +25,10 @@ import evertally.torch
 import torch
 from evertally import _evertally
 
+SEPARATION = 500
 MECHANISMS = {
-    "normalized-blt(buffers=3)": {"participations": 4, "separation": 500},
-    "smooth": {"participations": 4, "separation": 500},
+    "normalized-blt(buffers=3)": {"participations": 4, "separation": SEPARATION},
+    "smooth": {"participations": 4, "separation": SEPARATION},
     "epoch-bands(bands=8)": {"epsilon": 4.0, "delta": 1e-5, "sampling": "cyclic-poisson", "sampled_fraction": 0.05},
 }
 
@@ -40,7 +41,7 @@ class Silent:
     def draw_ahead(self) -> None:
         """Draws nothing."""
 
-    def add_next(self, vector: Any) -> None:
+    def add_next(self, vector: Any, examples: int | None = None) -> None:
         self.step += 1
 
 
@@ -102,8 +103,9 @@ def measure(made: dict[str, Any], batch: int, steps: int) -> dict[str, list[list
             run, data = made[way]
             first = step % 20 * batch
             inputs, targets = data[first : first + batch]
+            taken = run.optimizer.noise.step % SEPARATION * batch
             begin = [clock() for clock in CLOCKS]
-            run.step(inputs, targets, range(first, first + batch))
+            run.step(inputs, targets, range(taken, taken + batch))
             times[way].append([clock() - start for clock, start in zip(CLOCKS, begin)])
             _evertally._wait_for_noise()  # finish drawing ahead before the next measurement
     return times
