@@ -26,6 +26,7 @@ mod ops;
 mod prefetch;
 pub mod quantile;
 pub mod transform;
+mod universal;
 
 pub use instruction_set::InstructionSet;
 pub use keystream::{BlockName, Cipher, FirstBlocks, Keystream, UnknownCipher};
@@ -33,3 +34,4 @@ pub use normal::{SINGLE_ROWS, normals_f32, normals_f64};
 pub use normals::Normals;
 pub use ops::{FloatSlice, Real};
 pub use prefetch::prefetch;
+pub use universal::UniversalHash;

@@ -61,5 +61,5 @@ pub use plan::{
     VectorPlan, VectorRequest, streams,
 };
 pub use sampling::{Sampling, SamplingScheme};
-pub use sums::check_sum;
+pub use sums::{check_squares, check_sum};
 pub use tuning::{Memory, Tuning};

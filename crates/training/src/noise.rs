@@ -252,6 +252,15 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     pub fn add_next(&mut self, out: &mut [F]) -> Result<()> {
         check_sum(out, f64::INFINITY, None, self.threads)?;
+        self.add_next_to_checked(out)
+    }
+
+    /// As [`add_next`](Self::add_next), without its first pass, for a sum that [`check_sum`](super::check_sum) or
+    /// [`check_squares`](super::check_squares) has accepted.
+    ///
+    /// # Errors
+    /// As [`add_next`](Self::add_next), except for NaN and infinite numbers, which are not looked for.
+    pub fn add_next_to_checked(&mut self, out: &mut [F]) -> Result<()> {
         self.check_next(out)?;
         let data = StepData::Vector { numbers: F::numbers(out), threads: self.threads };
         self.guard.claim(self.step + 1..=self.step + 1, data)?;

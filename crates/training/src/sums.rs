@@ -5,15 +5,18 @@
 //! noise is added, so that neither noise nor parameters are wasted on it. This finds mistakes; it proves nothing about
 //! sums that pass.
 
-use super::Real;
+use super::{InstructionSet, Real};
 use evertally::number::{power, threads};
 use evertally::{Error, Result};
 
 /// Sums in single precision may exceed the exact length by this fraction.
 const TOLERANCE: f64 = 1e-3;
-/// Numbers that one thread checks in one piece, and numbers that are added in parallel lanes.
+/// Numbers that one thread checks in one piece.
 const PIECE: usize = 1 << 16;
-const LANES: usize = 16;
+/// Squares of single-precision numbers may lose this for each number: the smallest normal number.
+const LOST: f64 = 1.2e-38;
+/// The fraction of a sum of squares that may be lost.
+const LOST_FRACTION: f64 = 1e-6;
 
 /// Refuses a sum of vectors of this clipping norm if it has a non-finite number, or, if `examples` is known, if it is
 /// longer than that many vectors allow. A part of a sum may be passed. Uses up to `threads` threads (0: as many as
@@ -30,6 +33,23 @@ const LANES: usize = 16;
 /// ```
 pub fn check_sum<F: Real>(sum: &[F], norm: f64, examples: Option<u64>, threads: usize) -> Result<()> {
     check_length(length(sum, threads), norm, examples)
+}
+
+/// As [`check_sum`], if the sum of [squares](Real::squares), over pieces of at most 2^16 numbers each, is known from
+/// another pass over the vector. `O(1)`, except for sums whose squares leave the range of the type.
+///
+/// # Errors
+/// As [`check_sum`].
+///
+/// ```
+/// use evertally_training::{InstructionSet, Real, check_squares};
+/// let sum = [3.0f32, -4.0];
+/// let squares = Real::squares(InstructionSet::best(), &sum);
+/// assert!(check_squares(&sum, squares, 1.0, Some(5)).is_ok());
+/// assert!(check_squares(&sum, squares, 1.0, Some(4)).is_err());
+/// ```
+pub fn check_squares<F: Real>(sum: &[F], squares: f64, norm: f64, examples: Option<u64>) -> Result<()> {
+    check_length(length_from(sum, squares), norm, examples)
 }
 
 /// Refuses a sum by its length, which is not finite if a number of the sum is not.
@@ -53,28 +73,23 @@ fn check_length(length: f64, norm: f64, examples: Option<u64>) -> Result<()> {
 
 /// The length of a vector; NaN or infinite if one of its numbers is.
 fn length<F: Real>(vector: &[F], threads: usize) -> f64 {
-    let pieces = std::sync::Mutex::new(0.0f64);
+    let (instructions, pieces) = (InstructionSet::best(), std::sync::Mutex::new(0.0f64));
     threads::share(threads::helpful(threads, vector.len()), vector.chunks(PIECE), |some| {
-        let own: f64 = some.map(squares).sum();
+        let own: f64 = some.map(|piece| F::squares(instructions, piece)).sum();
         *pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += own;
     });
-    let squares = pieces.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if squares.is_finite() { squares.sqrt() } else { scaled_length(vector) }
+    length_from(vector, pieces.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-fn squares<F: Real>(piece: &[F]) -> f64 {
-    let mut lanes = [0.0f64; LANES];
-    let chunks = piece.chunks_exact(LANES);
-    let rest: f64 = chunks.remainder().iter().map(|number| number.double() * number.double()).sum();
-    for chunk in chunks {
-        for (lane, number) in lanes.iter_mut().zip(chunk) {
-            *lane += number.double() * number.double();
-        }
+/// The length, from the sum of squares if that is in range.
+fn length_from<F: Real>(vector: &[F], squares: f64) -> f64 {
+    if squares.is_finite() && squares * LOST_FRACTION >= LOST * vector.len() as f64 {
+        return squares.sqrt();
     }
-    lanes.iter().sum::<f64>() + rest
+    scaled_length(vector)
 }
 
-/// The same if squares leave the range of doubles.
+/// The length where squares leave the range of the type.
 fn scaled_length<F: Real>(vector: &[F]) -> f64 {
     let largest = vector.iter().fold(0.0f64, |largest, number| {
         let size = number.double().abs();
@@ -117,6 +132,11 @@ mod tests {
         }
         assert!(check_sum(&[0.0f64; 4], 1.0, Some(0), 1).is_ok());
         assert!(check_sum(&[1e-9f64; 4], 1.0, Some(0), 1).is_err());
+        // The squares of these are 0 in single precision, or infinite, but their lengths are neither.
+        assert!(check_sum(&[1e-30f32; 4], 1e-30, Some(2), 1).is_ok());
+        assert!(check_sum(&[1e-30f32; 4], 1e-30, Some(1), 1).is_err());
+        assert!(check_sum(&[1e30f32; 4], 1e30, Some(2), 1).is_ok());
+        assert!(check_sum(&[1e30f32; 4], 1e30, Some(1), 1).is_err());
         // The squares of these are infinite, but the numbers are finite.
         assert!(check_sum(&[1e200f64; 4], 1e30, None, 1).is_ok());
         assert!(check_sum(&[1e200f64; 4], 1e30, Some(u64::MAX), 1).is_err());

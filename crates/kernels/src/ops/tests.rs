@@ -1,5 +1,5 @@
 use super::Real;
-use crate::InstructionSet;
+use crate::{InstructionSet, UniversalHash};
 
 /// Numbers of many sizes and both signs.
 fn numbers<F: Real>(seed: u64, count: usize) -> Vec<F> {
@@ -106,4 +106,43 @@ fn numbers_survive_their_bytes() {
     f32::read_into(&bytes(&single), &mut singles);
     f64::read_into(&bytes(&double)[..8 * 49 + 3], &mut doubles);
     assert_eq!((singles, &doubles[..49], doubles[49]), (single, &double[..49], 0.0));
+}
+
+#[test]
+fn squares_are_those_of_the_numbers_on_every_instruction_set() {
+    fn check<F: Real>(bound: f64) {
+        for count in [0, 1, 63, 64, 65, 1 << 16] {
+            let mut values = numbers::<F>(7, count);
+            let expected: f64 = values.iter().map(|value| value.double().powi(2)).sum();
+            let own = F::squares(InstructionSet::PORTABLE, &values);
+            assert!((own - expected).abs() <= bound * expected, "{own} for {expected}");
+            for instructions in InstructionSet::available() {
+                assert_eq!(F::squares(instructions, &values).to_bits(), own.to_bits(), "{instructions:?}");
+            }
+            for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                if let Some(last) = values.last_mut() {
+                    *last = F::of(bad);
+                    assert!(!F::squares(InstructionSet::best(), &values).is_finite());
+                }
+            }
+        }
+    }
+    check::<f32>(1e-4);
+    check::<f64>(1e-12);
+}
+
+#[test]
+fn words_are_the_bits_of_numbers() {
+    fn check<F: Real>() {
+        for count in [0, 1, 100, UniversalHash::BLOCK * 32 / F::BITS as usize] {
+            let values = numbers::<F>(9, count);
+            let mut expected = vec![];
+            F::append_all(&values, &mut expected);
+            expected.resize(4 * UniversalHash::BLOCK, 0);
+            let words: Vec<u8> = F::words(&values).iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!(words, expected);
+        }
+    }
+    check::<f32>();
+    check::<f64>();
 }

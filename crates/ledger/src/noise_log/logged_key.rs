@@ -140,7 +140,7 @@ impl LoggedStream {
         let (first, last) = (*claim.steps.start(), *claim.steps.end());
         let mark = match claim.data {
             StepData::Sum(sum) => self.secrets.marker.sum(sum),
-            StepData::Vector { numbers, threads } => self.secrets.marker.numbers(first, numbers, threads),
+            StepData::Vector { numbers, threads } => self.secrets.marker.numbers(first, numbers, threads).mark,
             _ => UNKNOWN,
         };
         self.key.log.claim(&SpanClaim {

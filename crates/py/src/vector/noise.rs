@@ -14,7 +14,7 @@ use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_ledger::noise_log::{StepSpan, UNKNOWN};
-use evertally_training::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
+use evertally_training::{Real, Series, Tuning, VectorNoise as Inner, check_squares, check_sum};
 use numpy::Element;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -169,23 +169,32 @@ impl PyVectorNoise {
         let mut elements = writable::<F>(array, noise.len())?;
         let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
         let step = noise.step() + 1;
-        if let NoiseTarget::This(examples) = to {
-            let (norm, examples) = (self.plan.get().inner().request().norm(), self.examples(py, step, examples)?);
-            py.detach(|| check_sum(slice, norm, examples, self.threads)).or_raise()?;
-        }
+        let mark = match &to {
+            NoiseTarget::This(examples) => self.checked(py, slice, step, *examples)?,
+            NoiseTarget::These(bytes) => self.watch.marker().map(|marker| marker.bytes(step, bytes)),
+            NoiseTarget::Unknown => self.watch.marker().map(|_| UNKNOWN),
+        };
         // After the last step nothing is issued; the stream reports the error.
-        if let Some(marker) = self.watch.marker().filter(|_| step <= noise.horizon()) {
-            let mark = match &to {
-                NoiseTarget::This(_) => py.detach(|| marker.numbers(step, F::numbers(slice), self.threads)),
-                NoiseTarget::These(bytes) => marker.bytes(step, bytes),
-                NoiseTarget::Unknown => UNKNOWN,
-            };
+        if let Some(mark) = mark.filter(|_| step <= noise.horizon()) {
             self.watch.give(py, &[StepSpan::from_step(step, mark)])?;
         }
         let add = matches!(to, NoiseTarget::This(_));
-        py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()?;
+        py.detach(|| if add { noise.add_next_to_checked(slice) } else { noise.next_into(slice) }).or_raise()?;
         self.step.store(noise.step(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The mark of a sum, if noise is watched, after a check that the sum can be one. Both need one pass.
+    fn checked<F: Real>(&self, py: Python<'_>, sum: &[F], step: u64, examples: Option<u64>) -> PyResult<Option<u64>> {
+        let (norm, examples) = (self.plan.get().inner().request().norm(), self.examples(py, step, examples)?);
+        let checked = py.detach(|| {
+            let Some(marker) = self.watch.marker() else {
+                return check_sum(sum, norm, examples, self.threads).map(|()| None);
+            };
+            let found = marker.numbers(step, F::numbers(sum), self.threads);
+            check_squares(sum, found.squares, norm, examples).map(|()| Some(found.mark))
+        });
+        checked.or_raise()
     }
 
     /// The number of examples in the sum of a step, if known.
