@@ -223,7 +223,15 @@ def test_every_kind_of_draw_is_noticed_and_divided_by_example(kind, clipping):
     assert torch.equal(state, OWN.get_state()) or clipping == "ghost"  # which follows an example of zeros
 
 
-@pytest.mark.parametrize("draw", [torch.ops.aten.exponential, torch.ops.aten.uniform.default])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        torch.ops.aten.exponential,
+        torch.ops.aten.uniform.default,
+        lambda hidden: hidden[torch.randperm(len(hidden))],
+        lambda hidden: torch.multinomial(hidden.softmax(0).expand(5, -1), 1).sum() * hidden,
+    ],
+)
 def test_operations_that_vmap_calls_for_one_example_after_the_other_are_refused(draw):
     made = run("samples", Layers(lambda hidden: hidden + draw(hidden)))
     for _ in range(2):

@@ -200,6 +200,19 @@ def test_layers_that_keep_something_are_refused() -> None:
     private(network(layers.BatchNormalization(trainable=False), layers.LayerNormalization())).fit(1)
 
 
+def test_calls_of_the_host_and_of_whole_batches_are_refused() -> None:
+    @jax.custom_batching.custom_vmap
+    def mixing(values: Any) -> Any:
+        return values
+
+    mixing.def_vmap(lambda _, batched, values: (values + values.sum(0), batched[0]))
+    shape = lambda values: jax.ShapeDtypeStruct(values.shape, values.dtype)  # noqa: E731
+    host = lambda values: jax.pure_callback(np.tanh, shape(values), values, vmap_method="expand_dims")  # noqa: E731
+    for function, match in [(mixing, "custom_vmap_call"), (jax.jit(mixing), "custom_vmap"), (host, "pure_callback")]:
+        with pytest.raises(ValueError, match=match):
+            private(network(layers.Lambda(function)))
+
+
 def test_what_cannot_be_private_is_refused() -> None:
     with pytest.raises(ValueError, match="an optimizer that scales the loss"):
         private(network(), optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0)))

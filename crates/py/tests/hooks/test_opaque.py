@@ -98,6 +98,12 @@ def plus(one, other):
     return one + other.tanh()
 
 
+def with_node(values):
+    values = values * 1
+    values.grad_fn.register_hook(lambda gradients, _: KEPT.append(gradients))
+    return values
+
+
 #: Held where no module has it.
 SCRIPTED = [torch.jit.script(nn.Tanh())]
 REFUSED = {
@@ -106,6 +112,7 @@ REFUSED = {
     "its method": (lambda values: SCRIPTED[0].forward(values), "of a TorchScript module"),
     "a function with its own gradient": (Straight.apply, "torch.autograd.Function Straight"),
     "a rule for vmap": (Mixing.apply, "torch.autograd.Function Mixing"),
+    "a node of the graph": (with_node, "grad_fn"),
     "an operator of another library": (lambda values: values + sign(torch.ones(4)), "evertally_tests"),
 }
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import evertally
 import evertally.training
 import jax
+import jax.extend
 import jax.numpy as jnp
 import keras
 import numpy as np
@@ -350,6 +351,7 @@ def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -
     has no noise."""
     values = [[v.value for v in group] for group in (model.trainable_variables, model.non_trainable_variables)]
     traced = jax.make_jaxpr(forward)(*values, jax.tree.map(lambda array: array[0], data)).jaxpr
+    _refuse_calls(traced)
     first = len(values[0])
     ins, outs = traced.invars[first : first + len(values[1])], traced.outvars[1:]
     for variable, before, after in zip(model.non_trainable_variables, ins, outs):
@@ -358,6 +360,22 @@ def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -
                 f"`{variable.path}` keeps something of each batch, without noise: use another layer "
                 "(LayerNormalization and GroupNormalization keep nothing), or freeze this one with trainable = False"
             )
+
+
+#: Operations that run code of the host, or that see a whole batch under `jax.vmap`.
+UNSEEN = ("custom_vmap_call", "pure_callback", "io_callback", "debug_callback", "ffi_call")
+
+
+def _refuse_calls(program: Any) -> None:
+    """Refuses operations that can mix examples, or keep their values, where it is not seen."""
+    for equation in program.eqns:
+        if equation.primitive.name in UNSEEN:
+            raise ValueError(
+                f"the model calls {equation.primitive.name}, which can mix examples, or keep their values, where it is "
+                "not seen: compute by operations of jax.numpy or keras.ops, or in the data, for each example alone"
+            )
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            _refuse_calls(inner)
 
 
 def _said_by_the_host(error: Exception) -> Exception | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
@@ -63,7 +64,8 @@ def of_each(
         def compute(randomness: str) -> Any:
             return torch.func.vmap(numbered, in_dims=in_dims, randomness=randomness)(*shared, *some)
 
-        with drops_by_example():
+        # One at a time: threads share PyTorch's generators and functions.
+        with LOCK, drops_by_example():
             return drawn(compute, count(some), devices, quiet)
 
     if may_be_quiet():
@@ -155,6 +157,9 @@ def _not_compiled() -> Any:
         return nullcontext()
     return torch.compiler.set_stance("force_eager")
 
+
+#: Held while examples run, and reentrant for modules that run examples themselves.
+LOCK = threading.RLock()
 
 #: The attributes that `single_operations` changes.
 CHANGED = ("forward", "sparse")

@@ -156,6 +156,8 @@ class _Rows(TorchDispatchMode):
         if not torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "FuncTorchVmapMode"):
             return self._without_rule(function, args, kwargs, generator)
         if not any(rows):
+            if self._along == 0 and len(self._examples) > 1:
+                raise _mixes(function, "which has no row for each example under torch.func.vmap")
             return function(*args, **kwargs)  # all draws of one example, one after the other
         self._calls += 1
         made, before = [], generator.get_state()
@@ -176,10 +178,7 @@ class _Rows(TorchDispatchMode):
         before = generator.get_state()
         made = function(*args, **kwargs)
         if not torch.equal(generator.get_state(), before):
-            raise evertally.InvalidError(
-                f"the module draws with {function}, for which torch.func.vmap has no rule, so examples would share one "
-                "sequence of numbers: draw with torch.rand, torch.randn or torch.bernoulli, and compute from these"
-            )
+            raise _mixes(function, "for which torch.func.vmap has no rule")
         return made
 
     def _has_rows(self, value: Any, most: int) -> bool:
@@ -196,6 +195,13 @@ class _Rows(TorchDispatchMode):
         if isinstance(value, torch.Tensor):
             return value.narrow(self._along, place, 1)
         return [1 if index == self._along else size for index, size in enumerate(value)]
+
+
+def _mixes(function: Any, why: str) -> evertally.InvalidError:
+    return evertally.InvalidError(
+        f"the module draws with {function}, {why}, so examples would share one sequence of numbers: draw with "
+        "torch.rand, torch.randn or torch.bernoulli, and compute from these, as in torch.rand(n).argsort()"
+    )
 
 
 @contextmanager

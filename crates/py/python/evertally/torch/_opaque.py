@@ -1,5 +1,5 @@
 """Functions that run code where the checks of operations do not see it: TorchScript, operators of other libraries,
-`torch.autograd.Function` and hooks of tensors.
+`torch.autograd.Function`, nodes of the graph and hooks of tensors.
 
 Such code can mix examples, or keep their values for later calls. Hooks, and functions of TorchScript that contain no
 tensor, are checked; the rest is refused.
@@ -42,6 +42,11 @@ def seen_through(function: Any, args: Any, watching: Callable[[], Any]) -> Any:
         raise evertally.InvalidError(
             f"the module calls {function}, whose functions run where it is not seen whether they keep values of "
             "examples: compute by operations of PyTorch, such as torch.where instead of torch.cond"
+        )
+    elif function == torch.Tensor.grad_fn.__get__:
+        raise evertally.InvalidError(
+            "the module looks at grad_fn of a tensor, whose hooks can keep gradients of examples where it is not seen: "
+            "use register_hook of the tensor"
         )
     elif function is torch.Tensor.register_hook:
         tensor, hook, *rest = args
