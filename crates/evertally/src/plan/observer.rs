@@ -4,8 +4,8 @@ use crate::mechanism::SearchWatch;
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +63,30 @@ impl SearchObserver {
             Arc::new(move |_| match observer.report(SearchProgress::Share(1.0)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
+            })
+        }))
+    }
+
+    /// The same observer for several searches, one after the other: it counts their mechanisms together, so that
+    /// progress never starts again. The total is that of the searches so far.
+    pub(super) fn in_a_row(&self) -> Self {
+        let (observer, counted) = (self.clone(), Mutex::new((0, 0, 0)));
+        Self(self.0.as_ref().map(|_| -> Arc<Observe> {
+            Arc::new(move |progress| {
+                let progress = match progress {
+                    SearchProgress::Mechanisms { done, total: Some(total) } => {
+                        let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
+                        let (before, last, of) = *counted;
+                        let before = if done < last || total != of { before + of } else { before };
+                        *counted = (before, done, total);
+                        SearchProgress::Mechanisms { done: before + done, total: Some(before + total) }
+                    }
+                    other => other,
+                };
+                match observer.report(progress) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
             })
         }))
     }

@@ -46,6 +46,8 @@ impl Readings {
     /// If the request has only one workload, or neither option can be planned.
     pub fn plan(request: PlanRequest) -> Result<Self> {
         let Some(mix) = request.mix else { return Err(Error::invalid("a mix has at least two workloads")) };
+        let search = request.search.clone().with_observer(request.search.observer().in_a_row());
+        let request = request.with_search(search);
         request.own_mix()?;
         if request.mechanism.is_some() {
             let plans = request.plan()?.readings();

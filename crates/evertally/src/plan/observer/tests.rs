@@ -1,9 +1,9 @@
 //! Searches report every mechanism and end when they are cancelled.
 
 use super::*;
-use crate::plan::{PlanRequest, Search, ranking::Ranking};
+use crate::mechanism::{Mix, Workload};
+use crate::plan::{PlanRequest, Readings, Search, ranking::Ranking};
 use crate::privacy::{Budget, Delta, Epsilon, Rho, Unit};
-use std::sync::Mutex;
 
 /// The result of a search that is cancelled at a report, and the reports.
 fn observed(request: &PlanRequest, cancelled_at: usize) -> (Result<()>, Vec<(usize, usize)>) {
@@ -98,4 +98,23 @@ fn a_cancelled_ranking_is_no_ranking() {
     let candidates = request.candidates().unwrap();
     let search = Search::default().with_observer(SearchObserver::new(|_| ControlFlow::Break(())));
     assert!(Ranking::new(&request.with_search(search), &candidates).unwrap_err().is_cancelled());
+}
+
+/// Several workloads have a search each, and one together; all of them are counted as one.
+#[test]
+fn searches_in_a_row_never_start_again() {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&reports);
+    let observer = SearchObserver::new(move |progress| {
+        let SearchProgress::Mechanisms { done, total: Some(total) } = progress else { panic!("{progress:?}") };
+        noted.lock().unwrap().push((done, total));
+        ControlFlow::Continue(())
+    });
+    let mix = Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)]).unwrap();
+    let request = PlanRequest::count(30, Budget::Zcdp(Rho::new(0.5).unwrap())).with_mix(mix);
+    Readings::plan(request.with_search(Search::default().with_observer(observer))).unwrap();
+    let reports = reports.lock().unwrap();
+    assert!(reports.is_sorted() && reports.iter().all(|(done, total)| done < total), "{reports:?}");
+    let totals = reports.chunk_by(|(_, total), (_, next)| total == next).count();
+    assert!(totals > 3 && reports[0].0 == 0, "{reports:?}");
 }
