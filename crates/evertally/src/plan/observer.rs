@@ -58,37 +58,26 @@ impl SearchObserver {
     /// The same observer for work that follows a search: it may still cancel, and is always shown a completed search,
     /// so that progress never runs backwards.
     pub(super) fn after_search(&self) -> Self {
-        let observer = self.clone();
-        Self(self.0.as_ref().map(|_| -> Arc<Observe> {
-            Arc::new(move |_| match observer.report(SearchProgress::Share(1.0)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            })
-        }))
+        self.mapped(|_| SearchProgress::Share(1.0))
     }
 
     /// The same observer for several searches, one after the other: it counts their mechanisms together, so that
     /// progress never starts again. The total is that of the searches so far.
     pub(super) fn in_a_row(&self) -> Self {
-        let (observer, counted) = (self.clone(), Mutex::new((0, 0, 0)));
-        Self(self.0.as_ref().map(|_| -> Arc<Observe> {
-            Arc::new(move |progress| {
-                let progress = match progress {
-                    SearchProgress::Mechanisms { done, total: Some(total) } => {
-                        let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
-                        let (before, last, of) = *counted;
-                        let before = if done < last || total != of { before + of } else { before };
-                        *counted = (before, done, total);
-                        SearchProgress::Mechanisms { done: before + done, total: Some(before + total) }
-                    }
-                    other => other,
-                };
-                match observer.report(progress) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
-            })
-        }))
+        let counted = Mutex::new((0, 0, 0));
+        self.mapped(move |progress| {
+            let SearchProgress::Mechanisms { done, total: Some(total) } = progress else { return progress };
+            let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
+            let (before, last, of) = *counted;
+            let before = if done < last || total != of { before + of } else { before };
+            *counted = (before, done, total);
+            SearchProgress::Mechanisms { done: before + done, total: Some(before + total) }
+        })
+    }
+
+    /// The same observer, with other progress in place of what is reported.
+    fn mapped(&self, change: impl Fn(SearchProgress) -> SearchProgress + Send + Sync + 'static) -> Self {
+        Self(self.0.clone().map(|observe| -> Arc<Observe> { Arc::new(move |progress| observe(change(progress))) }))
     }
 
     /// Reports progress.
