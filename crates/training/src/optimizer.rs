@@ -100,7 +100,7 @@ impl IterateAverage {
     pub fn weight(self, step: u64, horizon: u64) -> f64 {
         match self {
             Self::Exponential(decay) => 1.0 - decay,
-            Self::Tail(last) => 1.0 / (step + last).saturating_sub(horizon).max(1) as f64,
+            Self::Tail(last) => 1.0 / step.saturating_add(last).saturating_sub(horizon).max(1) as f64,
         }
     }
 }

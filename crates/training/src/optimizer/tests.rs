@@ -246,6 +246,7 @@ fn senseless_optimizers_are_refused() {
     assert!(refusal(rates(&[1.0; 7]).unwrap(), 8).contains("7 learning rates"));
     assert!(refusal(fine.clone().with_weight_decay(3.0).unwrap(), 8).contains("above 1"));
     assert!(refusal(average(IterateAverage::Tail(9)).unwrap(), 8).contains("9 last steps"));
+    assert!(refusal(average(IterateAverage::Tail(u64::MAX)).unwrap(), 8).contains("last steps"));
     assert!(refusal(fine.clone().with_counted_steps(Some(9)).unwrap(), 8).contains("9 last steps"));
     assert!(refusal(fine, 1 << 21).contains("at most"));
     let long = Rates::WarmupCosine { peak: 1.0, warmup: 8, last: 0.0 };
