@@ -75,7 +75,7 @@ impl SearchObserver {
         })
     }
 
-    /// The same observer, with other progress in place of what is reported.
+    /// The same observer, which is shown changed progress.
     fn mapped(&self, change: impl Fn(SearchProgress) -> SearchProgress + Send + Sync + 'static) -> Self {
         Self(self.0.clone().map(|observe| -> Arc<Observe> { Arc::new(move |progress| observe(change(progress))) }))
     }
