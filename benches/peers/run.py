@@ -26,10 +26,16 @@ LIMIT_SECONDS = 180
 
 
 def processor() -> str:
+    """The name of the first processor, and its family and model, because virtual machines shorten the name."""
+    fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    if "model name" not in fields:
+        return platform.processor()
+    if "cpu family" not in fields:
+        return fields["model name"]
+    return f"{fields['model name']} (family {fields['cpu family']}, model {fields['model']})"
 
 
 def run_case(case: Case, core: int, seconds: float) -> dict:

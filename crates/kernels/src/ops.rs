@@ -58,6 +58,9 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
     /// `sums += weight · values`.
     fn add_scaled(instructions: InstructionSet, sums: &mut [Self], weight: Self, values: &[Self]);
 
+    /// `values = 0 + weight · values`: the first summand of a sum.
+    fn begin_sum(instructions: InstructionSet, values: &mut [Self], weight: Self);
+
     /// `values *= factor`.
     fn scale(instructions: InstructionSet, values: &mut [Self], factor: Self);
 
@@ -116,6 +119,14 @@ macro_rules! kernels_of {
                 ) {
                     for (sum, value) in sums.iter_mut().zip(values) {
                         *sum += weight * value;
+                    }
+                }
+            }
+
+            for_every_instruction_set! {
+                pub(super) fn begin_sum(instructions: InstructionSet, values: &mut [$real], weight: $real) {
+                    for value in values {
+                        *value = 0.0 + weight * *value;
                     }
                 }
             }
@@ -306,6 +317,10 @@ macro_rules! kernels_of {
 
             fn add_scaled(instructions: InstructionSet, sums: &mut [Self], weight: Self, values: &[Self]) {
                 $module::add_scaled(instructions, sums, weight, values);
+            }
+
+            fn begin_sum(instructions: InstructionSet, values: &mut [Self], weight: Self) {
+                $module::begin_sum(instructions, values, weight);
             }
 
             fn scale(instructions: InstructionSet, values: &mut [Self], factor: Self) {

@@ -11,6 +11,7 @@ use evertally::noise::Node;
 use evertally::number::threads::{helpful, share};
 use evertally_kernels::{BlockName, InstructionSet, Normals, Real};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Coordinates that are processed at once: accumulator, registers and normal variables stay in the fastest cache.
 pub(super) const PIECE: usize = 1024;
@@ -125,36 +126,53 @@ impl<'a, F: Real> Worker<'a, F> {
     }
 
     fn run(&mut self, passes: &[ProgramPass<'_>], mut lane: Lane<'_, F>, emit: Emit) {
+        let mut own = std::mem::take(&mut self.acc);
         let mut done = 0;
         while done < lane.len {
             let first = lane.first + done as u64;
             let len = (until_boundary(first + 1) + 1).min(lane.len - done);
+            let place = done..done + len;
+            let mut out = lane.out.as_deref_mut().map(|out| &mut out[place.clone()]);
+            // What replaces the caller's numbers is summed in their place.
+            let acc = match &mut out {
+                Some(out) if emit == Emit::Set => out,
+                _ => &mut own[..len],
+            };
             for ProgramPass { ops, writes } in passes {
-                if !matches!(ops.first(), Some(Op::Load(_))) {
-                    self.acc[..len].fill(F::default());
-                }
-                for op in *ops {
+                for op in self.begin(ops, first, acc) {
                     match writes {
-                        true => self.apply(op, first, done..done + len, &mut lane.buffers),
-                        false => self.apply_without_writing(op, first, done..done + len, &mut lane.buffers),
+                        true => self.apply(op, first, acc, place.clone(), &mut lane.buffers),
+                        false => self.apply_without_writing(op, first, acc, place.clone(), &mut lane.buffers),
                     }
                 }
             }
-            if let Some(out) = &mut lane.out {
-                let (out, acc) = (&mut out[done..done + len], &self.acc[..len]);
-                match emit {
-                    Emit::Set => out.copy_from_slice(acc),
-                    Emit::Add => F::add(self.instructions, out, acc),
-                }
+            if let (Some(out), Emit::Add) = (out, emit) {
+                F::add(self.instructions, out, &own[..len]);
             }
             done += len;
+        }
+        self.acc = own;
+    }
+
+    /// The accumulator before all operations, or after the first if that is quicker; returns the others.
+    fn begin<'b>(&self, ops: &'b [Op], first: u64, acc: &mut [F]) -> &'b [Op] {
+        match ops {
+            [Op::Load(_), ..] => ops,
+            [Op::Draw { node, scale }, others @ ..] => {
+                F::draw(self.sources.normals, name(*node), first, acc);
+                F::begin_sum(self.instructions, acc, F::of(*scale));
+                others
+            }
+            _ => {
+                acc.fill(F::default());
+                ops
+            }
         }
     }
 
     /// One operation on one piece: the coordinates from `first` on, which begin at `place` in the buffers.
-    fn apply(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
+    fn apply(&mut self, op: &Op, first: u64, acc: &mut [F], place: Range<usize>, buffers: &mut [&mut [F]]) {
         let (instructions, len) = (self.instructions, place.len());
-        let acc = &mut self.acc[..len];
         match op {
             Op::Clear => acc.fill(F::default()),
             Op::Row(step) => self.sources.rows.expect("rows for a program of rows").copy_row(*step, first, acc),
@@ -190,8 +208,14 @@ impl<'a, F: Real> Worker<'a, F> {
     }
 
     /// The same effect on the accumulator and the registers, bit for bit.
-    fn apply_without_writing(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
-        let acc = &mut self.acc[..place.len()];
+    fn apply_without_writing(
+        &mut self,
+        op: &Op,
+        first: u64,
+        acc: &mut [F],
+        place: Range<usize>,
+        buffers: &mut [&mut [F]],
+    ) {
         match op {
             Op::Store(_) => {}
             Op::Accumulate(slot) => F::add(self.instructions, acc, &buffers[*slot][place]),
@@ -202,11 +226,11 @@ impl<'a, F: Real> Worker<'a, F> {
                 copies.clear();
                 buffers[..steps.gaps.len()].iter().for_each(|buffer| copies.extend_from_slice(&buffer[place.clone()]));
                 let mut pieces: Vec<&mut [F]> = copies.chunks_mut(len).collect();
-                self.apply(op, first, 0..len, &mut pieces);
+                self.apply(op, first, acc, 0..len, &mut pieces);
                 drop(pieces);
                 self.copies = copies;
             }
-            op => self.apply(op, first, place, buffers),
+            op => self.apply(op, first, acc, place, buffers),
         }
     }
 }

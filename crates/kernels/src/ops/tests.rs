@@ -35,6 +35,8 @@ macro_rules! matches_its_description {
                         assert_eq!((bytes(&a), bytes(&b)), (bytes(&x), bytes(&y)), "{instructions:?} {length}");
                     };
                     check(&|a, b| $real::add_scaled(instructions, a, weight, b), &|a, b| (a + weight * b, b));
+                    check(&|a, _| $real::begin_sum(instructions, a, weight), &|a, b| (0.0 + weight * a, b));
+                    check(&|a, _| $real::begin_sum(instructions, a, -0.0), &|a, b| (0.0 + -0.0 * a, b));
                     check(&|a, _| $real::scale(instructions, a, weight), &|a, b| (a * weight, b));
                     check(&|a, b| $real::add(instructions, a, b), &|a, b| (a + b, b));
                     check(&|a, b| $real::subtract(instructions, a, b), &|a, b| (a - b, b));
