@@ -15,6 +15,10 @@
 //! largest inner product of column `t` with one that is `n b` or more steps before it. The smaller of the two bounds is
 //! used.
 //!
+//! Counts, at most `c` in a step and `m` in all, are largest if all steps with events have `c` of them, except one with
+//! the rest (`‖R u‖²` is convex; see `mechanism/accounting/chain.rs`). So `‖R u‖ ≤ c s` for the sensitivity `s` to
+//! `⌈m/c⌉` steps; if there is a rest, the chains by pairs count it, for any `b`; and `‖R u‖² ≤ m² max n_j`.
+//!
 //! **Lengths.** If all `n_j` are equal, that is the banded matrix with normalised columns (Choquette-Choo et al. 2023,
 //! arXiv 2306.08153). But a unit that takes part in `k` epochs of `b` steps adds up one column of each epoch: only the
 //! *sum* of the epochs' lengths counts. So every epoch has a weight `w_e`, all of its columns have `n_j = w_e`, and the
@@ -187,6 +191,28 @@ impl EpochBands {
     fn real(&self, squared: u128) -> f64 {
         // fits f64: below 2^100; the conversion rounds once
         rounded_up(squared as f64 * libm::exp2(-2.0 * f64::from(self.noise_bits())), 8)
+    }
+
+    /// The same backwards, rounded up.
+    fn in_integers(&self, real: f64) -> u128 {
+        (real * libm::exp2(2.0 * f64::from(self.noise_bits()))).ceil() as u128 // saturates
+    }
+
+    /// `F_j` of the bands.
+    fn band_integers(&self) -> &[u32] {
+        &self.rounded[..self.bands as usize]
+    }
+
+    /// The number of hands that the steps of a unit are dealt to.
+    fn hands(&self, participation: Participation) -> u64 {
+        self.bands.div_ceil(participation.separation()).min(participation.within(self.horizon())).max(1)
+    }
+
+    /// Whether the inner products of every step with the steps before it can be computed, by the number of steps
+    /// between them.
+    fn has_few_pairs(&self, participation: Participation) -> bool {
+        let products = self.bands * self.hands(participation).max(participation.within(self.horizon()));
+        self.horizon().saturating_mul(products) <= pairs::MAX_PRODUCTS
     }
 
     /// Row `step` of `L`, from 1: `L_ts = Σ_(τ=s..t) r_(τ-s) / d_τ`.
@@ -391,22 +417,32 @@ impl Mechanism for EpochBands {
         COEFFICIENT_BITS + WEIGHT_BITS
     }
 
-    /// Exact if steps with events are as far apart as there are bands, and all counts but one are `per_step`; otherwise
-    /// computed as if all events were in one step.
+    /// The least of three bounds, see the [module](self): exact if steps with events are as far apart as there are
+    /// bands, up to a rounding if the events do not fill their steps.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let largest = self.squares.iter().copied().max().unwrap_or(0);
-        let (total, per_step) = (u128::from(spread.total), u128::from(spread.per_step.min(spread.total)));
+        let (total, per_step) = (u128::from(spread.total), u128::from(spread.per_step));
         let together = total.saturating_mul(total).saturating_mul(largest);
-        if spread.separation < self.bands || spread.per_step >= spread.total {
+        if spread.per_step >= spread.total {
             return together;
         }
         let steps = Participation::new(spread.total.div_ceil(spread.per_step), spread.separation);
-        let heaviest = chain::heaviest(&self.squares, steps.expect("neither is 0"));
-        heaviest.saturating_mul(per_step * per_step).min(together)
+        let steps = steps.expect("neither is 0");
+        let of_steps = if spread.separation >= self.bands {
+            chain::heaviest(&self.squares, steps)
+        } else {
+            self.in_integers(self.participation_squared(steps))
+        };
+        let least = of_steps.saturating_mul(per_step * per_step).min(together);
+        if spread.total.is_multiple_of(spread.per_step) || !self.has_few_pairs(steps) {
+            return least;
+        }
+        // Saturates if the pairs give no bound.
+        least.min(pairs::spread_squared(self.band_integers(), &self.weights, spread).ceil() as u128)
     }
 
     fn participation_squared(&self, participation: Participation) -> f64 {
-        let hands = self.bands.div_ceil(participation.separation()).min(participation.within(self.horizon())).max(1);
+        let hands = self.hands(participation);
         let of_hand = |hand: u64| {
             // The first hands have one step more; fits: hands ≤ bands ≤ 2^14.
             let most = participation.within(self.horizon()).saturating_sub(hand).div_ceil(hands);
@@ -419,12 +455,10 @@ impl Mechanism for EpochBands {
         let roots: f64 = (0..hands).map(|hand| self.real(of_hand(hand)).sqrt()).sum();
         let all = participation.of_any(self.horizon(), self.column_norms().l2_squared);
         let dealt = rounded_up(roots * roots, 4 * hands).min(all);
-        // For every step, its inner products with the steps before it, by the number of steps between them.
-        let work = self.horizon().saturating_mul(self.bands * hands.max(participation.within(self.horizon())));
-        if work > pairs::MAX_PRODUCTS {
+        if !self.has_few_pairs(participation) {
             return dealt;
         }
-        dealt.min(pairs::squared(&self.rounded[..self.bands as usize], &self.weights, self.noise_bits(), participation))
+        dealt.min(pairs::squared(self.band_integers(), &self.weights, self.noise_bits(), participation))
     }
 
     fn bands(&self) -> Option<Bands> {

@@ -1,17 +1,27 @@
 //! Inner products of columns that share rows, for units that return before as many steps as there are bands.
 
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::{self, ColumnProducts};
+use crate::mechanism::accounting::chain::{self, ColumnProducts, Pattern};
+use crate::mechanism::accounting::participation::rounded_up;
+use crate::privacy::Spread;
 
+/// Roundings of an inner product and of a square: integers below 2^53, except for the last product and sum.
+const OPERATIONS: u64 = 16;
 /// Maximum number of products for one bound.
 pub(super) const MAX_PRODUCTS: u64 = 1 << 27;
 
 /// An upper bound of the squared sensitivity, from the integers of the matrix.
 pub(super) fn squared(rounded: &[u32], weights: &[u32], bits: u32, participation: Participation) -> f64 {
     let unit = libm::exp2(-f64::from(bits));
-    let pairs = Pairs { rounded, weights: weights.iter().map(|w| f64::from(*w)).collect() };
-    // Integers below 2^53, except for the last product and sum of an entry.
-    unit * unit * chain::of_steps(&pairs, participation, u64::MAX, 16)
+    unit * unit * chain::of_steps(&Pairs::new(rounded, weights), participation, u64::MAX, OPERATIONS)
+}
+
+/// An upper bound of `‖R̃ u‖²` over the counts of a unit in one sum; infinite if there are too many steps.
+pub(super) fn spread_squared(rounded: &[u32], weights: &[u32], spread: Spread) -> f64 {
+    let pattern = Pattern::new(spread);
+    let squared = chain::largest(&Pairs::new(rounded, weights), pattern);
+    // Sums of positive numbers: one of a step's pairs, one of steps.
+    rounded_up(squared, OPERATIONS + 8 * pattern.full.min(weights.len() as u64) + 256)
 }
 
 struct Pairs<'a> {
@@ -21,7 +31,11 @@ struct Pairs<'a> {
     weights: Vec<f64>,
 }
 
-impl Pairs<'_> {
+impl<'a> Pairs<'a> {
+    fn new(rounded: &'a [u32], weights: &[u32]) -> Self {
+        Self { rounded, weights: weights.iter().map(|w| f64::from(*w)).collect() }
+    }
+
     /// `Σ_i F_i F_(i+d)` over the first terms, for each number of terms from 1.
     fn sums(&self, distance: usize) -> Vec<f64> {
         let pairs = self.rounded.iter().zip(&self.rounded[distance..]);

@@ -176,6 +176,48 @@ fn events_stay_below_the_bound() {
     }
 }
 
+/// The same for steps with events that are nearer than there are bands, or farther, and for counts that do not fill
+/// their steps: the bound is safe and close.
+#[test]
+fn events_of_units_that_return_early_nearly_reach_the_bound() {
+    let slow = of_integers(8, &[65536, 40000, 30000, 25000]).unwrap();
+    for (mechanism, most_above) in [(bands(8, 4, (4, 2), Objective::Max), 1.06), (slow, 1.15)] {
+        let matrix = integer_matrix(&mechanism);
+        for (total, per_step, separation) in
+            [(3, 1, 1), (4, 1, 2), (3, 1, 3), (5, 2, 1), (5, 2, 2), (5, 3, 2), (3, 2, 3), (3, 2, 4), (5, 2, 5)]
+        {
+            let spread = Spread { separation, ..Spread::new(total, per_step) };
+            let bound = mechanism.spread_squared(spread);
+            let largest = placements(8, spread).into_iter().map(|u| squared_norm(&matrix, &u)).max().unwrap();
+            assert!(largest <= bound, "{spread:?}: {largest} of {bound}");
+            let above = bound as f64 / largest as f64;
+            assert!(above < most_above, "{spread:?}: {above}");
+        }
+    }
+}
+
+/// All counts of a unit's events in this many steps.
+fn placements(steps: usize, spread: Spread) -> Vec<Vec<u128>> {
+    let mut all = vec![vec![]];
+    for _ in 0..steps {
+        let apart = spread.separation as usize - 1;
+        let extended = all.into_iter().flat_map(|counts: Vec<u128>| {
+            let is_near = counts.iter().rev().take(apart).any(|count| *count > 0);
+            let left = u128::from(spread.total) - counts.iter().sum::<u128>();
+            let most = if is_near { 0 } else { left.min(spread.per_step.into()) };
+            (0..=most).map(move |count| [counts.clone(), vec![count]].concat())
+        });
+        all = extended.collect();
+    }
+    all
+}
+
+/// `‖R̃ u‖²`.
+fn squared_norm(matrix: &[Vec<u128>], counts: &[u128]) -> u128 {
+    let sum = |row: &Vec<u128>| row.iter().zip(counts).map(|(r, u)| r * u).sum::<u128>();
+    matrix.iter().map(|row| sum(row).pow(2)).sum()
+}
+
 /// Counts and vectors have the same error for the same unit; values of counts are divided by the number of events.
 #[test]
 fn counts_lose_nothing_to_vectors() {
