@@ -42,13 +42,24 @@ impl Declaration {
         for (name, value) in values {
             let parameter = named(&name, wording).ok_or_else(|| unknown(&name, wording))?;
             if parameter.kind() == ValueKind::Whole && !value.is_null() && value.as_u64().is_none() {
-                let problem = format!(": {value} is not a whole number from 0 to 2^64 - 1");
+                let problem = format!(": {}", not_whole(&value));
                 return Err(Problem::for_parameter(parameter, sentence![parameter, problem]));
             }
             let put = declared.put(parameter, value);
             put.map_err(|problem| Problem::for_parameter(parameter, sentence![parameter, format!(": {problem}")]))?;
         }
         Ok(declared)
+    }
+}
+
+/// The problem with a value that should be a whole number. A number beyond 64 bits was read as a floating-point number,
+/// which no longer shows the digits that were written.
+fn not_whole(value: &Value) -> String {
+    const BEYOND: f64 = 18_446_744_073_709_551_616.0; // 2^64
+    match value.as_f64() {
+        Some(number) if number >= BEYOND => format!("it is more than {}", u64::MAX),
+        Some(number) if number <= -BEYOND => "it is less than 0".to_owned(),
+        _ => format!("{value} is not a whole number from 0 to 2^64 - 1"),
     }
 }
 

@@ -427,6 +427,14 @@ fn unknown_names_are_refused_with_the_nearest() {
     assert!(problem(r#"{"out": "x.csv"}"#).starts_with("there is no `out`"));
     assert!(problem(r#"{"missing": "ignore"}"#).starts_with("\"missing\": unknown variant `ignore`"));
     assert!(problem("[]").starts_with("this is not a JSON object"));
+    for (number, says) in [
+        ("18446744073709551616", "it is more than 18446744073709551615"),
+        ("-36893488147419103232", "it is less than 0"),
+        ("-1", "-1 is not a whole number from 0 to 2^64 - 1"),
+        ("1.5", "1.5 is not a whole number from 0 to 2^64 - 1"),
+    ] {
+        assert_eq!(problem(&format!(r#"{{"max-events": {number}}}"#)), format!("\"max-events\": {says}"));
+    }
     assert!(serde_json::from_str::<Declaration>(r#"{"max-evnts": 3}"#).is_err());
     let in_file = |name| unknown_in_file(name, Use::Sketch).map(|problem| problem.to_string());
     assert_eq!(in_file("top"), None);
