@@ -203,7 +203,7 @@ pub struct Cancelled;
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted; nothing was written")
+        f.write_str("interrupted; no output was written")
     }
 }
 

@@ -106,16 +106,28 @@ pub fn searched(
         return Err(usage(format!("`{name}` has no search whose result is kept")));
     };
     let path = folder().map(|folder| folder.join(format!("{}-{horizon}-{objective}.bin", family.stem)));
-    if let Some(found) = path.as_deref().and_then(|path| read(path, open, horizon, objective)) {
-        return Ok(found);
+    match path.as_deref().and_then(|path| read(path, open, horizon, objective)) {
+        Some(found) => Ok(found),
+        None => found_and_cached((search, horizon, objective), path.as_deref(), observer, not_cached),
     }
+}
+
+/// The result of a search, which is written to a file unless the observer cancels the search, at the latest when it has
+/// ended.
+fn found_and_cached(
+    (search, horizon, objective): (LongSearch, u64, Objective),
+    path: Option<&Path>,
+    observer: &SearchObserver,
+    not_cached: &mut NotCached<'_>,
+) -> Result<Arc<dyn Mechanism>> {
     let mut report = |share| match observer.report(SearchProgress::Share(share)) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     };
     let found = (search.run)(horizon, objective, &mut report)?;
+    observer.report(SearchProgress::Share(1.0))?;
     if let Some(path) = path
-        && let Err(error) = write(&path, &found.bytes)
+        && let Err(error) = write(path, &found.bytes)
     {
         not_cached(error);
     }
@@ -167,6 +179,36 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A search leaves no file if it is cancelled, even by the last question, which follows its end.
+    #[test]
+    fn cancelled_searches_leave_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("found.bin");
+        let (open, search) = searched_names().next().unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let run = |most: usize| {
+            asked.store(0, Ordering::Relaxed);
+            let asked = Arc::clone(&asked);
+            let observer = SearchObserver::new(move |_| match asked.fetch_add(1, Ordering::Relaxed) < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            });
+            let mut not_cached = |error| panic!("{error}");
+            found_and_cached((search, 4, Objective::Max), Some(&path), &observer, &mut not_cached)
+        };
+        let whole = run(usize::MAX).unwrap();
+        let questions = asked.load(Ordering::Relaxed);
+        assert_eq!(read(&path, open, 4, Objective::Max).unwrap().name(), whole.name());
+        std::fs::remove_file(&path).unwrap();
+        for most in [0, questions / 2, questions - 2, questions - 1] {
+            assert!(run(most).unwrap_err().is_cancelled(), "after {most} of {questions}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "after {most} of {questions}");
+        }
+        assert_eq!(run(questions).unwrap().name(), whole.name());
+        assert!(path.exists());
+    }
 
     #[cfg(unix)]
     #[test]

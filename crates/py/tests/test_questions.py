@@ -145,7 +145,7 @@ def test_control_c_ends_questions(program: str, tmp_path: Path, question: str) -
         asked.answer("--group-by)", "\r")
     asked.answer(question, "\x03")
     status, shown = asked.end()
-    assert status == 130 and "error: interrupted; nothing was written" in shown, (status, shown)
+    assert status == 130 and "error: interrupted; no output was written" in shown, (status, shown)
     assert "\x1b[?25l" not in shown or shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is hidden"
 
 
