@@ -19,6 +19,10 @@ impl<'a> Parameters<'a> {
         let inner = rest.strip_suffix(')').ok_or_else(malformed)?;
         let pair = |part: &'a str| part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         let rest = inner.split(',').map(|part| pair(part).ok_or_else(malformed)).collect::<Result<Vec<_>>>()?;
+        let given_before = |place: usize| rest[..place].iter().any(|(key, _)| *key == rest[place].0);
+        if let Some(place) = (0..rest.len()).find(|place| given_before(*place)) {
+            return Err(Error::invalid(format!("`{}` is given twice in `{text}`; give it once", rest[place].0)));
+        }
         Ok(Self { text, stem: stem.trim(), rest })
     }
 

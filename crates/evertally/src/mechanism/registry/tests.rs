@@ -41,6 +41,16 @@ fn other_names_are_read() {
     assert_eq!((name, name.to_string().as_str()), (MechanismName::Input, "input"));
 }
 
+/// A parameter that is given twice is not reported as one that the family lacks.
+#[test]
+fn parameters_are_given_once() {
+    let refused = |name: &str| name.parse::<MechanismName>().unwrap_err().to_string();
+    let twice = "`bands` is given twice in `epoch-bands(bands=4,bands=4)`; give it once";
+    assert_eq!(refused("epoch-bands(bands=4,bands=4)"), twice);
+    assert!(refused("smooth(zeros=3, h=6, zeros=4)").starts_with("`zeros` is given twice in `smooth("));
+    assert!(refused("epoch-bands(bands=4,band=4)").contains("has no parameter `band`"));
+}
+
 /// How many nodes a cursor draws to reach the horizon from its start.
 fn draws_of_the_last_step(mechanism: &dyn Mechanism) -> u64 {
     let mut draws = 0;
