@@ -82,6 +82,7 @@ except KeyboardInterrupt:
     "search",
     [
         "et.plan(16384, rho=0.5, max_events=100, max_events_per_step=1)",
+        "et.plan(None, rho=0.5)",
         "et.plan_release(start='2024-01-01', steps=16384, every='1h', rho=0.5, person='who', max_events=100)",
         "et.training.plan_vector(16384, norm=1.0, rho=0.5, participations=100, separation=100)",
         "et.training.plan_training(100_000, 100, epochs=10, norm=1.0, epsilon=2.0, delta=1e-6)",

@@ -38,7 +38,7 @@ mod tests;
 use super::name::parameters::Parameters;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, MatrixDigest, Mechanism,
-    MechanismName, Mix, Participation, RowLaw, Workload, check_horizon,
+    MechanismName, Mix, Participation, RowLaw, SearchWatch, Workload, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -85,9 +85,15 @@ impl Banded {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn new(horizon: u64, workload: Workload, runs: Participation) -> Result<Self> {
+        Self::searched(horizon, workload, runs, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    fn searched(horizon: u64, workload: Workload, runs: Participation, watch: SearchWatch<'_>) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "banded")?;
         check_width(workload)?;
-        let found = search::search(workload, runs).filter(|found| found.response.inverse_sum < MAX_INVERSE_SUM);
+        let found = search::search(workload, runs, watch).filter(|found| found.response.inverse_sum < MAX_INVERSE_SUM);
+        watch.check()?;
         let found = found.ok_or_else(|| Error::invalid(format!("`banded` does not factorize `{workload}`")))?;
         let name = MechanismName::Banded(runs, Some(digest(&workload.to_string(), &found.pieces)));
         Ok(Self::from_pieces(horizon, workload, name, found.pieces, found.response.left))
@@ -112,6 +118,16 @@ impl Banded {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn from_mix(horizon: u64, reading: Workload, mix: &Mix, runs: Participation) -> Result<Self> {
+        Self::mix_searched(horizon, reading, (mix, runs), SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    fn mix_searched(
+        horizon: u64,
+        reading: Workload,
+        (mix, runs): (&Mix, Participation),
+        watch: SearchWatch<'_>,
+    ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "banded")?;
         let (mix, reading) = (mix.over(horizon, |_| 1.0), reading.over(horizon));
         mix.workloads().try_for_each(check_width)?;
@@ -125,7 +141,7 @@ impl Banded {
                  steps, or publish the running sum as a separate stream"
             )));
         }
-        let found = mixed::factor(horizon, &mix, runs);
+        let found = mixed::factor(horizon, &mix, runs, watch)?;
         let found = found.and_then(|pieces| {
             let response = mixed::response(&pieces, reading, has_sum.then_some(horizon))?;
             Some((pieces, response))
@@ -346,8 +362,8 @@ pub(super) fn build(
     wanted: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
     let built = match criterion.mix() {
-        Some(mix) => Banded::from_mix(horizon, criterion.workload(), &mix, runs)?,
-        None => Banded::new(horizon, criterion.workload(), runs)?,
+        Some(mix) => Banded::mix_searched(horizon, criterion.workload(), (&mix, runs), criterion.watch())?,
+        None => Banded::searched(horizon, criterion.workload(), runs, criterion.watch())?,
     };
     match (wanted, built.name) {
         (Some(wanted), MechanismName::Banded(_, Some(found))) if wanted != found => Err(Error::invalid(format!(

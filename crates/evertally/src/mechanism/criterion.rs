@@ -187,7 +187,8 @@ impl Criterion<'_> {
             }
             HiddenChange::Events { law: NoiseKind::Gaussian, spread, .. } => {
                 let noise_unit = libm::exp2(-f64::from(mechanism.noise_bits()));
-                units::squared(mechanism, spread) as f64 * noise_unit * noise_unit / spread.total as f64
+                let Ok(squared) = units::squared_watched(mechanism, spread, self.watch) else { return f64::INFINITY };
+                squared as f64 * noise_unit * noise_unit / spread.total as f64
             }
             HiddenChange::Vectors(participation) => mechanism.participation_squared(participation),
         };

@@ -6,7 +6,8 @@
 
 use super::accounting::row_norms::{RowNorms, row_norms_of_table};
 use super::{
-    ColumnNorms, Cost, Cursor, DensePair, GaussianShift, LaplaceShift, Mechanism, MechanismName, RowLaw, Workload,
+    ColumnNorms, Cost, Cursor, DensePair, GaussianShift, LaplaceShift, Mechanism, MechanismName, RowLaw, SearchWatch,
+    Workload,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -112,6 +113,10 @@ impl Mechanism for Differences {
 
     fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
         self.sums.spreads_squared(spread, events)
+    }
+
+    fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
+        self.sums.spreads_squared_watched(spread, events, watch)
     }
 
     fn least_shift(&self, differences: &[f64]) -> Option<f64> {

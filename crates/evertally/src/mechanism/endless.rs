@@ -48,7 +48,7 @@ use super::name::parameters::Parameters;
 use super::rounding::FRACTION_BITS;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, EndlessChoice, Inside, LaplaceShift, MAX_HORIZON, MatrixDigest,
-    Mechanism, MechanismName, NoiseKind, Participation, Reach, RowLaw, Steps, check_horizon,
+    Mechanism, MechanismName, NoiseKind, Participation, Reach, RowLaw, SearchWatch, SearchedOnce, Steps, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -58,7 +58,7 @@ use epoch::Epoch;
 use grids::NOISE_BITS;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The steps whose errors decide which mechanism is inside, if the horizon includes them.
 const REFERENCE_STEPS: [u64; 4] = [16, 1000, 1_000_000, 1 << 40];
@@ -95,13 +95,18 @@ impl Endless {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn new(horizon: u64, inside: Inside) -> Result<Self> {
+        Self::searched(horizon, inside, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    fn searched(horizon: u64, inside: Inside, watch: SearchWatch<'_>) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
         if inside == Inside::Growing {
-            return Self::growing(horizon, Participation::ONCE);
+            return Self::growing_searched(horizon, Participation::ONCE, watch);
         }
-        static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; Inside::COUNT] = [const { OnceLock::new() }; Inside::COUNT];
-        let built = BUILT[inside as usize].get_or_init(|| epochs::all(inside));
-        Ok(Self::from_epochs(horizon, inside, None, built.clone()?))
+        static BUILT: [SearchedOnce<Arc<[Epoch]>>; Inside::COUNT] = [const { SearchedOnce::new() }; Inside::COUNT];
+        let built = BUILT[inside as usize].get(watch, |watch| epochs::all(inside, watch))?;
+        Ok(Self::from_epochs(horizon, inside, None, built.clone()))
     }
 
     /// With buffers whose memory grows, for units with events in these steps, over 1 ..= 2^62 steps. Takes up to a
@@ -125,12 +130,17 @@ impl Endless {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn growing(horizon: u64, runs: Participation) -> Result<Self> {
+        Self::growing_searched(horizon, runs, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    fn growing_searched(horizon: u64, runs: Participation, watch: SearchWatch<'_>) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
         static BUILT: Mutex<Option<HashMap<Participation, Arc<[Epoch]>>>> = Mutex::new(None);
         let known = |built: &Option<HashMap<_, _>>| built.as_ref().and_then(|all| all.get(&runs).cloned());
         let mut epochs = known(&BUILT.lock().unwrap_or_else(PoisonError::into_inner));
         if epochs.is_none() {
-            let built = epochs::growing(runs)?;
+            let built = watch.complete(|watch| epochs::growing(runs, watch))?;
             let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
             all.get_or_insert_with(HashMap::new).insert(runs, built.clone());
             epochs = Some(built);
@@ -226,10 +236,15 @@ impl Mechanism for Endless {
     }
 
     fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
+        self.spreads_squared_watched(spread, events, SearchWatch::NONE).expect("nothing cancels it")
+    }
+
+    fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
         let slack = self.slack();
         let in_steps =
             |(events, squared): (&u64, f64)| in_noise_steps(squared, 2, NOISE_BITS, slack * libm::sqrt(*events as f64));
-        events.iter().zip(units::largest_squares(self.begun(), spread, events)).map(in_steps).collect()
+        let squares = units::largest_squares(self.begun(), spread, events, watch)?;
+        Ok(events.iter().zip(squares).map(in_steps).collect())
     }
 
     fn is_causal(&self) -> bool {
@@ -352,12 +367,13 @@ pub(in crate::mechanism) fn build(
     choice: EndlessChoice,
 ) -> Result<Arc<dyn Mechanism>> {
     let runs = choice.runs.or_else(|| criterion.runs()).unwrap_or(Participation::ONCE);
+    let watch = criterion.watch();
     let endless = match (choice.inside, criterion.law()) {
-        (Some(Inside::Growing), _) => Endless::growing(horizon, runs)?,
-        (Some(inside), _) => Endless::new(horizon, inside)?,
-        (None, NoiseKind::Laplace) => Endless::new(horizon, Inside::Hats)?,
+        (Some(Inside::Growing), _) => Endless::growing_searched(horizon, runs, watch)?,
+        (Some(inside), _) => Endless::searched(horizon, inside, watch)?,
+        (None, NoiseKind::Laplace) => Endless::searched(horizon, Inside::Hats, watch)?,
         (None, NoiseKind::Gaussian) => {
-            best_for(horizon, criterion.spread_over_steps().unwrap_or(Spread::new(1, 1)), runs)?
+            best_for(horizon, criterion.spread_over_steps().unwrap_or(Spread::new(1, 1)), runs, watch)?
         }
     };
     Ok(Arc::new(match choice.digest {
@@ -405,20 +421,29 @@ pub(in crate::mechanism) fn competitors(law: NoiseKind) -> &'static [MechanismNa
 }
 
 /// The one with the least mean logarithm of the variance for a unit, over some steps.
-fn best_for(horizon: u64, spread: Spread, runs: Participation) -> Result<Endless> {
+fn best_for(horizon: u64, spread: Spread, runs: Participation, watch: SearchWatch<'_>) -> Result<Endless> {
     let figure = |endless: &Endless| {
-        let squared = super::units::squared(endless, spread) as f64;
+        let squared = super::units::squared_watched(endless, spread, watch)? as f64;
         let variance = |step: u64| libm::log(squared * endless.row_norm_squared(step.min(horizon)));
-        REFERENCE_STEPS.map(variance).iter().sum::<f64>()
+        Ok::<_, Error>(REFERENCE_STEPS.map(variance).iter().sum::<f64>())
     };
-    // Patterns may be too long for growing buffers.
-    let all = [
-        Endless::new(horizon, Inside::Plain),
-        Endless::new(horizon, Inside::Normalized),
-        Endless::growing(horizon, runs),
-    ];
-    let valued = all.into_iter().flatten().map(|endless| (figure(&endless), endless));
-    let best = valued.min_by(|(a, _), (b, _)| a.total_cmp(b));
+    let mut best: Option<(f64, Endless)> = None;
+    for inside in [Inside::Plain, Inside::Normalized, Inside::Growing] {
+        let built = match inside {
+            Inside::Growing => Endless::growing_searched(horizon, runs, watch),
+            _ => Endless::searched(horizon, inside, watch),
+        };
+        let endless = match built {
+            Err(error) if error.is_cancelled() => return Err(error),
+            // Patterns may be too long for growing buffers.
+            Err(_) => continue,
+            Ok(endless) => endless,
+        };
+        let figure = figure(&endless)?;
+        if best.as_ref().is_none_or(|(least, _)| figure.total_cmp(least).is_lt()) {
+            best = Some((figure, endless));
+        }
+    }
     best.map(|(_, endless)| endless).ok_or_else(|| Error::invalid("no endless mechanism could be built"))
 }
 

@@ -6,6 +6,7 @@ use super::column_norms::ColumnNorms;
 use super::dense_twin::{DensePair, Matrix};
 use super::lazy::Lazy;
 use super::name::MechanismName;
+use super::search_watch::SearchWatch;
 use super::streaming::Streaming;
 use super::workload::Workload;
 use crate::noise::Node;
@@ -71,6 +72,15 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// ```
     fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
         events.iter().map(|events| self.spread_squared(spread.in_one_sum(*events))).collect()
+    }
+
+    /// The same in a computation that a watch may cancel: between its parts if it takes seconds, else before it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels it.
+    fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
+        watch.check()?;
+        Ok(self.spreads_squared(spread, events))
     }
 
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`

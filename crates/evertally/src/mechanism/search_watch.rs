@@ -2,6 +2,7 @@
 
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Asks the caller of a search for parameters whether to end it.
 ///
@@ -41,13 +42,34 @@ impl<'a> SearchWatch<'a> {
     /// # Errors
     /// [`ErrorKind::Cancelled`] if the search is cancelled.
     pub fn check(self) -> Result<()> {
-        if self.is_cancelled() { Err(Error::new(ErrorKind::Cancelled, "the search was cancelled")) } else { Ok(()) }
+        if self.is_cancelled() { Err(cancellation()) } else { Ok(()) }
+    }
+
+    /// The result of a search that was not cancelled at any of its questions, so that it may be kept for later
+    /// searches.
+    ///
+    /// # Errors
+    /// That of the search; [`ErrorKind::Cancelled`] if it was cancelled.
+    pub(crate) fn complete<T>(self, search: impl FnOnce(SearchWatch<'_>) -> Result<T>) -> Result<T> {
+        let cancelled = AtomicBool::new(false);
+        let is_cancelled = || {
+            if !cancelled.load(Ordering::Relaxed) && self.is_cancelled() {
+                cancelled.store(true, Ordering::Relaxed);
+            }
+            cancelled.load(Ordering::Relaxed)
+        };
+        let found = search(SearchWatch::new(&is_cancelled));
+        if cancelled.load(Ordering::Relaxed) { Err(cancellation()) } else { found }
     }
 
     /// The value and the gradient of an objective; not a number once the search is cancelled, which ends a descent.
     pub(super) fn evaluate(self, objective: impl FnOnce() -> (f64, Vec<f64>)) -> (f64, Vec<f64>) {
         if self.is_cancelled() { (f64::NAN, Vec::new()) } else { objective() }
     }
+}
+
+pub(crate) fn cancellation() -> Error {
+    Error::new(ErrorKind::Cancelled, "the search was cancelled")
 }
 
 impl PartialEq for SearchWatch<'_> {

@@ -14,7 +14,8 @@
 //! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `8 log m_g` of them.
 
 use super::accounting::chain::{self, Pattern, RankedColumns};
-use crate::mechanism::Mechanism;
+use crate::Result;
+use crate::mechanism::{Mechanism, SearchWatch};
 use crate::privacy::Spread;
 
 /// Up to this many steps the columns are examined one by one, for every mechanism.
@@ -27,15 +28,27 @@ const MAX_ENUMERATED_EVENTS: u64 = 64;
 /// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
 /// units of `2^-noise_bits`; `u128::MAX` if that does not fit.
 pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
-    let own = squared_of_events(mechanism, spread.without_substitutes());
-    match spread.of_substitutes() {
-        None => own,
-        Some(_) if mechanism.has_negative_entries() => own.saturating_mul(2),
-        Some(others) => own.saturating_add(squared_of_events(mechanism, others)),
-    }
+    squared_watched(mechanism, spread, SearchWatch::NONE).expect("nothing cancels it")
 }
 
-fn squared_of_events<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
+/// The same in a computation that a watch may cancel.
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels it.
+pub(crate) fn squared_watched<M: Mechanism + ?Sized>(
+    mechanism: &M,
+    spread: Spread,
+    watch: SearchWatch<'_>,
+) -> Result<u128> {
+    let own = squared_of_events(mechanism, spread.without_substitutes(), watch)?;
+    Ok(match spread.of_substitutes() {
+        None => own,
+        Some(_) if mechanism.has_negative_entries() => own.saturating_mul(2),
+        Some(others) => own.saturating_add(squared_of_events(mechanism, others, watch)?),
+    })
+}
+
+fn squared_of_events<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread, watch: SearchWatch<'_>) -> Result<u128> {
     let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
     let mut sizes: Vec<u64> = match per_group {
         _ if per_group == total => vec![],
@@ -43,7 +56,7 @@ fn squared_of_events<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u1
         _ => intervals(per_group).into_iter().map(|(_, size)| size).rev().collect(),
     };
     sizes.push(total);
-    let mut squares = mechanism.spreads_squared(spread, &sizes);
+    let mut squares = mechanism.spreads_squared_watched(spread, &sizes, watch)?;
     if let Some(twin) = twin(mechanism, spread) {
         for (size, squared) in sizes.iter().zip(&mut squares) {
             let by_twin = chain::largest(&twin, Pattern::new(spread.in_one_sum(*size)));
@@ -53,13 +66,13 @@ fn squared_of_events<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u1
     let of_one = |events: u64| squares[sizes.binary_search(&events).expect("every size was requested")];
     let together = of_one(total);
     if per_group == total {
-        return together;
+        return Ok(together);
     }
-    together.min(if total <= MAX_ENUMERATED_EVENTS {
+    Ok(together.min(if total <= MAX_ENUMERATED_EVENTS {
         best_counts(total, per_group, of_one)
     } else {
         by_ratios(total, per_group, of_one)
-    })
+    }))
 }
 
 /// The columns of the dense twin, if the horizon is short and the twin is exactly the protected matrix: whole numbers

@@ -24,7 +24,7 @@
 
 use super::correlation::{Correlation, GroupChoice, search, shift::Shift};
 use super::{NoiseKind, PlanRequest};
-use crate::mechanism::{LaplaceShift, Mechanism, units};
+use crate::mechanism::{LaplaceShift, Mechanism, SearchWatch, units};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw};
 use crate::number::exact::Exact;
 use crate::number::{Ratio, power};
@@ -61,11 +61,13 @@ pub(super) fn calibrated(
     sensitivity: Sensitivity,
     kind: NoiseKind,
     mechanism: &dyn Mechanism,
+    watch: SearchWatch<'_>,
 ) -> Result<Calibration> {
     match kind {
-        NoiseKind::Laplace => laplace(&request.budget, sensitivity, mechanism)?.capped(mechanism),
+        NoiseKind::Laplace => laplace(&request.budget, sensitivity, mechanism, watch)?.capped(mechanism),
         NoiseKind::Gaussian => {
-            let independent = gaussian(&request.budget, routes(&request.budget, sensitivity, mechanism), mechanism);
+            let routes = routes(&request.budget, sensitivity, mechanism, watch)?;
+            let independent = gaussian(&request.budget, routes, mechanism);
             match request.groups {
                 None => independent,
                 Some(groups) => correlated(request, sensitivity, mechanism, groups, independent),
@@ -74,7 +76,12 @@ pub(super) fn calibrated(
     }
 }
 
-fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
+fn laplace(
+    budget: &Budget,
+    sensitivity: Sensitivity,
+    mechanism: &dyn Mechanism,
+    watch: SearchWatch<'_>,
+) -> Result<Calibration> {
     let shift = mechanism.laplace().map_err(|reason| {
         Error::invalid(format!(
             "`{}` is for Gaussian noise only: {reason}; give ρ or a δ, or use another mechanism",
@@ -85,7 +92,7 @@ fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism)
     let mut scale = pure_scale(&l1, budget.pure_epsilon())?;
     let mut by_nodes = f64::INFINITY;
     if mechanism.is_causal() {
-        let l2_squared = columns(sensitivity, units::squared(mechanism, sensitivity.spread))?;
+        let l2_squared = columns(sensitivity, units::squared_watched(mechanism, sensitivity.spread, watch)?)?;
         by_nodes = l2_squared.rounded_up()?.to_f64();
         if let Some(rho) = budget.rho() {
             scale = lesser(scale, concentrated_scale(&l2_squared, rho.get())?);
@@ -161,10 +168,18 @@ fn gaussian(budget: &Budget, routes: Vec<Result<Protected>>, mechanism: &dyn Mec
 }
 
 /// The routes to protect the releases of a mechanism.
-fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Vec<Result<Protected>> {
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the computation.
+fn routes(
+    budget: &Budget,
+    sensitivity: Sensitivity,
+    mechanism: &dyn Mechanism,
+    watch: SearchWatch<'_>,
+) -> Result<Vec<Result<Protected>>> {
     let mut routes = Vec::new();
     // Expensive if the events of a step are limited, so it is computed once.
-    let squared = units::squared(mechanism, sensitivity.spread);
+    let squared = units::squared_watched(mechanism, sensitivity.spread, watch)?;
     // Without integral node sums only the releases can be protected.
     if squared < u128::MAX || mechanism.gaussian_shift().is_none() {
         let integral = mechanism.fraction_bits() == 0;
@@ -185,7 +200,7 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
             correlation: None,
         }));
     }
-    routes
+    Ok(routes)
 }
 
 /// The noise of groups, correlated if that has less error than independent noise.

@@ -197,15 +197,15 @@ impl Rivals {
         compared: &mut ComparedMechanisms<'_>,
     ) -> Result<Vec<Attempt>> {
         let (Self { kind, criterion, names }, horizon) = (self, request.horizon);
-        let attempt = |head: Arc<dyn Mechanism>| {
-            let readings = as_read(head.clone(), &criterion)?;
-            Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? })
+        let attempt = |head: Arc<dyn Mechanism>, watch: SearchWatch<'_>| {
+            let readings = as_read(head.clone(), &criterion.with_watch(watch))?;
+            Ok(Candidate { readings, ..candidate(request, sensitivity, (kind, head), watch)? })
         };
         if let Some(name) = request.mechanism {
             let prepared = request.search.prepared.named(name, horizon, request.objective);
             return Ok(vec![compared.compare(|watch| {
                 let built = prepared.map_or_else(|| name.build(horizon, &criterion.with_watch(watch)), Ok);
-                built.and_then(attempt)
+                built.and_then(|built| attempt(built, watch))
             })?]);
         }
         let mix = criterion.mix();
@@ -214,14 +214,15 @@ impl Rivals {
             power(request.objective.of(max, mean), 2)
         };
         let build = |name: MechanismName, watch: SearchWatch<'_>| {
-            name.build(horizon, &criterion.with_watch(watch)).and_then(attempt)
+            name.build(horizon, &criterion.with_watch(watch)).and_then(|built| attempt(built, watch))
         };
         let families = attempts_with(names, compared, build, figure)?;
         let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
             let name = mechanism.name();
             name.serves(kind) && is_looked_up(request, name)
         });
-        Ok(families.into_iter().chain(prepared.map(|mechanism| attempt(mechanism.clone()))).collect())
+        let prepared = prepared.map(|mechanism| attempt(mechanism.clone(), SearchWatch::NONE));
+        Ok(families.into_iter().chain(prepared).collect())
     }
 }
 
@@ -229,18 +230,18 @@ impl Rivals {
 type Attempt = Result<Candidate>;
 
 /// The same mechanism and law under the budget of another request.
-pub(super) fn recalibrated(request: &PlanRequest, found: &Candidate) -> Result<Candidate> {
+pub(super) fn recalibrated(request: &PlanRequest, found: &Candidate, watch: SearchWatch<'_>) -> Result<Candidate> {
     let sensitivity = request.sensitivity()?;
-    candidate(request, sensitivity, found.kind, found.mechanism.clone())
+    candidate(request, sensitivity, (found.kind, found.mechanism.clone()), watch)
 }
 
 fn candidate(
     request: &PlanRequest,
     sensitivity: Sensitivity,
-    kind: NoiseKind,
-    mechanism: Arc<dyn Mechanism>,
+    (kind, mechanism): (NoiseKind, Arc<dyn Mechanism>),
+    watch: SearchWatch<'_>,
 ) -> Result<Candidate> {
-    let calibration = calibrated(request, sensitivity, kind, &*mechanism)?;
+    let calibration = calibrated(request, sensitivity, kind, &*mechanism, watch)?;
     let guarantee = Guarantee::new(&request.budget, &calibration);
     let Calibration { law, common, noise_divisor, exact_accounting, .. } = calibration;
     let mut candidate = Candidate {

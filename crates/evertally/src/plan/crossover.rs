@@ -2,6 +2,7 @@
 
 use super::choose::recalibrated;
 use super::{Candidate, NoiseKind, Objective, PlanRequest};
+use crate::mechanism::SearchWatch;
 use crate::privacy::{Budget, Delta, crossover_delta};
 
 /// The smallest δ considered.
@@ -25,12 +26,17 @@ impl PlanRequest {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn crossover(&self, candidates: &[Candidate]) -> Option<Delta> {
+        self.crossover_watched(candidates, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel; then the result means nothing.
+    pub(super) fn crossover_watched(&self, candidates: &[Candidate], watch: SearchWatch<'_>) -> Option<Delta> {
         let Budget::Approximate(epsilon, _) = self.budget else { return None };
         let best = |kind| candidates.iter().find(|candidate| candidate.kind == kind);
         let (laplace, gaussian) = (best(NoiseKind::Laplace)?, best(NoiseKind::Gaussian)?);
         let error = |candidate: &Candidate, delta: Delta| {
             let request = self.clone().with_budget(Budget::Approximate(epsilon, delta));
-            recalibrated(&request, candidate).map_or(f64::INFINITY, |found| match self.objective {
+            recalibrated(&request, candidate, watch).map_or(f64::INFINITY, |found| match self.objective {
                 Objective::Max => found.max_std_error,
                 Objective::Mean => found.mean_std_error,
             })

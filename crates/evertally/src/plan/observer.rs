@@ -1,7 +1,7 @@
 //! Progress and cancellation of searches.
 
-use crate::mechanism::SearchWatch;
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
+use crate::mechanism::{SearchWatch, cancellation};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,20 +80,24 @@ impl SearchObserver {
         Self(self.0.clone().map(|observe| -> Arc<Observe> { Arc::new(move |progress| observe(change(progress))) }))
     }
 
+    /// The result of work that may ask whether it is cancelled; whenever it asks, this progress is reported.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the observer cancels the work.
+    pub(super) fn watched<T>(&self, progress: SearchProgress, work: impl FnOnce(SearchWatch<'_>) -> T) -> Result<T> {
+        SearchWatch::new(&|| self.report(progress).is_err()).complete(|watch| Ok(work(watch)))
+    }
+
     /// Reports progress.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`] if the observer cancels the search.
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the observer cancels the search.
     pub fn report(&self, progress: SearchProgress) -> Result<()> {
         match self.0.as_ref().map(|observe| observe(progress)) {
             Some(ControlFlow::Break(())) => Err(cancellation()),
             Some(ControlFlow::Continue(())) | None => Ok(()),
         }
     }
-}
-
-fn cancellation() -> Error {
-    Error::new(ErrorKind::Cancelled, "the search was cancelled")
 }
 
 impl PartialEq for SearchObserver {
@@ -126,20 +130,12 @@ impl<'a> ComparedMechanisms<'a> {
     /// it asks its watch.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`] if the observer cancels the search.
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the observer cancels the search.
     pub fn compare<T>(&mut self, attempt: impl FnOnce(SearchWatch<'_>) -> T) -> Result<T> {
         let progress = SearchProgress::Mechanisms { done: self.done, total: self.total };
         self.observer.report(progress)?;
         self.done += 1;
-        let cancelled = AtomicBool::new(false);
-        let is_cancelled = || {
-            if !cancelled.load(Ordering::Relaxed) && self.observer.report(progress).is_err() {
-                cancelled.store(true, Ordering::Relaxed);
-            }
-            cancelled.load(Ordering::Relaxed)
-        };
-        let found = attempt(SearchWatch::new(&is_cancelled));
-        if cancelled.load(Ordering::Relaxed) { Err(cancellation()) } else { Ok(found) }
+        self.observer.watched(progress, attempt)
     }
 }
 

@@ -2,12 +2,13 @@
 
 mod windows;
 
-use super::unbounded::{LOOKED_AT, largest_ratio};
+use super::unbounded::{LOOKED_AT, largest_ratio_watched};
 use super::{
-    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
+    Candidate, NoiseKind, Objective, PlanRequest, SearchProgress, gaussian_lower_bound, unit_lower_bound,
+    workload_lower_bound,
 };
 use crate::Result;
-use crate::mechanism::{MAX_HORIZON, MechanismName, Workload, certified_bound};
+use crate::mechanism::{MAX_HORIZON, MechanismName, SearchWatch, Workload, certified_bound};
 use crate::number::power;
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
@@ -109,12 +110,19 @@ impl Ranking {
     /// The ranking of a request's candidates, which must be in order; `None` if there are none.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the observer of the request cancels the search for
-    /// windows.
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the observer of the request cancels the computation of
+    /// bounds, or the search for windows.
     pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Result<Option<Self>> {
+        let ranked = |watch: SearchWatch<'_>| Self::watched(request, candidates, watch);
+        request.search().observer().watched(SearchProgress::Share(1.0), ranked)?
+    }
+
+    fn watched(request: &PlanRequest, candidates: &[Candidate], watch: SearchWatch<'_>) -> Result<Option<Self>> {
         let Some(chosen) = candidates.first() else { return Ok(None) };
         let lower_bound_max_std = lower_bound_max_std(request);
-        let rows: Vec<RankingRow> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
+        let at_steps = bounds_at_steps(request, watch)?;
+        let row = |candidate| row(request, candidate, (lower_bound_max_std, &at_steps), watch);
+        let rows: Vec<RankingRow> = candidates.iter().map(row).collect::<Result<_>>()?;
         Ok(Some(Self {
             horizon: request.horizon(),
             workload: request.workload(),
@@ -124,7 +132,7 @@ impl Ranking {
             lower_bound_max_std,
             optimum_max_std: if request.grows_without_end() { None } else { optimum(request) },
             windows: windows::of(request, chosen)?,
-            crossover_delta: crossover(request, candidates).map(Delta::get),
+            crossover_delta: crossover(request, candidates, watch).map(Delta::get),
         }))
     }
 
@@ -242,26 +250,28 @@ fn discrete_over_continuous(sigma: f64) -> f64 {
     libm::sqrt(squares / mass) / sigma * (1.0 - 1e-12)
 }
 
-fn crossover(request: &PlanRequest, candidates: &[Candidate]) -> Option<Delta> {
-    if request.grows_without_end() { None } else { request.crossover(candidates) }
+fn crossover(request: &PlanRequest, candidates: &[Candidate], watch: SearchWatch<'_>) -> Option<Delta> {
+    if request.grows_without_end() { None } else { request.crossover_watched(candidates, watch) }
 }
 
-/// The errors of an endless plan, at the tabulated steps.
-fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
+/// For an endless plan, the tabulated steps and the lower bound at each.
+fn bounds_at_steps(request: &PlanRequest, watch: SearchWatch<'_>) -> Result<Vec<(u64, Option<f64>)>> {
     if !request.grows_without_end() {
-        return vec![];
+        return Ok(vec![]);
     }
-    let node = candidate.node_variance(request);
-    let std = |step: u64| (node * candidate.mechanism.row_norm_squared(step)).sqrt();
-    LOOKED_AT.map(|step| AtStep { step, std: std(step), lower_bound: lower_bound_at(request, step) }).into()
+    let bound = |step: u64| {
+        watch.check()?;
+        Ok((step, lower_bound_at(request, step)))
+    };
+    LOOKED_AT.into_iter().map(bound).collect()
 }
 
 /// For single events, and for all events in one step, which are equivalent.
-fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
-    let spread = request.sensitivity().ok()?.spread;
+fn ratio_to_best(request: &PlanRequest, candidate: &Candidate, watch: SearchWatch<'_>) -> Result<Option<f64>> {
+    let spread = request.sensitivity()?.spread;
     let single =
         request.grows_without_end() && candidate.kind == NoiseKind::Gaussian && spread.per_step >= spread.total;
-    single.then(|| largest_ratio(&*candidate.mechanism, LOOKED_AT[0]))
+    single.then(|| largest_ratio_watched(&*candidate.mechanism, LOOKED_AT[0], watch)).transpose()
 }
 
 /// Whether the lower bounds are proven for this noise.
@@ -278,12 +288,22 @@ fn is_pure(request: &PlanRequest) -> bool {
     matches!(request.budget(), Budget::Pure(_))
 }
 
-fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> RankingRow {
+/// With the lower bound of the largest error, and those at the tabulated steps.
+fn row(
+    request: &PlanRequest,
+    candidate: &Candidate,
+    (bound, at_steps): (Option<f64>, &[(u64, Option<f64>)]),
+    watch: SearchWatch<'_>,
+) -> Result<RankingRow> {
     let m = &candidate.mechanism;
     let common = candidate.common.map_or(0.0, |(_, law)| law.scale());
     let scale = libm::hypot(candidate.law.scale(), common) / candidate.noise_divisor as f64 * request.grid().to_f64(1);
     let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
-    RankingRow {
+    let node = candidate.node_variance(request);
+    let std = |step: u64| (node * m.row_norm_squared(step)).sqrt();
+    let at_step =
+        |(step, lower_bound): &(u64, Option<f64>)| AtStep { step: *step, std: std(*step), lower_bound: *lower_bound };
+    Ok(RankingRow {
         mechanism: m.name(),
         noise: NoiseRow { law: candidate.kind, scale },
         max_std: candidate.max_std_error,
@@ -298,9 +318,9 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Rank
         exact: true,
         lazy: m.name().family().abilities.lazy,
         above_lower_bound: bound.filter(|_| covers(request, candidate.kind)).map(|b| candidate.max_std_error / b),
-        at: at_steps(request, candidate),
-        largest_ratio: ratio_to_best(request, candidate),
-    }
+        at: at_steps.iter().map(at_step).collect(),
+        largest_ratio: ratio_to_best(request, candidate, watch)?,
+    })
 }
 
 #[cfg(test)]

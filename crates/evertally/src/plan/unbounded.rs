@@ -2,8 +2,8 @@
 
 use super::Candidate;
 use super::lower_bound::event_bound;
-use crate::mechanism::Mechanism;
-use std::sync::OnceLock;
+use crate::Result;
+use crate::mechanism::{Mechanism, SearchWatch, SearchedOnce};
 
 /// The steps at which tables show the error of an endless plan.
 pub const LOOKED_AT: [u64; 4] = [16, 1000, 1_000_000, 1 << 40];
@@ -25,16 +25,21 @@ const LAST: u64 = 1 << 40;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn largest_ratio(mechanism: &dyn Mechanism, first: u64) -> f64 {
+    largest_ratio_watched(mechanism, first, SearchWatch::NONE).expect("nothing cancels it")
+}
+
+/// The same; a watch may cancel the first call in a program, which computes the bounds.
+pub(super) fn largest_ratio_watched(mechanism: &dyn Mechanism, first: u64, watch: SearchWatch<'_>) -> Result<f64> {
     let squared = mechanism.column_norms().l2_squared;
     let last = mechanism.horizon().min(LAST);
-    let looks = bounds().iter().filter(|(step, _)| (first..=last).contains(step));
-    looks.map(|(step, bound)| squared * mechanism.row_norm_squared(*step) / bound).fold(0.0, f64::max)
+    let looks = bounds(watch)?.iter().filter(|(step, _)| (first..=last).contains(step));
+    Ok(looks.map(|(step, bound)| squared * mechanism.row_norm_squared(*step) / bound).fold(0.0, f64::max))
 }
 
 /// Steps, and for each the lower bound of the maximal variance of mechanisms that end there, times 2ρ.
-fn bounds() -> &'static [(u64, f64)] {
-    static BOUNDS: OnceLock<Vec<(u64, f64)>> = OnceLock::new();
-    BOUNDS.get_or_init(|| {
+fn bounds(watch: SearchWatch<'_>) -> Result<&'static [(u64, f64)]> {
+    static BOUNDS: SearchedOnce<Vec<(u64, f64)>> = SearchedOnce::new();
+    let found = BOUNDS.get(watch, |watch| {
         let (mut steps, mut step) = (vec![], 1);
         while step <= LAST {
             steps.push(step);
@@ -43,8 +48,14 @@ fn bounds() -> &'static [(u64, f64)] {
         steps.extend((4..40).flat_map(|power| [1 << power, (1 << power) + 1]).chain([LAST]));
         steps.sort_unstable();
         steps.dedup();
-        steps.into_iter().map(|step| (step, event_bound(step) * event_bound(step))).collect()
-    })
+        let bound = |step: u64| {
+            watch.check()?;
+            let bound = event_bound(step);
+            Ok((step, bound * bound))
+        };
+        steps.into_iter().map(bound).collect()
+    })?;
+    Ok(found)
 }
 
 impl Candidate {

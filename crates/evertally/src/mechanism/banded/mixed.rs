@@ -14,7 +14,8 @@
 use super::pieces::{BandedResponse, Pieces};
 use super::spectrum::squared_symbol_at;
 use super::{MAX_INVERSE_SUM, MAX_RESPONSE_SUM};
-use crate::mechanism::{Mix, Participation, Workload};
+use crate::Result;
+use crate::mechanism::{Mix, Participation, SearchWatch, Workload};
 use crate::number::fourier::outer;
 use crate::privacy::Spread;
 
@@ -27,18 +28,22 @@ const SINGLE_BANDS: u64 = 4;
 const GROWTH: f64 = 0.25;
 
 /// The best pieces; `None` if no pieces with a fading inverse were found.
-pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation) -> Option<Pieces> {
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the search.
+pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation, watch: SearchWatch<'_>) -> Result<Option<Pieces>> {
     let circle = Circle::new(horizon, mix);
     let edges = edges(mix, circle.bands);
     let mut best: Option<(f64, Pieces)> = None;
     for envelope in Envelope::for_participation(runs) {
+        watch.check()?;
         let pieces = averaged(&edges, &circle.coefficients(mix, envelope));
         let product = product(&pieces, mix, runs, circle.ends);
         if let Some(product) = product.filter(|product| best.as_ref().is_none_or(|(least, _)| product < least)) {
             best = Some((product, pieces));
         }
     }
-    best.map(|(_, pieces)| pieces)
+    Ok(best.map(|(_, pieces)| pieces))
 }
 
 /// The weight of a unit's events in `k` steps at a frequency: `q = k²/(1 + (k sin(bθ/2)/f)²)`, which is

@@ -7,7 +7,7 @@
 
 use super::pieces::{BandedResponse, Pieces};
 use super::spectrum::{frequencies, squared_envelope, squared_symbol};
-use crate::mechanism::{Participation, Workload};
+use crate::mechanism::{Participation, SearchWatch, Workload};
 use crate::number::descent;
 use crate::number::lanes::dot;
 
@@ -27,15 +27,19 @@ pub(super) struct BandedSolution {
 }
 
 /// The best pieces for windows and decays; `None` if no pieces with a fading inverse were found.
-pub(super) fn search(workload: Workload, runs: Participation) -> Option<BandedSolution> {
+pub(super) fn search(workload: Workload, runs: Participation, watch: SearchWatch<'_>) -> Option<BandedSolution> {
     let edges = edges(workload)?;
     let problem = BandedProblem::new(workload, runs, &edges);
     let mut point = problem.start(workload);
     let mut rounds = Vec::new();
     for filled in FILLED {
         let noise = problem.filled(filled);
-        descent::minimise(&mut point, STEPS, TOLERANCE, &mut |point| problem.value(point, &noise));
+        let mut value = |point: &[f64]| watch.evaluate(|| problem.value(point, &noise));
+        descent::minimise(&mut point, STEPS, TOLERANCE, &mut value);
         rounds.push(problem.coefficients(&point));
+    }
+    if watch.is_cancelled() {
+        return None;
     }
     rounds.into_iter().rev().find_map(|values| {
         let pieces = Pieces::rounded(&edges, &values);

@@ -6,7 +6,7 @@ use super::growing::{self, Growing};
 use super::hat_epochs;
 use super::shares::{ARITIES, ENDS, SHARES};
 use crate::Result;
-use crate::mechanism::{Blt, ColumnScaling, Inside, Objective, Participation};
+use crate::mechanism::{Blt, ColumnScaling, Inside, Objective, Participation, SearchWatch};
 use crate::privacy::Spread;
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ use std::sync::Arc;
 const LONGEST_SEARCH: u64 = 1 << 40;
 
 /// All epochs, up to 2^62 steps.
-pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
+pub(super) fn all(inside: Inside, watch: SearchWatch<'_>) -> Result<Arc<[Epoch]>> {
     if inside == Inside::Hats {
-        return hat_epochs::all();
+        return hat_epochs::all(watch);
     }
     let columns = if inside == Inside::Normalized { ColumnScaling::Normalized } else { ColumnScaling::Plain };
     let mut epochs: Vec<Epoch> = vec![];
     for (k, (last, own)) in ENDS.into_iter().zip(SHARES[inside as usize]).enumerate() {
+        watch.check()?;
         let before = epochs.last().map_or(0, |epoch| epoch.last);
         let steps = last - before;
         let inner = match inside {
@@ -28,8 +29,8 @@ pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
             Inside::Trees => Inner::tree(steps, ARITIES[k], |levels| f64::from((1 << WEIGHT_BITS) - own) / levels)?,
             _ if last > LONGEST_BLT => Inner::tree(steps, ARITIES[k], |levels| f64::from(rest(own)) / levels.sqrt())?,
             _ => {
-                let buffers = Blt::best(steps.min(LONGEST_SEARCH), columns, Objective::Max)?.buffers();
-                Inner::Filter(part(steps, columns, buffers, own)?)
+                let best = Blt::best_watched(steps.min(LONGEST_SEARCH), columns, (Objective::Max, watch))?;
+                Inner::Filter(part(steps, columns, best.buffers(), own)?)
             }
         };
         epochs.push(Epoch::after(epochs.last(), last, inner, own)?);
@@ -39,8 +40,8 @@ pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
 
 /// One growing filter up to step 2^44, for units with events in these steps. No stream reaches the trees that follow:
 /// their columns are at most as long, for a whole pattern in one of them, as a pattern in the filter.
-pub(super) fn growing(runs: Participation) -> Result<Arc<[Epoch]>> {
-    let filter = Growing::new(growing::LONGEST, runs)?;
+pub(super) fn growing(runs: Participation, watch: SearchWatch<'_>) -> Result<Arc<[Epoch]>> {
+    let filter = Growing::new(growing::LONGEST, runs, watch)?;
     let spread = Spread { separation: runs.separation(), ..Spread::new(runs.most(), 1) };
     let length = filter.largest_squares(spread, &[runs.most()])[0].sqrt() / runs.most() as f64;
     let weight = |levels: f64| (f64::from(1 << WEIGHT_BITS) * length.min(1.0) / levels.sqrt()).max(2.0);

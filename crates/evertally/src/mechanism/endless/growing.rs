@@ -35,7 +35,7 @@ use super::grids::{NOISE_BITS, WEIGHT_BITS};
 use crate::mechanism::accounting::truncation::ROUNDING;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Cost, Cursor, EndlessChoice, Mechanism, MechanismName, Participation, check_horizon,
+    ColumnNorms, Cost, Cursor, EndlessChoice, Mechanism, MechanismName, Participation, SearchWatch, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -58,10 +58,14 @@ pub(super) struct Growing {
 
 impl Growing {
     /// Over 1 ..= 2^44 steps, for units with events in these steps. `O(d³ log² T)` for `d` buffers, at most 17.
-    pub(super) fn new(horizon: u64, runs: Participation) -> Result<Self> {
+    pub(super) fn new(horizon: u64, runs: Participation, watch: SearchWatch<'_>) -> Result<Self> {
         check_horizon(horizon, LONGEST, "endless(inside=growing)")?;
-        if runs.most().saturating_mul(runs.separation()) > LONGEST_PATTERN {
-            return Err(Error::invalid("`run` times `gap` of `endless(inside=growing)` must be at most 2^32"));
+        let (most, separation) = (runs.most(), runs.separation());
+        if most.saturating_mul(separation) > LONGEST_PATTERN {
+            return Err(Error::invalid(format!(
+                "`endless(inside=growing)` is for units whose events lie within 2^32 steps; events in {most} steps, at \
+                 least {separation} apart, may take more: lower the bound on the events, or use `endless(inside=plain)`"
+            )));
         }
         let filter = GrowingFilter::new(horizon, runs);
         let mut columns = ColumnNorms { l1: 0.0, l2_squared: 0.0 };
@@ -74,7 +78,7 @@ impl Growing {
             columns.l1 = columns.l1.max(weight * (1.0 + echoes) * (1.0 + 1e-12));
             columns.l2_squared = columns.l2_squared.max(weight * weight * filter.square(stage) * (1.0 + 1e-12));
         }
-        let rows = GrowingRows::new(&filter).into();
+        let rows = GrowingRows::new(&filter, watch)?.into();
         Ok(Self { horizon, runs, filter: filter.into(), rows, columns })
     }
 

@@ -15,7 +15,7 @@
 use super::epoch::{Epoch, Inner};
 use super::grids::WEIGHT_BITS;
 use crate::Result;
-use crate::mechanism::MAX_HORIZON;
+use crate::mechanism::{MAX_HORIZON, SearchWatch};
 use std::sync::Arc;
 
 /// The epochs of hats: last step, levels, and `‖L_t‖²` of the last step for columns that sum to 1.
@@ -37,9 +37,10 @@ const DIGIT: u64 = 5;
 const LEAST_DEPTH: u32 = 6;
 
 /// All epochs, up to 2^62 steps. `O(n)` for the hats of all of them.
-pub(super) fn all() -> Result<Arc<[Epoch]>> {
+pub(super) fn all(watch: SearchWatch<'_>) -> Result<Arc<[Epoch]>> {
     let mut epochs: Vec<Epoch> = vec![];
     for (last, levels, variance) in HATS {
+        watch.check()?;
         let before = epochs.last().map_or(0, |epoch: &Epoch| epoch.last);
         let inner = Inner::hats(last - before, &levels.parse()?, variance)?;
         epochs.push(Epoch::after(epochs.last(), last, inner, 0)?);

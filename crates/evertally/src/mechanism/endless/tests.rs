@@ -6,6 +6,7 @@ use crate::mechanism::{Blt, ColumnScaling, Criterion, Hats, MAX_HORIZON, NoiseKi
 use crate::number::timed::timed;
 use epoch::Inner;
 
+mod cancelled;
 mod growing_memory;
 mod least_ratio;
 mod release;
@@ -19,7 +20,8 @@ fn small(inside: Inside, ends: &[(u64, u32)]) -> Endless {
         let inner = match inside {
             Inside::Hats => tiny_hats(steps),
             Inside::Growing => {
-                Inner::Growing(Box::new(growing::Growing::new(steps, Participation::new(3, 1).unwrap()).unwrap()))
+                let runs = Participation::new(3, 1).unwrap();
+                Inner::Growing(Box::new(growing::Growing::new(steps, runs, SearchWatch::NONE).unwrap()))
             }
             Inside::Trees => Inner::tree(steps, 3, |levels| f64::from((1 << WEIGHT_BITS) - own) / levels).unwrap(),
             _ => {
@@ -188,6 +190,20 @@ fn names_round_trip_and_foreign_digests_are_refused() {
         assert!(bad.parse::<MechanismName>().is_err(), "{bad}");
     }
     assert!("endless".parse::<MechanismName>().unwrap().build(0, &criterion).is_err());
+}
+
+/// The refusal of patterns that are too long names their steps, which may follow from a unit instead of a name.
+#[test]
+fn long_patterns_are_refused_in_words_of_the_unit() {
+    let spread = Spread { separation: 3, ..Spread::new(1 << 40, 1) };
+    let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max).with_spread(spread);
+    let refused = |name: &str| {
+        let built = name.parse::<MechanismName>().unwrap().build(MAX_HORIZON, &criterion);
+        built.unwrap_err().to_string()
+    };
+    let says = "events in 1099511627776 steps, at least 3 apart";
+    assert!(refused("endless(inside=growing)").contains(says), "{}", refused("endless(inside=growing)"));
+    assert!(refused("endless(inside=growing,run=4294967297)").contains("events in 4294967297 steps, at least 1 apart"));
 }
 
 /// Every machine builds the same mechanism: plans made on one are read on others.

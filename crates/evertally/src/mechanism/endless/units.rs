@@ -7,22 +7,33 @@
 //! ([`Epoch::largest_ratios`]).
 
 use super::epoch::Epoch;
+use crate::Result;
+use crate::mechanism::SearchWatch;
 use crate::privacy::Spread;
 
 /// Upper bounds of `‖R u‖²` over the counts of a unit, for several numbers of events in non-decreasing order; one pass
 /// over an epoch serves all of them.
-pub(super) fn largest_squares(epochs: &[Epoch], spread: Spread, events: &[u64]) -> Vec<f64> {
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the computation.
+pub(super) fn largest_squares(
+    epochs: &[Epoch],
+    spread: Spread,
+    events: &[u64],
+    watch: SearchWatch<'_>,
+) -> Result<Vec<f64>> {
     let longest = epochs.iter().map(|epoch| epoch.column_norms().l2_squared).fold(0.0, f64::max);
     let spread_out: Vec<u64> = events.iter().copied().filter(|events| *events > spread.per_step).collect();
     let mut others = vec![];
     let mut ratios = vec![0.0f64; spread_out.len()];
     for epoch in epochs {
+        watch.check()?;
         match epoch.largest_ratios(spread, &spread_out) {
             Some(own) => ratios.iter_mut().zip(own).for_each(|(ratio, own)| *ratio = ratio.max(own)),
             None => others.push(epoch),
         }
     }
-    let by_intervals = ratios_by_intervals(&others, spread, &spread_out);
+    let by_intervals = ratios_by_intervals(&others, spread, &spread_out, watch)?;
     ratios.iter_mut().zip(by_intervals).for_each(|(ratio, own)| *ratio = ratio.max(own));
     let squared = |events: &u64| {
         // All events in the longest column.
@@ -32,13 +43,13 @@ pub(super) fn largest_squares(epochs: &[Epoch], spread: Spread, events: &[u64]) 
             Err(_) => together,
         }
     };
-    events.iter().map(squared).collect()
+    Ok(events.iter().map(squared).collect())
 }
 
 /// For several numbers of events, a bound of the largest `F_k(n)/n` of all epochs.
-fn ratios_by_intervals(epochs: &[&Epoch], spread: Spread, events: &[u64]) -> Vec<f64> {
+fn ratios_by_intervals(epochs: &[&Epoch], spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<f64>> {
     if epochs.is_empty() {
-        return vec![0.0; events.len()];
+        return Ok(vec![0.0; events.len()]);
     }
     let mut all: Vec<u64> = events.iter().flat_map(|events| sizes(*events)).filter(|size| *size > 0).collect();
     all.sort_unstable();
@@ -46,6 +57,7 @@ fn ratios_by_intervals(epochs: &[&Epoch], spread: Spread, events: &[u64]) -> Vec
     // For every size, the largest value over the epochs.
     let mut largest = vec![0.0f64; all.len()];
     for epoch in epochs.iter().filter(|_| !all.is_empty()) {
+        watch.check()?;
         for (largest, squared) in largest.iter_mut().zip(epoch.largest_squares(spread, &all)) {
             *largest = largest.max(squared);
         }
@@ -55,7 +67,7 @@ fn ratios_by_intervals(epochs: &[&Epoch], spread: Spread, events: &[u64]) -> Vec
         let pairs = sizes(*events);
         pairs.windows(2).map(|pair| of_size(pair[1]) / (pair[0] + 1) as f64).fold(0.0, f64::max)
     };
-    events.iter().map(ratio).collect()
+    Ok(events.iter().map(ratio).collect())
 }
 
 /// `0 = a_0 < a_1 < … = total`: one by one near the total, farther and farther apart below.

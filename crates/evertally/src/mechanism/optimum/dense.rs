@@ -42,7 +42,7 @@ use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{FilterRows, TriangularCursor, packed};
 use crate::mechanism::{
     ColumnNorms, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, Participation,
-    check_horizon,
+    SearchWatch, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -120,10 +120,15 @@ impl Dense {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn solve(horizon: u64, objective: Objective) -> Result<Self> {
+        Self::searched(horizon, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn searched(horizon: u64, (objective, watch): (Objective, SearchWatch<'_>)) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense")?;
-        let weights = Weights::optimal(horizon as usize, objective, SLACK);
+        let weights = Weights::optimal(horizon as usize, (objective, watch), SLACK)?;
         let factor = StateFactor::new(&weights);
-        let built = Integer::new(&factor)?;
+        let built = Integer::new(&factor, watch)?;
         let row_norms = RowNorms::new(built.row_norms);
         let figure = objective.of(row_norms.max(), row_norms.mean());
         let reached = built.column_norms.l2_squared * figure;
@@ -146,14 +151,18 @@ impl Dense {
     /// # Errors
     /// If the horizon is out of range, or this version of the library finds a factorization with another digest.
     pub fn with_digest(horizon: u64, objective: Objective, digest: MatrixDigest) -> Result<Self> {
-        let optimum = Self::solve(horizon, objective)?;
-        if digest != optimum.digest {
-            return Err(Error::invalid(format!(
+        Self::solve(horizon, objective)?.checked(Some(digest))
+    }
+
+    /// The same factorization, if it has this digest.
+    pub(super) fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
+        match digest {
+            Some(digest) if digest != self.digest => Err(Error::invalid(format!(
                 "the dense optimum of this version has the digest {}, not {digest}; use the version that made the plan",
-                optimum.digest
-            )));
+                self.digest
+            ))),
+            _ => Ok(self),
         }
-        Ok(optimum)
     }
 
     /// A lower bound of the mean or the largest variance of every factorization (`s2² ‖L_t‖²`, as in
@@ -172,7 +181,7 @@ impl Dense {
     pub fn lower_bound(horizon: u64, objective: Objective) -> Result<f64> {
         check_horizon(horizon, MAX_BOUND_HORIZON, "dense")?;
         // The nuclear norm is stationary at the optimum: its error is of the order of the square of the slack.
-        Ok(bound_by(&Weights::optimal(horizon as usize, objective, 1e-3)))
+        Ok(bound_by(&Weights::optimal(horizon as usize, (objective, SearchWatch::NONE), 1e-3)?))
     }
 
     /// How close this is to the optimum.

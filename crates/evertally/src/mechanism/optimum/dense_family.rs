@@ -36,11 +36,10 @@ pub(in crate::mechanism) fn build(
     let is_open = runs == Participation::ONCE && optimum.digest.is_none();
     let unit = Some(criterion.unit().over(horizon)).filter(|unit| is_open && is_searched(horizon, *unit));
     let runs = unit.unwrap_or(runs);
-    Ok(match optimum.digest {
-        Some(digest) if runs == Participation::ONCE => Arc::new(Dense::with_digest(horizon, objective, digest)?),
-        Some(digest) => Arc::new(DenseRuns::with_digest(horizon, runs, objective, digest)?),
-        None if runs == Participation::ONCE => Arc::new(Dense::solve(horizon, objective)?),
-        None => Arc::new(DenseRuns::search(horizon, runs, objective, criterion.watch())?),
+    let aim = (objective, criterion.watch());
+    Ok(match runs {
+        Participation::ONCE => Arc::new(Dense::searched(horizon, aim)?.checked(optimum.digest)?),
+        _ => Arc::new(DenseRuns::searched(horizon, runs, aim)?.checked(optimum.digest)?),
     })
 }
 

@@ -92,20 +92,20 @@ impl DenseRuns {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn solve(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
-        Self::search(horizon, runs, objective, SearchWatch::NONE)
+        Self::searched(horizon, runs, (objective, SearchWatch::NONE))
     }
 
     /// The same in a search that a watch may cancel.
-    pub(super) fn search(
+    pub(super) fn searched(
         horizon: u64,
         runs: Participation,
-        objective: Objective,
-        watch: SearchWatch<'_>,
+        (objective, watch): (Objective, SearchWatch<'_>),
     ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense(run=…)")?;
         let steps = horizon as usize;
         let problem = DenseProblem { steps, runs: runs.over(horizon), objective, watch };
         let found = problem.search();
+        watch.check()?;
         Self::frozen(&found, runs, objective)
     }
 
@@ -114,14 +114,18 @@ impl DenseRuns {
     /// # Errors
     /// If the horizon is out of range, or this version of the library finds a factorization with another digest.
     pub fn with_digest(horizon: u64, runs: Participation, objective: Objective, digest: MatrixDigest) -> Result<Self> {
-        let optimum = Self::solve(horizon, runs, objective)?;
-        if digest != optimum.digest {
-            return Err(Error::invalid(format!(
+        Self::solve(horizon, runs, objective)?.checked(Some(digest))
+    }
+
+    /// The same factorization, if it has this digest.
+    pub(super) fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
+        match digest {
+            Some(digest) if digest != self.digest => Err(Error::invalid(format!(
                 "the dense optimum of this version has the digest {}, not {digest}; use the version that made the plan",
-                optimum.digest
-            )));
+                self.digest
+            ))),
+            _ => Ok(self),
         }
-        Ok(optimum)
     }
 
     /// The matrix in integers, so that the largest column has a length below 1.

@@ -25,7 +25,7 @@ use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_b
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, SearchWatch,
     check_horizon,
 };
 use crate::noise::Node;
@@ -83,14 +83,22 @@ impl Optimal {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn solve(horizon: u64, states: Option<usize>, objective: Objective) -> Result<Self> {
+        Self::searched(horizon, states, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    fn searched(horizon: u64, states: Option<usize>, aim: (Objective, SearchWatch<'_>)) -> Result<Self> {
+        let (objective, watch) = aim;
         check_horizon(horizon, MAX_HORIZON, "optimal")?;
         let states = states.unwrap_or(if horizon <= MAX_HORIZON_8_STATES { 8 } else { 12 });
         if states == 0 || states > MAX_STATES || !states.is_multiple_of(LANES) {
             return Err(Error::invalid(format!("an optimal filter must have 4, 8, 12 or 16 states, got {states}")));
         }
-        let weights = Weights::with_few_poles(horizon as usize, objective, SLACK, states);
+        let weights = Weights::with_few_poles(horizon as usize, aim, SLACK, states)?;
         let (frozen, columns) = Frozen::new(&weights)?;
+        watch.check()?;
         let rows = figures::row_pass(&frozen);
+        watch.check()?;
         let sound = rows.squared.iter().all(|variance| variance.is_finite() && *variance > 0.0);
         if !sound || rows.largest >= MAX_VARIANCE {
             return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; use more states"));
@@ -117,15 +125,19 @@ impl Optimal {
         objective: Objective,
         digest: MatrixDigest,
     ) -> Result<Self> {
-        let filter = Self::solve(horizon, states, objective)?;
-        if digest != filter.digest {
-            return Err(Error::invalid(format!(
+        Self::solve(horizon, states, objective)?.checked(Some(digest))
+    }
+
+    /// The same filter, if it has this digest.
+    fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
+        match digest {
+            Some(digest) if digest != self.digest => Err(Error::invalid(format!(
                 "the optimal filter of this version has the digest {}, not {digest}; use the version that made the \
                  plan",
-                filter.digest
-            )));
+                self.digest
+            ))),
+            _ => Ok(self),
         }
-        Ok(filter)
     }
 
     /// The BLAKE3 digest of the frozen filter, part of the name: a plan is bound to the filter itself.
@@ -240,11 +252,8 @@ pub(in crate::mechanism) fn build(
     states: Option<usize>,
     optimum: Optimum,
 ) -> Result<Arc<dyn Mechanism>> {
-    let objective = optimum.objective.unwrap_or(criterion.objective());
-    Ok(Arc::new(match optimum.digest {
-        Some(digest) => Optimal::with_digest(horizon, states, objective, digest)?,
-        None => Optimal::solve(horizon, states, objective)?,
-    }))
+    let aim = (optimum.objective.unwrap_or(criterion.objective()), criterion.watch());
+    Ok(Arc::new(Optimal::searched(horizon, states, aim)?.checked(optimum.digest)?))
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {

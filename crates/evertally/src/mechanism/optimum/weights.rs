@@ -15,7 +15,8 @@
 //! number. The dual value and its gradient cost `O(T n)` with `n` poles; dense algebra takes `O(T³)`.
 
 use super::poles::Poles;
-use crate::mechanism::Objective;
+use crate::Result;
+use crate::mechanism::{Objective, SearchWatch};
 
 /// Weights, and the bound that they prove.
 #[derive(Clone, Debug)]
@@ -42,10 +43,18 @@ impl Weights {
     /// The optimal weights: for the mean, `p` is uniform and `v` free; for the maximum, `v` is `p` backwards. They are
     /// found when the largest `X_ii` exceeds the weighted mean of all by a factor of at most `1 + slack`. `O(T log T)`
     /// for each of some 20 rounds per digit.
-    pub(super) fn optimal(horizon: usize, objective: Objective, slack: f64) -> Self {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the search.
+    pub(super) fn optimal(
+        horizon: usize,
+        (objective, watch): (Objective, SearchWatch<'_>),
+        slack: f64,
+    ) -> Result<Self> {
         let uniform = vec![1.0 / horizon as f64; horizon];
         let mut weights = Self::evaluate(uniform.clone(), uniform);
         for _ in 0..MAX_ROUNDS {
+            watch.check()?;
             let largest = weights.diagonal.iter().copied().fold(0.0, f64::max);
             if largest <= weights.nuclear * (1.0 + slack) {
                 break;
@@ -55,17 +64,26 @@ impl Weights {
                 if objective == Objective::Mean { weights.rows } else { columns.iter().rev().copied().collect() };
             weights = Self::evaluate(rows, columns);
         }
-        weights
+        Ok(weights)
     }
 
     /// Weights for a root of only this many poles (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that
     /// root are equal up to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half
     /// of its last step as momentum, so about 15 rounds of `O(T n)` are enough.
-    pub(super) fn with_few_poles(horizon: usize, objective: Objective, slack: f64, count: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the search.
+    pub(super) fn with_few_poles(
+        horizon: usize,
+        aim: (Objective, SearchWatch<'_>),
+        slack: f64,
+        count: usize,
+    ) -> Result<Self> {
+        let (objective, watch) = aim;
         let start = if horizon <= SHORT {
             vec![1.0 / horizon as f64; horizon]
         } else {
-            stretched(&Self::with_few_poles(horizon.div_ceil(4), objective, slack, count).columns, horizon)
+            stretched(&Self::with_few_poles(horizon.div_ceil(4), aim, slack, count)?.columns, horizon)
         };
         let evaluate = |columns: Vec<f64>| {
             let rows = if objective == Objective::Mean {
@@ -79,6 +97,7 @@ impl Weights {
         let mut previous = start.clone();
         let mut weights = evaluate(start);
         for _ in 0..MAX_ROUNDS {
+            watch.check()?;
             let largest = weights.diagonal.iter().copied().fold(0.0, f64::max);
             if largest <= weights.nuclear * (1.0 + slack) {
                 break;
@@ -87,7 +106,7 @@ impl Weights {
             previous = std::mem::take(&mut weights.columns);
             weights = evaluate(next);
         }
-        weights
+        Ok(weights)
     }
 
     /// The dual value of given weights that sum to 1.

@@ -1,7 +1,7 @@
 //! Long searches ask often, and end soon after they are cancelled.
 
 use super::*;
-use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Participation};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Participation, Workload};
 use crate::privacy::Spread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +23,8 @@ fn cancelled_searches_end_soon() {
     let vectors = Criterion::from_vectors(Objective::Max, unit);
     let events = Criterion::new(NoiseKind::Gaussian, Objective::Max).exact();
     let events = events.with_spread(Spread { separation: 8, ..Spread::new(8, 1) });
+    let single = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+    let windows = single.with_workload(Workload::Window(7));
     for (name, horizon, criterion, descends) in [
         ("epoch-bands(bands=8)", 64, vectors, true),
         ("dense(run=3,gap=7)", 30, vectors, true),
@@ -31,6 +33,11 @@ fn cancelled_searches_end_soon() {
         ("smooth", 64, vectors, false),
         ("consistent", 64, events, false),
         ("banded-inverse(bands=8)", 64, vectors, false),
+        ("normalized-blt(run=8,gap=8)", 64, events, true),
+        ("normalized-blt(buffers=2,run=8,gap=8)", 64, events, true),
+        ("blt", 64, single, true),
+        ("dense", 40, single, false),
+        ("banded(run=2,gap=8)", 64, windows, true),
     ] {
         let (whole, asked) = watched(name, horizon, &criterion, usize::MAX);
         let plain = name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap();

@@ -531,7 +531,7 @@ pub(super) fn build_with(
         BufferChoice::Best | BufferChoice::Count(_) if returns => {
             Blt::best_of_unit(horizon, columns, choice, criterion)?
         }
-        _ => Blt::chosen(horizon, columns, choice, criterion.objective())?,
+        _ => Blt::chosen_watched(horizon, columns, choice, (criterion.objective(), criterion.watch()))?,
     }))
 }
 

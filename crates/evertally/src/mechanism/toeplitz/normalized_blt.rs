@@ -38,13 +38,12 @@ pub(in crate::mechanism) fn build(
     choice: BufferChoice,
     runs: Participation,
 ) -> Result<Arc<dyn Mechanism>> {
+    let aim = (criterion.objective(), criterion.watch());
     match choice {
         _ if runs == Participation::ONCE => build_with(horizon, ColumnScaling::Normalized, choice, criterion),
         BufferChoice::Given(buffers) => Ok(Arc::new(Blt::for_runs(horizon, runs, buffers)?)),
-        BufferChoice::Best => Ok(Arc::new(Blt::best_of_runs(horizon, runs, criterion.objective())?)),
-        BufferChoice::Count(count) => {
-            Ok(Arc::new(Blt::optimised_for_runs(horizon, runs, count, criterion.objective())?))
-        }
+        BufferChoice::Best => Ok(Arc::new(Blt::best_count_for_runs(horizon, runs, aim)?)),
+        BufferChoice::Count(count) => Ok(Arc::new(Blt::up_to_for_runs(horizon, runs, count, aim)?)),
     }
 }
 

@@ -1,11 +1,14 @@
 //! A lower bound on the noise of every factorization, for single events.
 
+use std::sync::OnceLock;
+
 /// A proven lower bound of `√(2ρ · mean variance)`, hence of `√(2ρ · max variance)`, for Gaussian noise, any
 /// factorization of the prefix sums over `horizon` steps (1 and more) and step sensitivity 1:
 /// `γ = (1/T) Σ_{j=1..T} 1 / (2 sin((2j-1)π / (4T+2)))`, the nuclear norm of the prefix-sum matrix over `T` (Matoušek,
 /// Nikolov, Talwar 2020, doi 10.1093/imrn/rny033; Henzinger, Upadhyay, Upadhyay 2023, arXiv 2211.05006).
 ///
-/// Above 2^20 steps it continues from below by its growth of `ln T / π`. `O(min(T, 2^20))`.
+/// Above 2^20 steps it continues from below by its growth of `ln T / π`, in `O(1)` after the first call in a program.
+/// `O(min(T, 2^20))`.
 ///
 /// ```
 /// let gamma = evertally::plan::gaussian_lower_bound(1024);
@@ -15,15 +18,23 @@
 /// ```
 pub fn gaussian_lower_bound(horizon: u64) -> f64 {
     const SUMMED: u64 = 1 << 20;
-    let terms = horizon.clamp(1, SUMMED);
-    let angle = std::f64::consts::PI / (4 * terms + 2) as f64;
-    let sum: f64 = (1..=terms).map(|j| 0.5 / libm::sin((2 * j - 1) as f64 * angle)).sum();
-    let gamma = sum / terms as f64;
-    if horizon <= SUMMED {
-        return gamma;
+    static LONGEST: OnceLock<f64> = OnceLock::new();
+    if horizon < SUMMED {
+        return gamma(horizon.max(1));
+    }
+    let longest = *LONGEST.get_or_init(|| gamma(SUMMED));
+    if horizon == SUMMED {
+        return longest;
     }
     // γ(T) - ln(T)/π falls towards its limit like 2.4/T: by less than 4/SUMMED from here on.
-    gamma + libm::log(horizon as f64 / SUMMED as f64) / std::f64::consts::PI - 4.0 / SUMMED as f64
+    longest + libm::log(horizon as f64 / SUMMED as f64) / std::f64::consts::PI - 4.0 / SUMMED as f64
+}
+
+/// `γ` as a sum over the steps.
+fn gamma(horizon: u64) -> f64 {
+    let angle = std::f64::consts::PI / (4 * horizon + 2) as f64;
+    let sum: f64 = (1..=horizon).map(|j| 0.5 / libm::sin((2 * j - 1) as f64 * angle)).sum();
+    sum / horizon as f64
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::*;
 use crate::mechanism::{Mix, Workload};
 use crate::plan::{PlanRequest, Readings, Search, ranking::Ranking};
 use crate::privacy::{Budget, Delta, Epsilon, Rho, Unit};
+use std::sync::atomic::AtomicUsize;
 
 /// The result of a search that is cancelled at a report, and the reports.
 fn observed(request: &PlanRequest, cancelled_at: usize) -> (Result<()>, Vec<(usize, usize)>) {
@@ -117,4 +118,31 @@ fn searches_in_a_row_never_start_again() {
     assert!(reports.is_sorted() && reports.iter().all(|(done, total)| done < total), "{reports:?}");
     let totals = reports.chunk_by(|(_, total), (_, next)| total == next).count();
     assert!(totals > 3 && reports[0].0 == 0, "{reports:?}");
+}
+
+/// Endless plans and their rankings are cancelled, too, at any report, and later ones are as if nothing had happened.
+#[test]
+fn endless_plans_are_cancelled() {
+    let request = PlanRequest::unbounded(Budget::Zcdp(Rho::new(0.5).unwrap()));
+    let of = |most: usize| {
+        let reports = AtomicUsize::new(0);
+        let observer = SearchObserver::new(move |_| match reports.fetch_add(1, Ordering::Relaxed) < most {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        let request = request.clone().with_search(Search::default().with_observer(observer));
+        let (plan, candidates) = request.clone().plan_with_candidates()?;
+        let ranking = Ranking::new(&request, &candidates)?.unwrap();
+        Ok((plan.digest(), serde_json::to_string(&ranking).unwrap()))
+    };
+    let found: Vec<Result<_>> = [0, 1, 2, 30, 300, 2000].map(of).into();
+    let whole = of(usize::MAX).unwrap();
+    assert!(found[0].as_ref().unwrap_err().is_cancelled());
+    for found in found {
+        // Tables that other tests have filled ask nothing.
+        match found {
+            Ok(found) => assert_eq!(found, whole),
+            Err(error) => assert!(error.is_cancelled(), "{error}"),
+        }
+    }
 }

@@ -12,6 +12,8 @@
 //! a sum of them. `Q_n` starts small and is never the difference of numbers near 1, so slow buffers lose no digits.
 
 use super::filter::GrowingFilter;
+use crate::Result;
+use crate::mechanism::SearchWatch;
 use std::sync::OnceLock;
 
 /// StagePower up to this one are looked at one by one for the largest and the mean norm.
@@ -161,11 +163,14 @@ pub(super) struct GrowingRows {
 }
 
 impl GrowingRows {
-    pub(super) fn new(filter: &GrowingFilter) -> Self {
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the computation.
+    pub(super) fn new(filter: &GrowingFilter, watch: SearchWatch<'_>) -> Result<Self> {
         let count = filter.q.len();
         let mut start = StateMatrix::zeros(count + 1);
         let mut stages = Vec::with_capacity(filter.stages.len());
         for stage in &filter.stages {
+            watch.check()?;
             let gains = stage.gains();
             let scale = 1.0 / GrowingFilter::weight(stage);
             let impulse: Vec<f64> = gains.iter().copied().chain([scale]).collect();
@@ -185,7 +190,7 @@ impl GrowingRows {
             start = parts.fold(next.start.clone(), |before, (_, part)| part.after(&before));
             stages.push(next);
         }
-        Self { stages }
+        Ok(Self { stages })
     }
 
     /// Of steps `s ≤ t`, from 1.

@@ -17,7 +17,7 @@ fn unit_squared() -> f64 {
 #[test]
 fn norms_are_those_of_the_rows() {
     for (most, separation) in [(1, 1), (20, 1), (4, 9)] {
-        let filter = Growing::new(LONGEST, of_unit(most, separation).0).unwrap();
+        let filter = Growing::new(LONGEST, of_unit(most, separation).0, SearchWatch::NONE).unwrap();
         let row = |step: u64| {
             let mut entries = vec![0.0; step as usize];
             filter.visit_row(step, &mut |node, entry| entries[node.index as usize] = entry);
@@ -37,7 +37,7 @@ fn norms_are_those_of_the_rows() {
 /// `L = A R⁻¹`: the rows of `L` times the columns of `R` are prefix sums.
 #[test]
 fn rows_and_columns_are_inverse() {
-    let filter = Growing::new(LONGEST, of_unit(10, 1).0).unwrap();
+    let filter = Growing::new(LONGEST, of_unit(10, 1).0, SearchWatch::NONE).unwrap();
     filter.visit_row(300, &mut |node, entry| assert!(node.index < 300 && entry.is_finite()));
     for column in [1, 17, 200, 300] {
         let mut sum = 0.0;
@@ -55,7 +55,7 @@ fn rows_and_columns_are_inverse() {
 fn rows_of_events_nearly_reach_the_sensitivity() {
     for (most, separation) in [(1, 1), (2, 1), (10, 1), (5, 7), (40, 1)] {
         let (runs, spread) = of_unit(most, separation);
-        let filter = Growing::new(LONGEST, runs).unwrap();
+        let filter = Growing::new(LONGEST, runs, SearchWatch::NONE).unwrap();
         let squared = |first: u64| {
             let steps: Vec<u64> = (0..most).map(|n| first + n * separation).collect();
             let of_row =
@@ -89,7 +89,7 @@ fn rows_of_events_nearly_reach_the_sensitivity() {
 #[test]
 fn ratios_cover_every_number_of_events() {
     for (per_step, separation) in [(1, 1), (1, 9), (4, 1), (7, 30)] {
-        let filter = Growing::new(LONGEST, of_unit(5, separation).0).unwrap();
+        let filter = Growing::new(LONGEST, of_unit(5, separation).0, SearchWatch::NONE).unwrap();
         let spread = Spread { separation, ..Spread::new(15 * per_step, per_step) };
         let events: Vec<u64> = (1..=spread.total).collect();
         let squares = filter.largest_squares(spread, &events);

@@ -5,8 +5,8 @@
 //! is computed entry by entry; that rounding (some 10⁻¹² an entry) is far below the remaining slack.
 
 use super::factor::StateFactor;
-use crate::mechanism::ColumnNorms;
 use crate::mechanism::toeplitz::filter::packed;
+use crate::mechanism::{ColumnNorms, SearchWatch};
 use crate::{Error, Result};
 
 /// Bits of the integer matrix below the grid.
@@ -38,7 +38,7 @@ pub(in crate::mechanism::optimum) struct NormBounds {
 
 impl Integer {
     /// `O(T² n)`.
-    pub(super) fn new(factor: &StateFactor) -> Result<Self> {
+    pub(super) fn new(factor: &StateFactor, watch: SearchWatch<'_>) -> Result<Self> {
         let steps = factor.steps();
         let unit = f64::from(1 << MATRIX_BITS);
         let (mut matrix, mut row_norms) = (Vec::with_capacity(packed(steps)), Vec::with_capacity(steps));
@@ -46,6 +46,7 @@ impl Integer {
         let mut bounds = NormBounds::default();
         let ones = vec![1.0; steps];
         for t in 0..steps {
+            watch.check()?;
             let mut row = factor.row(t);
             for ((entry, l1), l2) in row.iter_mut().zip(&mut l1).zip(&mut l2) {
                 (*l1, *l2) = (*l1 + *entry, *l2 + *entry * *entry);
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn rows_times_the_inverse_are_unit_vectors() {
         for objective in Objective::BOTH {
-            let factor = StateFactor::new(&Weights::optimal(300, objective, 1e-6));
+            let factor = StateFactor::new(&Weights::optimal(300, (objective, SearchWatch::NONE), 1e-6).unwrap());
             for t in [0, 1, 77, 299] {
                 let unit = factor.times_inverse(&factor.row(t));
                 let error = |(j, x): (usize, &f64)| (x - f64::from(u8::from(j == t))).abs();

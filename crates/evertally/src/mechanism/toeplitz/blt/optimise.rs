@@ -7,7 +7,7 @@ use crate::Result;
 use crate::mechanism::MAX_BUFFERS;
 use crate::mechanism::name::buffers::{Buffers, FRACTION_BITS};
 use crate::mechanism::state_space::response::PartialFractions;
-use crate::mechanism::{ColumnScaling, Objective};
+use crate::mechanism::{ColumnScaling, Objective, SearchWatch};
 use crate::number::descent::{minimise_lazily, minimum_within};
 pub(super) use units::{buffers_for, buffers_of_runs};
 
@@ -24,11 +24,20 @@ const MAX_STEPS: usize = 40;
 const MIN_GAIN: f64 = 1e-4;
 
 /// The best buffers found, for the maximum or the mean over the steps.
-pub(super) fn buffers(horizon: u64, columns: ColumnScaling, count: usize, objective: Objective) -> Result<Buffers> {
+pub(super) fn buffers(
+    horizon: u64,
+    columns: ColumnScaling,
+    count: usize,
+    (objective, watch): (Objective, SearchWatch<'_>),
+) -> Result<Buffers> {
     let aims = GridObjective::of(horizon, columns, objective, &POWERS);
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
-    let descend = |point, aim: &GridObjective| near(&start, point, WHOLE, |y, _| Some(aim.evaluate(y)));
-    frozen(&aims.iter().fold(start.clone(), descend))
+    let descend = |point, aim: &GridObjective| {
+        near(&start, point, WHOLE, |y, _| (!watch.is_cancelled()).then(|| aim.evaluate(y)))
+    };
+    let found = aims.iter().fold(start.clone(), descend);
+    watch.check()?;
+    frozen(&found)
 }
 
 /// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole

@@ -42,13 +42,22 @@ impl Blt {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn optimised(horizon: u64, columns: ColumnScaling, buffers: usize, objective: Objective) -> Result<Self> {
+        Self::optimised_watched(horizon, columns, buffers, (objective, SearchWatch::NONE))
+    }
+
+    fn optimised_watched(
+        horizon: u64,
+        columns: ColumnScaling,
+        buffers: usize,
+        aim: (Objective, SearchWatch<'_>),
+    ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, Scaling::new(columns).stem())?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
-        let found = optimise::buffers(horizon, columns, buffers, objective)
-            .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; use fewer")))?;
-        Self::new(horizon, columns, found)
+        let too_many = || Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; use fewer"));
+        let found = optimise::buffers(horizon, columns, buffers, aim);
+        Self::new(horizon, columns, found.map_err(|error| if error.is_cancelled() { error } else { too_many() })?)
     }
 
     /// With as many buffers as are worth their time: until one more is expected to lower the variance by less than 0.05
@@ -57,10 +66,19 @@ impl Blt {
     /// # Errors
     /// If the horizon is out of range.
     pub fn best(horizon: u64, columns: ColumnScaling, objective: Objective) -> Result<Self> {
-        let mut best = Self::optimised(horizon, columns, 1, objective)?;
+        Self::best_watched(horizon, columns, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(in crate::mechanism) fn best_watched(
+        horizon: u64,
+        columns: ColumnScaling,
+        (objective, watch): (Objective, SearchWatch<'_>),
+    ) -> Result<Self> {
+        let mut best = Self::optimised_watched(horizon, columns, 1, (objective, watch))?;
         let mut last_gain = 1.0;
         for count in 2..=MAX_BUFFERS {
-            let Ok(next) = Self::optimised(horizon, columns, count, objective) else { break };
+            let Ok(next) = Self::optimised_watched(horizon, columns, count, (objective, watch)) else { break };
             let gain = 1.0 - next.figure(objective) / best.figure(objective);
             if gain < MIN_RELATIVE_GAIN {
                 break;
@@ -71,6 +89,7 @@ impl Blt {
             }
             last_gain = gain;
         }
+        watch.check()?;
         Ok(best)
     }
 
@@ -108,18 +127,19 @@ impl Blt {
         (objective, watch): (Objective, SearchWatch<'_>),
         participation: Participation,
     ) -> Result<Self> {
-        let mut tried = vec![Self::chosen(horizon, columns, choice, objective)?];
+        let aim = (objective, watch);
+        let mut tried = vec![Self::chosen_watched(horizon, columns, choice, aim)?];
         let times = participation.within(horizon);
         let mut stretch = participation.separation();
         while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES && !watch.is_cancelled() {
             // Searches fail for stretches that are too short, here and below.
-            let found = Self::chosen(stretch, columns, choice, objective);
+            let found = Self::chosen_watched(stretch, columns, choice, aim);
             tried.extend(found.and_then(|blt| Self::new(horizon, columns, blt.buffers())));
             stretch = stretch.saturating_mul(2);
         }
         let longest = if horizon > runs::MAX_TABLE_STEPS { MAX_OPTIMISED_LONG_STEPS } else { MAX_OPTIMISED_STEPS };
         if (2..=longest).contains(&times) {
-            let found = optimise::buffers_for(horizon, counts(choice), (objective, watch), participation);
+            let found = optimise::buffers_for(horizon, counts(choice), aim, participation);
             tried.extend(found.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
         let figure = |blt: &Self| {
@@ -138,7 +158,7 @@ impl Blt {
         Self::up_to_for_runs(horizon, runs, buffers, (objective, SearchWatch::NONE))
     }
 
-    fn up_to_for_runs(
+    pub(in crate::mechanism::toeplitz) fn up_to_for_runs(
         horizon: u64,
         runs: Participation,
         buffers: usize,
@@ -149,7 +169,7 @@ impl Blt {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
         let (mut best, mut fewer) = (None, None);
-        for count in 1..=buffers {
+        for count in (1..=buffers).take_while(|_| !aim.1.is_cancelled()) {
             fewer = Self::one_more_for_runs(horizon, runs, (count, fewer), aim);
             best = fewer.clone().or(best);
         }
@@ -179,7 +199,11 @@ impl Blt {
         Self::best_count_for_runs(horizon, runs, (objective, SearchWatch::NONE))
     }
 
-    fn best_count_for_runs(horizon: u64, runs: Participation, aim: (Objective, SearchWatch<'_>)) -> Result<Self> {
+    pub(in crate::mechanism::toeplitz) fn best_count_for_runs(
+        horizon: u64,
+        runs: Participation,
+        aim: (Objective, SearchWatch<'_>),
+    ) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "normalized-blt(run=…)")?;
         if horizon > runs::MAX_TABLE_STEPS {
             return Self::best_of_long_runs(horizon, runs, aim);
@@ -232,7 +256,7 @@ impl Blt {
         }
         // Over long horizons only the buffers for single events: the others take seconds, and weights are better.
         let equal = if horizon > runs::MAX_TABLE_STEPS {
-            Self::chosen(horizon, columns, choice, objective)?
+            Self::chosen_watched(horizon, columns, choice, aim)?
         } else {
             Self::chosen_for(horizon, columns, choice, aim, unit)?
         };
@@ -265,16 +289,30 @@ impl Blt {
     /// # Errors
     /// As [`Blt::new`] and [`Blt::optimised`].
     pub fn chosen(horizon: u64, columns: ColumnScaling, choice: BufferChoice, objective: Objective) -> Result<Self> {
+        Self::chosen_watched(horizon, columns, choice, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn chosen_watched(
+        horizon: u64,
+        columns: ColumnScaling,
+        choice: BufferChoice,
+        aim: (Objective, SearchWatch<'_>),
+    ) -> Result<Self> {
+        let (objective, watch) = aim;
         match choice {
-            BufferChoice::Best => Self::best(horizon, columns, objective),
+            BufferChoice::Best => Self::best_watched(horizon, columns, aim),
             BufferChoice::Count(count) => {
-                let all = Self::optimised(horizon, columns, count, objective);
+                let all = Self::optimised_watched(horizon, columns, count, aim);
                 if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
                     return all;
                 }
+                watch.check()?;
                 // Over a few steps many buffers cannot be distinguished; then the largest number that can.
-                let fewer = (1..count).filter_map(|count| Self::optimised(horizon, columns, count, objective).ok());
-                fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective))).map_or(all, Ok)
+                let fewer = (1..count).filter_map(|count| Self::optimised_watched(horizon, columns, count, aim).ok());
+                let best = fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective)));
+                watch.check()?;
+                best.map_or(all, Ok)
             }
             BufferChoice::Given(buffers) => Self::new(horizon, columns, buffers),
         }
@@ -317,7 +355,7 @@ impl LoopSearch<'_> {
         let (objective, watch) = aim;
         let criterion = Criterion::from_vectors(objective, unit).with_watch(watch);
         let sums = Blt::chosen_for(horizon, columns, choice, aim, unit)?;
-        let other = || Blt::optimised(horizon, columns, SECOND_DESCENT_BUFFERS, objective);
+        let other = || Blt::optimised_watched(horizon, columns, SECOND_DESCENT_BUFFERS, aim);
         let other = (horizon <= MAX_SECOND_DESCENT_HORIZON && choice == BufferChoice::Best).then(other);
         let starts: Vec<Blt> = [sums].into_iter().chain(other.and_then(Result::ok)).collect();
         let mut tried = self.descended(starts, |buffers| Blt::new(horizon, columns, buffers));
