@@ -8,7 +8,7 @@ use crate::guarantee::PyGuarantee;
 use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::{declared, observed, request};
-use crate::running::{abandonable, searching_with};
+use crate::running::{abandonable, searching, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::mechanism::MAX_HORIZON;
@@ -59,6 +59,15 @@ pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyR
     searching_with(py, progress.as_ref(), move |observer| planned(observed(request, observer)))?.or_raise()
 }
 
+/// All mechanisms under a request; `None` for several workloads.
+fn ranking(request: PlanRequest) -> Option<Ranking> {
+    if request.mix().is_some() {
+        return None;
+    }
+    let request = request.with_optional_mechanism(None).with_optional_noise(None);
+    Ranking::new(&request, &request.candidates().ok()?).ok()?
+}
+
 /// The plan for a request. If mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> evertally_declare::error::Result<PyPlan> {
     let request = planner::with_searched(request, &mut |_| ())?;
@@ -86,16 +95,15 @@ impl PyPlan {
         &self.inner
     }
 
-    /// All mechanisms under the same request, searched at most once.
-    fn ranked(&self) -> Option<&Ranking> {
-        let search = || {
-            if self.inner.request().mix().is_some() {
-                return None;
-            }
-            let request = self.inner.request().clone().with_optional_mechanism(None).with_optional_noise(None);
-            Ranking::new(&request, &request.candidates().ok()?).ok()?
-        };
-        self.ranking.get_or_init(search).as_ref()
+    /// All mechanisms under the same request, searched at most once. A search that Ctrl-C ends leaves nothing.
+    fn ranked(&self, py: Python<'_>) -> PyResult<Option<&Ranking>> {
+        if self.ranking.get().is_none() {
+            let request = self.inner.request().clone();
+            let found = searching(py, move |observer| ranking(observed(request, observer)))?;
+            // Another thread may have found the same.
+            let _ = self.ranking.set(found);
+        }
+        Ok(self.ranking.get().and_then(Option::as_ref))
     }
 
     /// The error that the objective minimises.
@@ -107,8 +115,8 @@ impl PyPlan {
         }
     }
 
-    fn candidates(&self) -> Vec<PyCandidate> {
-        let Some(ranking) = self.ranked() else { return Vec::new() };
+    fn candidates(&self, ranking: Option<&Ranking>) -> Vec<PyCandidate> {
+        let Some(ranking) = ranking else { return Vec::new() };
         let mean = self.inner.request().objective() == Objective::Mean;
         let error = |row: &RankingRow| match row.at.get(ENDLESS_SHOWN_INDEX) {
             Some(at) => at.std,
@@ -120,18 +128,18 @@ impl PyPlan {
         rows.map(|(row, error)| PyCandidate::new(row, *error, errors[0], ranking.bound())).collect()
     }
 
-    fn curve(&self) -> String {
-        let bound = self.ranked().and_then(Ranking::bound);
+    fn curve(&self, ranking: Option<&Ranking>) -> String {
+        let bound = ranking.and_then(Ranking::bound);
         // An endless plan draws its first steps.
         let steps = if self.inner.is_unbounded() { ENDLESS_DRAWN_STEPS } else { self.inner.horizon() };
         ErrorCurve::new(steps, |step| self.inner.std_error(step), bound).svg()
     }
 
-    fn page(&self) -> String {
+    fn page(&self, ranking: Option<&Ranking>) -> String {
         let (name, noise) = (self.mechanism_name(), self.noise());
-        let rows: Vec<HtmlRow> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
+        let rows: Vec<HtmlRow> = self.candidates(ranking).iter().map(|candidate| candidate.row(&name, noise)).collect();
         let unlisted = format!("The plan has {name} with {noise} noise, of error {:.4}.", self.error());
-        html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
+        html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve(ranking))
     }
 }
 
@@ -310,14 +318,14 @@ impl PyPlan {
     /// >>> 1.0 <= plan.max_std_error / plan.lower_bound < 1.1
     /// True
     #[getter]
-    fn lower_bound(&self, py: Python<'_>) -> Option<f64> {
-        py.detach(|| self.ranked().and_then(Ranking::bound))
+    fn lower_bound(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        Ok(self.ranked(py)?.and_then(Ranking::bound))
     }
 
     /// The best mechanisms under the same request, at most 12 :class:`Candidate` objects, smallest error first.
     #[getter]
-    fn ranking(&self, py: Python<'_>) -> Vec<PyCandidate> {
-        py.detach(|| self.candidates())
+    fn ranking(&self, py: Python<'_>) -> PyResult<Vec<PyCandidate>> {
+        Ok(self.candidates(self.ranked(py)?))
     }
 
     /// The guarantee of the releases of the steps 1 to ``through`` alone, under the noise of the whole plan: what a
@@ -434,13 +442,15 @@ impl PyPlan {
     }
 
     /// The error over the steps, as SVG.
-    fn _repr_svg_(&self, py: Python<'_>) -> String {
-        py.detach(|| self.curve())
+    fn _repr_svg_(&self, py: Python<'_>) -> PyResult<String> {
+        let ranking = self.ranked(py)?;
+        Ok(py.detach(|| self.curve(ranking)))
     }
 
     /// The ranking as a table, and the error over the steps.
-    fn _repr_html_(&self, py: Python<'_>) -> String {
-        py.detach(|| self.page())
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let ranking = self.ranked(py)?;
+        Ok(py.detach(|| self.page(ranking)))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

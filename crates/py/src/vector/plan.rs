@@ -10,10 +10,10 @@ use crate::error::{OrRaise, invalid};
 use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::declared;
-use crate::running::{abandonable, searching_with};
+use crate::running::{abandonable, searching, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
-use evertally::plan::Objective;
+use evertally::plan::{Objective, SearchObserver};
 use evertally_ledger::disk::{Access, RealDisk, replace};
 use evertally_plot::ErrorCurve;
 use evertally_training::{SamplingScheme, VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
@@ -89,13 +89,17 @@ impl PyVectorPlan {
         found.iter().map(new).collect()
     }
 
-    /// All mechanisms under the same request, searched at most once.
-    fn candidates(&self) -> &[PyVectorCandidate] {
-        self.ranking.get_or_init(|| {
+    /// All mechanisms under the same request, searched at most once. A search that Ctrl-C ends leaves nothing.
+    fn candidates(&self, py: Python<'_>) -> PyResult<&[PyVectorCandidate]> {
+        if self.ranking.get().is_none() {
             let open = self.inner.request().clone().with_optional_mechanism(None);
             // A request with one mechanism fixed is also a request that others can compete for.
-            self.ranked(&open.candidates().unwrap_or_default())
-        })
+            let search = |observer: &SearchObserver| open.with_observer(observer.clone()).candidates();
+            let found = searching(py, search)?.unwrap_or_default();
+            // Another thread may have found the same.
+            let _ = self.ranking.set(py.detach(|| self.ranked(&found)));
+        }
+        Ok(self.ranking.get().map(Vec::as_slice).unwrap_or_default())
     }
 
     fn curve(&self) -> String {
@@ -103,9 +107,9 @@ impl PyVectorPlan {
         ErrorCurve::new(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
     }
 
-    fn page(&self) -> String {
+    fn page(&self, candidates: &[PyVectorCandidate]) -> String {
         let name = self.inner.name().to_string();
-        let rows: Vec<HtmlRow> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
+        let rows: Vec<HtmlRow> = candidates.iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
         let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
         let guarantee = self.guarantee().description();
@@ -357,8 +361,8 @@ impl PyVectorPlan {
 
     /// The mechanisms under the same request, :class:`VectorCandidate` objects, smallest error first.
     #[getter]
-    fn ranking(&self, py: Python<'_>) -> Vec<PyVectorCandidate> {
-        py.detach(|| self.candidates().to_vec())
+    fn ranking(&self, py: Python<'_>) -> PyResult<Vec<PyVectorCandidate>> {
+        Ok(self.candidates(py)?.to_vec())
     }
 
     /// The guarantee of the steps 1 to ``through`` alone, under the noise of the whole plan: what a run has spent that
@@ -454,8 +458,9 @@ impl PyVectorPlan {
     }
 
     /// The ranking as a table, and the error over the steps.
-    fn _repr_html_(&self, py: Python<'_>) -> String {
-        py.detach(|| self.page())
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let candidates = self.candidates(py)?;
+        Ok(py.detach(|| self.page(candidates)))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
