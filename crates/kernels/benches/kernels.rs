@@ -4,7 +4,7 @@
 //! Times are medians over short rounds: other work on the machine hardly moves the median.
 
 use evertally_kernels::transform::{LaneTransform, multiply_add};
-use evertally_kernels::{BlockName, Cipher, InstructionSet, Keystream, Real};
+use evertally_kernels::{BlockName, Cipher, FirstBlocks, InstructionSet, Keystream, Real};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// Per word of 32 bits.
+/// Per word of 32 bits; the first blocks of nodes per block.
 fn keystreams(instructions: InstructionSet, row: &Row) {
     for cipher in Cipher::ALL {
         let stream = Keystream::new(cipher, &[7; 32], instructions);
@@ -40,6 +40,12 @@ fn keystreams(instructions: InstructionSet, row: &Row) {
             index += 1;
         });
     }
+    let (mut blocks, mut names) = (FirstBlocks::default(), std::array::from_fn(|i| (i as u32, i as u64)));
+    row("first blocks", names.len(), &mut || {
+        names.iter_mut().for_each(|(_, index)| *index += 1);
+        blocks.compute(instructions, black_box(&[7; 8]), black_box(&names));
+        black_box(&blocks);
+    });
 }
 
 /// The parts of noise in blocks of steps, each per real number of a block.

@@ -51,6 +51,40 @@ fn first_blocks_are_those_of_another_implementation() {
             let mut twin = [0; 64].into();
             core.write_keystream_block(&mut twin);
             assert_eq!(blocks.block(number).as_slice(), twin.as_slice(), "{instructions:?}");
+            let halves = twin.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+            assert!((0..32).map(|place| blocks.half_word(number, place)).eq(halves));
+        }
+    }
+}
+
+/// Words as the start of a block, whose halves are often equal, and a block of every instruction set.
+#[test]
+fn descents_are_the_order_of_neighbours() {
+    let twin = |numbers: [u16; FirstBlocks::COMPARED]| {
+        let falls = (0..11).map(|i| u32::from(numbers[i + 1] < numbers[i]) << i).sum::<u32>();
+        falls | u32::from((0..11).any(|i| numbers[i + 1] == numbers[i])) << 11
+    };
+    let edges = [0u16, 1, 0x7fff, 0x8000, 0xffff];
+    let mut state = 1u64;
+    for few in [2, 5, 1 << 16] {
+        for _ in 0..2000 {
+            let numbers = std::array::from_fn(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let random = (state >> 40) as usize % few;
+                edges.get(random).copied().filter(|_| few <= edges.len()).unwrap_or(random as u16)
+            });
+            let words = std::array::from_fn(|i| u32::from(numbers[2 * i]) | u32::from(numbers[2 * i + 1]) << 16);
+            assert_eq!(chacha::descents_of(words), twin(numbers), "{numbers:x?}");
+        }
+    }
+    for instructions in InstructionSet::available() {
+        for first in (0..1 << 12).step_by(16) {
+            let mut blocks = FirstBlocks::default();
+            blocks.compute(instructions, &[7; 8], &std::array::from_fn(|i| (3, first + i as u64)));
+            for number in 0..16 {
+                let numbers = std::array::from_fn(|i| blocks.half_word(number, i));
+                assert_eq!(blocks.descents(number), twin(numbers), "{instructions:?}");
+            }
         }
     }
 }
