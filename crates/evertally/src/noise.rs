@@ -74,7 +74,7 @@ mod units;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ahead::NodeBlockCache;
+pub(crate) use ahead::NodeDrawCache;
 pub use bernoulli::BernoulliExp;
 pub use binomial::Binomial;
 pub use bits::{RandomBits, ScriptedBits};

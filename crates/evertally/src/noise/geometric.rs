@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::RandomBits;
-use super::lazy::exponential;
+use super::lazy::{AcceptedRun, exponential};
 use crate::number::Ratio;
 use crate::{Error, Result};
 
@@ -100,13 +100,7 @@ impl Geometric {
             Some((numerator, denominator)) if FAST => {
                 // numerator · (whole + fraction), rounded down; less than 2^64 · 2^64.
                 let product = u128::from(numerator) * u128::from(whole);
-                let product = product + u128::from(fraction.floor_of_product(numerator, bits));
-                // ⌊⌊x⌋ / d⌋ = ⌊x / d⌋.
-                match (u64::try_from(product), denominator) {
-                    (_, 1) => product,
-                    (Ok(product), _) => u128::from(product / denominator),
-                    (Err(_), _) => product / u128::from(denominator),
-                }
+                quotient(product + u128::from(fraction.floor_of_product(numerator, bits)), denominator)
             }
             _ => {
                 let (numerator, denominator) = self.scale.big();
@@ -115,5 +109,37 @@ impl Geometric {
                 value.try_into().expect("2^127 is 2^27 scales away")
             }
         }
+    }
+
+    /// The draw from the first numbers of a node's bits, 16 bits each, if they decide it: with their order, as
+    /// [`FirstBlocks::descents`](evertally_kernels::FirstBlocks::descents). The second result is the place of the first
+    /// number that is not read, at most 16.
+    #[inline]
+    pub(super) fn sample_ordered(&self, descents: u32, number: impl Fn(usize) -> u16) -> Option<(u128, usize)> {
+        let AcceptedRun { whole, start, after } = AcceptedRun::find(descents)?;
+        let (numerator, denominator) = self.small?;
+        let first = u64::from(number(start));
+        // As `LazyUniform::floor_of_product`.
+        if numerator <= 1 << 16 {
+            let product = (whole << 16 | first) * numerator; // less than 2^20 · 2^16
+            let is_certain = (product & 0xffff) + numerator <= 1 << 16;
+            return is_certain.then_some((quotient((product >> 16).into(), denominator), after));
+        }
+        let next = |i: usize| u64::from(number(after + i));
+        let prefix = first << 48 | next(3) << 32 | next(2) << 16 | next(1); // all but the last 16 bits
+        let product = u128::from(prefix) * u128::from(numerator);
+        (product as u64).checked_add(numerator)?;
+        let product = u128::from(numerator) * u128::from(whole) + (product >> 64);
+        Some((quotient(product, denominator), after + 4))
+    }
+}
+
+/// ⌊⌊x⌋ / d⌋ = ⌊x / d⌋, with a division of 64 bits if it suffices.
+#[inline]
+fn quotient(product: u128, denominator: u64) -> u128 {
+    match (u64::try_from(product), denominator) {
+        (_, 1) => product,
+        (Ok(product), _) => u128::from(product / denominator),
+        (Err(_), _) => product / u128::from(denominator),
     }
 }

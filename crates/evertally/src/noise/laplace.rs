@@ -98,16 +98,34 @@ impl DiscreteLaplace {
             }
         }
     }
+
+    /// The draw from the first numbers of a node's bits, see [`Geometric::sample_ordered`]. If they do not decide it,
+    /// the error is the number of bytes to skip: those of a −0.
+    #[inline]
+    pub(super) fn sample_ordered(
+        &self,
+        descents: u32,
+        number: impl Fn(usize) -> u16,
+    ) -> std::result::Result<i128, usize> {
+        let (size, after) = self.magnitude.sample_ordered(descents, &number).ok_or(0usize)?;
+        with_sign(size, number(after) & 1 == 1).ok_or(2 * after + 1)
+    }
+}
+
+/// `size` with the sign of a bit; `None` for −0. The size is below 2^127.
+#[inline]
+fn with_sign(size: u128, is_negative: bool) -> Option<i128> {
+    match (is_negative, size) {
+        (false, _) => Some(size as i128),
+        (true, 0) => None,
+        (true, _) => Some(-(size as i128)),
+    }
 }
 
 /// `size` with a random sign; `None` for −0. The size is below 2^127.
 #[inline]
 pub(super) fn signed(size: u128, bits: &mut impl RandomBits) -> Option<i128> {
-    match (bits.next_bool(), size) {
-        (false, _) => Some(size as i128),
-        (true, 0) => None,
-        (true, _) => Some(-(size as i128)),
-    }
+    with_sign(size, bits.next_bool())
 }
 
 impl TryFrom<Ratio> for DiscreteLaplace {

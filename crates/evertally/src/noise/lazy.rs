@@ -7,6 +7,7 @@
 //!
 //! Digits: 16 bits first, then words of 64 bits. Two numbers differ in the first digit with probability 1 − 2⁻¹⁶.
 
+use evertally_kernels::FirstBlocks;
 use num_bigint::BigUint;
 
 use super::RandomBits;
@@ -234,39 +235,75 @@ pub(super) fn exponential<const FAST: bool>(bits: &mut impl RandomBits) -> (u64,
 }
 
 /// The same from numbers that are in memory, if their first digits decide; otherwise nothing is read.
-///
-/// All neighbours are compared first, without a branch, because a processor cannot predict the length of a run. The run
-/// that starts from number i is as long as the ones in `falls` from bit i upwards, and the number after it ends it.
 #[inline]
 fn exponential_ahead(bits: &mut impl RandomBits) -> Option<(u64, LazyUniform)> {
-    /// Numbers that are compared; more are read once in 31 draws.
-    const COUNT: usize = 12;
-    let bytes: [u8; 2 * COUNT] = bits.peek()?;
-    let [a, b, c] = <[[u8; 8]; 3]>::try_from(bytes.as_chunks().0).ok()?.map(u64::from_le_bytes);
-    // Bit i: whether number i + 1 is less than number i, or undecided. The numbers after the last are unknown.
-    let (mut falls, mut undecided) = (0, 0);
+    let bytes: [u8; 2 * COMPARED] = bits.peek()?;
+    let words = <[[u8; 8]; 3]>::try_from(bytes.as_chunks().0).ok()?.map(u64::from_le_bytes);
+    let [a, b, c] = words;
+    // Bit i: whether number i + 1 is less than number i, or equal to it. The number after the last is unknown.
+    let (mut falls, mut ties) = (0, 0);
     for (place, numbers, next) in [(0, a, a >> 16 | b << 48), (4, b, b >> 16 | c << 48), (8, c, c >> 16)] {
         let (less, equal) = compared(next, numbers);
         falls |= less << place;
-        undecided |= equal << place;
+        ties |= equal << place;
     }
-    falls &= (1 << (COUNT - 1)) - 1;
-    undecided |= 0b11 << (COUNT - 1);
+    let known = (1 << (COMPARED - 1)) - 1;
+    let tie = u32::from(ties & known != 0) << (COMPARED - 1);
+    let run = AcceptedRun::find(falls & known | tie)?;
+    bits.skip(2 * run.after);
+    Some((run.whole, LazyUniform::from_first((words[run.start / 4] >> (16 * (run.start % 4))) as u16)))
+}
+
+/// Numbers of 16 bits that are compared at once; more are read once in 31 draws.
+const COMPARED: usize = FirstBlocks::COMPARED;
+
+/// The runs of [`exponential`] in a row of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AcceptedRun {
+    /// Rejected numbers.
+    pub(super) whole: u64,
+    /// The place of the accepted number.
+    pub(super) start: usize,
+    /// The place of the number after the last one read, at most 12.
+    pub(super) after: usize,
+}
+
+impl AcceptedRun {
+    /// The accepted number among the first 12, given their order as [`FirstBlocks::descents`]: `None` if it is not
+    /// among them, or if two neighbours are equal (once in 6000 draws).
+    ///
+    /// The runs are read from a table, because a processor cannot predict their lengths.
+    #[inline]
+    pub(super) fn find(descents: u32) -> Option<Self> {
+        let packed = usize::from(*RUNS.get(descents as usize)?);
+        (packed > 0).then_some(Self { whole: packed as u64 >> 8, start: packed >> 4 & 15, after: packed & 15 })
+    }
+}
+
+/// The fields of a run by the order of its numbers, 4 bits each; 0 if the numbers do not decide.
+static RUNS: [u16; 1 << (COMPARED - 1)] = {
+    let mut runs = [0; 1 << (COMPARED - 1)];
+    let mut falls = 0;
+    while falls < runs.len() {
+        runs[falls] = packed_run(falls as u32);
+        falls += 1;
+    }
+    runs
+};
+
+/// The run that starts from number i is as long as the ones in `falls` from bit i upwards, and the number after it ends
+/// it.
+const fn packed_run(falls: u32) -> u16 {
     let (mut whole, mut start) = (0, 0);
     loop {
-        // At most COUNT, as no bit of `falls` from COUNT − 1 on is set and `start` is at most COUNT.
         let end = start + (falls >> start).trailing_ones();
-        if undecided >> end & 1 == 1 {
-            return None;
+        if end >= COMPARED as u32 - 1 {
+            return 0; // number `end + 1` is unknown
         }
-        // Here `end` is at most COUNT − 2: number `end + 1` is known.
-        if (end - start) % 2 == 0 {
-            bits.skip(2 * start as usize);
-            let fraction = LazyUniform::draw(bits);
-            bits.skip(2 * (end + 1 - start) as usize);
-            return Some((whole, fraction));
+        if (end - start).is_multiple_of(2) {
+            return (whole << 8 | start << 4 | (end + 2)) as u16; // each below 16
         }
-        (whole, start) = (whole + 1, end + 2);
+        (whole, start) = (whole + 1, end + 2); // at most 12
     }
 }
 
@@ -289,7 +326,35 @@ fn compared(left: u64, right: u64) -> (u32, u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::compared;
+    use super::{AcceptedRun, COMPARED, compared, exponential};
+    use crate::noise::ScriptedBits;
+
+    /// The table against the runs of numbers one by one, for every order.
+    #[test]
+    fn runs_are_those_of_single_numbers() {
+        for falls in 0..1u32 << (COMPARED - 1) {
+            // Numbers in this order: each is above or below all between its neighbours.
+            let (mut low, mut high) = (0x8000u16, 0x8000u16);
+            let mut numbers = vec![0x8000u16];
+            for i in 0..COMPARED - 1 {
+                let falls = falls >> i & 1 == 1;
+                (low, high) = if falls { (low - 1, high) } else { (low, high + 1) };
+                numbers.push(if falls { low } else { high });
+            }
+            numbers.extend([0xffff, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000]);
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let mut bits = ScriptedBits::new(bytes);
+            let (whole, fraction) = exponential::<false>(&mut bits);
+            match AcceptedRun::find(falls) {
+                Some(run) => {
+                    assert_eq!((run.whole, 2 * run.after), (whole, bits.consumed()), "{falls:b}");
+                    assert_eq!(numbers[run.start], fraction.first());
+                }
+                None => assert!(bits.consumed() > 2 * COMPARED, "{falls:b}"),
+            }
+            assert_eq!(AcceptedRun::find(falls | 1 << (COMPARED - 1)), None);
+        }
+    }
 
     #[test]
     fn four_numbers_are_compared_at_once() {

@@ -47,7 +47,7 @@ impl RunningSum {
     }
 
     fn with_key(plan: Plan, key: &SecretKey, name: StreamName, guard: StepGuard) -> Self {
-        let series = SumSeries::new(&plan, key, &name, Purpose::Total).with_foresight();
+        let series = SumSeries::new(&plan, key, &name, Purpose::Total).with_foresight(&plan);
         let id = StateId::new(&plan, key, name, Layout::Total);
         Self { plan, id, series, step: 0, guard }
     }

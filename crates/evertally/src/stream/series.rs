@@ -4,15 +4,15 @@ use super::Release;
 use super::read::ExactPart;
 use super::sum_noise::SumNoise;
 use crate::mechanism::Cursor;
-use crate::noise::{KeyedNoise, NodeBlockCache, Purpose, SecretKey, StreamName};
+use crate::noise::{KeyedNoise, NodeDrawCache, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::{Error, ErrorKind, Result};
 
 /// One running sum in multiples of the grid, with the cursor of its noise.
 pub(super) struct SumSeries {
     noise: SumNoise,
-    /// Bits of the next nodes, only if there is a single series: they take more memory than the rest.
-    ahead: Option<Box<NodeBlockCache>>,
+    /// Values of the next nodes, only if there is a single series: they take more memory than the rest.
+    ahead: Option<Box<NodeDrawCache>>,
     cursor: Box<dyn Cursor>,
     /// Sum of the closed steps.
     closed: i64,
@@ -40,8 +40,8 @@ impl SumSeries {
     }
 
     /// The same in less time, with a few kilobytes of memory, for a plan without correlated groups.
-    pub(super) fn with_foresight(mut self) -> Self {
-        self.ahead = Some(Box::new(NodeBlockCache::new()));
+    pub(super) fn with_foresight(mut self, plan: &Plan) -> Self {
+        self.ahead = Some(Box::new(NodeDrawCache::new(*plan.law())));
         self
     }
 
@@ -57,23 +57,22 @@ impl SumSeries {
     /// the mechanism has random access or leaps (its noise is then independent of the data), else step by step. The
     /// caller has checked the horizon and the direction.
     pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
-        let (noise, law) = (&self.noise, plan.law());
+        let noise = &self.noise;
+        let last = self.cursor.step();
         self.closed += self.open; // fits: checked by every `add`
         let mut total = std::mem::take(&mut self.open);
-        self.read.close(total, step - self.cursor.step()); // fits: the caller has checked the direction
-        let has_random_access = plan.mechanism().name().family().abilities.random_access;
-        if step > self.cursor.step() + 1 && (has_random_access || self.cursor.can_seek_forward(step)) {
+        self.read.close(total, step - last); // fits: the caller has checked the direction
+        if step > last + 1 && (has_random_access(plan) || self.cursor.can_seek_forward(step)) {
             self.last = self.cursor.seek(step, &mut |node| noise.draw(node));
         }
-        while self.cursor.step() < step {
+        for _ in self.cursor.step()..step {
             let total = std::mem::take(&mut total);
             self.last = match &mut self.ahead {
                 Some(ahead) => {
                     if ahead.is_exhausted() {
                         ahead.fill(|nodes| self.cursor.foretell(nodes));
                     }
-                    self.cursor
-                        .advance_with(total, self.closed, &mut |node| law.sample(&mut ahead.bits(noise.own(), node)))
+                    self.cursor.advance_with(total, self.closed, &mut |node| ahead.draw(noise.own(), node))
                 }
                 None => self.cursor.advance_with(total, self.closed, &mut |node| noise.draw(node)),
             };
@@ -137,6 +136,10 @@ impl SumSeries {
         };
         Ok(())
     }
+}
+
+fn has_random_access(plan: &Plan) -> bool {
+    plan.mechanism().name().family().abilities.random_access
 }
 
 fn overflow() -> Error {
