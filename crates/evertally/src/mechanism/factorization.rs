@@ -325,8 +325,8 @@ pub trait Cursor: Send {
     /// The caller keeps the step within the horizon.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 
-    /// Writes the nodes that the next steps will read, in order, as far as they are known and fit; returns their
-    /// number. The caller can then compute their bits in parallel.
+    /// Writes the nodes that the next steps will read, in order, as far as they are known and whole steps fit; returns
+    /// their number. The caller can then draw them together.
     fn foretell(&self, _nodes: &mut [Node]) -> usize {
         0
     }

@@ -14,6 +14,7 @@
 //! exact sensitivity is `s1 = s2² = zeros - #{j ≥ 1 : C(h-j, zeros-j) > T}`, reached by step 1.
 
 mod combinations;
+mod cursor;
 mod leaves;
 mod walk;
 
@@ -31,7 +32,8 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use combinations::{Binomials, next_combination};
+use combinations::Binomials;
+use cursor::SmoothCursor;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -308,8 +310,7 @@ impl Mechanism for Smooth {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        let binomials = self.binomials.clone();
-        Box::new(SmoothCursor { step: 0, leaf: (1 << self.ones()) - 1, height: self.height, binomials, path: vec![] })
+        Box::new(SmoothCursor::new(self.height, self.ones(), self.binomials.clone()))
     }
 }
 
@@ -350,100 +351,6 @@ impl Tries<'_> {
             self.complete.insert((width, ones), both.clone());
         }
         both
-    }
-}
-
-/// The one bits of the next leaf number that the leaf before it does not have.
-fn appearing(leaf: u128, next: u128) -> u128 {
-    let highest = (leaf ^ next).ilog2();
-    next & (u128::MAX >> (127 - highest))
-}
-
-/// The one bits of a number, highest first.
-fn ones(mut number: u128) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let level = number.checked_ilog2()?;
-        number ^= 1 << level;
-        Some(level)
-    })
-}
-
-struct SmoothCursor {
-    step: u64,
-    /// `m(step + 1)`.
-    leaf: u128,
-    height: u32,
-    binomials: Binomials,
-    /// The one bits of `leaf`, highest first: position, and noise of the nodes so far.
-    path: Vec<(u32, i128)>,
-}
-
-impl SmoothCursor {
-    fn total(&self) -> i128 {
-        self.path.last().map_or(0, |&(_, sum)| sum)
-    }
-
-    fn push(&mut self, level: u32, value: i128) {
-        let sum = self.total() + value;
-        self.path.push((level, sum));
-    }
-}
-
-impl Cursor for SmoothCursor {
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        let next = next_combination(self.leaf);
-        let highest = (self.leaf ^ next).ilog2();
-        self.step += 1;
-        while self.path.last().is_some_and(|&(level, _)| level <= highest) {
-            self.path.pop();
-        }
-        // A node that appears is read for the first time now: every lower one is at its lowest possible position.
-        let appearing = if self.path.is_empty() { next } else { appearing(self.leaf, next) };
-        self.leaf = next;
-        for level in ones(appearing) {
-            self.push(level, draw(Node { level, index: self.step }));
-        }
-        self.total()
-    }
-
-    fn foretell(&self, nodes: &mut [Node]) -> usize {
-        let (mut leaf, mut step, mut count) = (self.leaf, self.step, 0);
-        // Before the first step, and after the last leaf, no nodes can be predicted.
-        while !self.path.is_empty() && count < nodes.len() {
-            let next = next_combination(leaf);
-            if next >> self.height != 0 {
-                break;
-            }
-            step += 1;
-            for (place, level) in nodes[count..].iter_mut().zip(ones(appearing(leaf, next))) {
-                *place = Node { level, index: step };
-                count += 1;
-            }
-            leaf = next;
-        }
-        count
-    }
-
-    /// `O(h)` draws.
-    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        let ones = self.leaf.count_ones();
-        let binomials = std::mem::replace(&mut self.binomials, Binomials::new(0));
-        self.step = step;
-        self.leaf = 0;
-        self.path.clear();
-        binomials.unrank(step, self.height, ones, |level, _, index| {
-            self.leaf |= 1 << level;
-            // Step 0 reads nothing; every node of a later step is first read at step 1 or after.
-            if index > 0 {
-                self.push(level, draw(Node { level, index }));
-            }
-        });
-        self.binomials = binomials;
-        self.total()
     }
 }
 

@@ -48,8 +48,16 @@ impl Binomials {
     }
 }
 
+/// Position and length of the lowest run of ones of a nonzero number.
+#[inline]
+pub(super) fn lowest_run(number: u128) -> (u32, u32) {
+    let position = number.trailing_zeros();
+    (position, (number >> position).trailing_ones())
+}
+
 /// The next larger number with as many one bits (Gosper's hack); `number` must be nonzero, and have a next number
 /// within 128 bits.
+#[inline]
 pub(super) fn next_combination(number: u128) -> u128 {
     let lowest = number & number.wrapping_neg();
     let carried = number + lowest;
