@@ -269,3 +269,29 @@ def test_compiled_modules_are_refused():
     module = nn.Sequential(torch.jit.trace(nn.Linear(small.FEATURES, 3), torch.ones(1, small.FEATURES)))
     with pytest.raises(ValueError, match="TorchScript"):
         sums_of(module, *batch(0), "samples")
+
+
+class Decaying(nn.Module):
+    """Makes its weights smaller in each call."""
+
+    def __init__(self, through):
+        super().__init__()
+        self.end, self.through = nn.Linear(small.FEATURES, small.CLASSES), through
+
+    def forward(self, inputs):
+        self.through(self.end.weight)
+        return self.end(inputs)
+
+
+def without_gradient(weight):
+    with torch.no_grad():
+        weight.mul_(0.5)
+
+
+@pytest.mark.parametrize("clipping", ["samples", "ghost"])
+@pytest.mark.parametrize(
+    "through", [lambda weight: weight.data.mul_(0.5), lambda weight: weight.detach().mul_(0.5), without_gradient]
+)
+def test_weights_that_change_in_a_call_are_refused(through, clipping):
+    with pytest.raises(et.InvalidError, match="the number of its calls"):
+        sums_of(Decaying(through), *batch(0), clipping)

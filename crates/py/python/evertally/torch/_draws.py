@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from evertally.torch._dropout import Masks
 from evertally.training._seeds import Seeds
 
-__all__ = ["Draws", "Drew", "drawn", "kept", "may_be_quiet", "note_draws", "seed_all"]
+__all__ = ["Draws", "Drew", "drawn", "kept", "may_be_quiet", "note_draws", "note_refusal", "seed_all"]
 
 Result = TypeVar("Result")
 
@@ -62,7 +62,7 @@ class Drew(Exception):
     """The module draws in a way that only a look at every operation can divide by example."""
 
 
-#: Whether an operation has drawn that `torch.func.vmap` does not refuse, in a run of a module that must not draw.
+#: The draws in a run of a module that must not draw, including those that `torch.func.vmap` has refused.
 _noted: ContextVar[list[bool] | None] = ContextVar("noted", default=None)
 
 
@@ -71,11 +71,19 @@ def note_draws(function: Any, arguments: Any) -> None:
     noted = _noted.get()
     if noted is None:
         return
-    if arguments.get("generator") is not None or any(
-        torch.Tag.nondeterministic_seeded in operation.tags for operation in _operations(function)
-    ):
+    draws = any(torch.Tag.nondeterministic_seeded in operation.tags for operation in _operations(function))
+    # Of the functions in Python only these draw without a rule: randint_like up to a tensor, and some with out=.
+    unruled = function is torch.randint_like or arguments.get("out") is not None
+    if draws or unruled or arguments.get("generator") is not None:
         noted.append(True)
         raise Drew
+
+
+def note_refusal(error: RuntimeError) -> None:
+    """Notes an error of a call if it is vmap's refusal to draw: the module may catch it, and compute something else."""
+    noted = _noted.get()
+    if noted is not None and "randomness" in str(error):
+        noted.append(True)
 
 
 def _operations(function: Any) -> list[Any]:
@@ -109,21 +117,23 @@ def drawn(compute: Callable[[str], Result], count: int, devices: Iterable[torch.
         with masks.drawing() if count == len(examples) else nullcontext():
             if quiet:
                 return _without_draws(draws, compute, generators)
-            for generator in generators:  # for draws without a row for each example
-                _seed(generator, draws.seed(step, "all", examples[:1]))
-            with _Rows(lambda number, call: draws.seed(step, number, call), examples, int(count != len(examples))):
-                return compute("different")
+            rows = _Rows(lambda number, call: draws.seed(step, number, call), examples, int(count != len(examples)))
+            with rows:
+                result = compute("different")
+            if rows.refused is not None:  # the module has caught it, and a single example is not refused
+                raise rows.refused
+            return result
 
 
 def _without_draws(draws: Draws, compute: Callable[[str], Result], generators: Sequence[torch.Generator]) -> Result:
-    """The result, if no operation draws."""
+    """The result, if no operation has drawn or tried to."""
     before, noted = [generator.get_state() for generator in generators], list[bool]()
     token = _noted.set(noted)
     try:
         result = compute("error")
-    except RuntimeError as error:
+    except Exception as error:
         noted += ["randomness" in str(error)]
-        if not any(noted):
+        if not any(noted):  # otherwise the error is that of a module that must not draw
             raise
     finally:
         _noted.reset(token)
@@ -141,6 +151,7 @@ class _Rows(TorchDispatchMode):
     def __init__(self, seed: Callable[[int, int], bytes], examples: list[int], along: int) -> None:
         super().__init__()
         self._seed, self._examples, self._along, self._calls = seed, examples, along, 0
+        self.refused: evertally.InvalidError | None = None
 
     def __torch_dispatch__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -157,17 +168,20 @@ class _Rows(TorchDispatchMode):
             return self._without_rule(function, args, kwargs, generator)
         if not any(rows):
             if self._along == 0 and len(self._examples) > 1:
-                raise _mixes(function, "which has no row for each example under torch.func.vmap")
-            return function(*args, **kwargs)  # all draws of one example, one after the other
+                raise self._mixes(function, "which has no row for each example under torch.func.vmap")
+            if self._along == 1:  # the result for the batch as one example is not used
+                return function(*args, **kwargs)
         self._calls += 1
         made, before = [], generator.get_state()
         for place, number in enumerate(self._examples):
             _seed(generator, self._seed(number, self._calls), short=True)
             own = [self._row(value, place) if has else value for value, has in zip(args, rows)]
             made.append(function(*own, **kwargs))
-        generator.set_state(before)  # for draws without rows
+        generator.set_state(before)  # the module can read it, and it must not depend on the examples
         if function._schema.is_mutable:
             return args[0]
+        if len(made) == 1:
+            return made[0]
         if isinstance(made[0], torch.Tensor):
             return torch.cat(made, dim=self._along)
         return tuple(torch.cat(parts, dim=self._along) for parts in zip(*made))
@@ -178,8 +192,15 @@ class _Rows(TorchDispatchMode):
         before = generator.get_state()
         made = function(*args, **kwargs)
         if not torch.equal(generator.get_state(), before):
-            raise _mixes(function, "for which torch.func.vmap has no rule")
+            raise self._mixes(function, "for which torch.func.vmap has no rule")
         return made
+
+    def _mixes(self, function: Any, why: str) -> evertally.InvalidError:
+        self.refused = evertally.InvalidError(
+            f"the module draws with {function}, {why}, so examples would share one sequence of numbers: draw with "
+            "torch.rand, torch.randn or torch.bernoulli, and compute from these, as in torch.rand(n).argsort()"
+        )
+        return self.refused
 
     def _has_rows(self, value: Any, most: int) -> bool:
         """Whether a tensor, or a list of sizes, has a row for each example."""
@@ -195,13 +216,6 @@ class _Rows(TorchDispatchMode):
         if isinstance(value, torch.Tensor):
             return value.narrow(self._along, place, 1)
         return [1 if index == self._along else size for index, size in enumerate(value)]
-
-
-def _mixes(function: Any, why: str) -> evertally.InvalidError:
-    return evertally.InvalidError(
-        f"the module draws with {function}, {why}, so examples would share one sequence of numbers: draw with "
-        "torch.rand, torch.randn or torch.bernoulli, and compute from these, as in torch.rand(n).argsort()"
-    )
 
 
 @contextmanager

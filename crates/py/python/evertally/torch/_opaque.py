@@ -16,27 +16,34 @@ import evertally
 import torch
 from torch._functorch.autograd_function import custom_function_call
 
+from evertally.torch._draws import note_refusal
+
 __all__ = ["active", "seen_through"]
 
 #: The check of the tensors that a function gets, while a module runs for each example by itself.
 active: ContextVar[Callable[[Any], None] | None] = ContextVar("active", default=None)
 
+WITHOUT_FUNCTIONS = (
+    "which can mix examples, or keep their values, where it is not seen: compute by operations of PyTorch. The value "
+    "of y with the gradient of g is g + (y - g).detach(): a straight-through estimator is x + (x.round() - x).detach()"
+    ", and a reversed gradient -x + 2 * x.detach()"
+)
 #: Libraries whose operators compute the same for every example, without a state.
 LIBRARIES = ("aten", "prim", "prims", "torchvision")
 
 
-def seen_through(function: Any, args: Any, watching: Callable[[], Any]) -> Any:
-    """The arguments of a call, with functions that are called later inside the checks of `watching()`. Refuses
-    functions that cannot be seen into."""
+def seen_through(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], watching: Callable[[], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, with those that are functions inside the checks of `watching()`. Refuses functions that
+    cannot be seen into."""
     if isinstance(function, torch._ops.OpOverload):
         _check_library(function.namespace, function)
     elif isinstance(function, torch._ops.OpOverloadPacket):
         _check_library(str(function).partition(".")[0], function)
     elif function is custom_function_call:
         raise evertally.InvalidError(
-            f"the module calls the torch.autograd.Function {args[0].__name__}, which can mix examples, or keep their "
-            "values, where it is not seen: compute by operations of PyTorch; for another gradient, add the difference "
-            "without one, as in x + (y - x).detach()"
+            f"the module calls the torch.autograd.Function {args[0].__name__}, {WITHOUT_FUNCTIONS}"
         )
     elif isinstance(function, torch._ops.HigherOrderOperator):
         raise evertally.InvalidError(
@@ -48,10 +55,11 @@ def seen_through(function: Any, args: Any, watching: Callable[[], Any]) -> Any:
             "the module looks at grad_fn of a tensor, whose hooks can keep gradients of examples where it is not seen: "
             "use register_hook of the tensor"
         )
-    elif function is torch.Tensor.register_hook:
-        tensor, hook, *rest = args
-        return (tensor, _inside(hook, watching), *rest)
-    return args
+    elif any(map(callable, args)) or any(map(callable, kwargs.values())):
+        # Hooks, and functions such as the distance of a loss, are called without the mode that checks this call.
+        args = tuple(_inside(value, watching) for value in args)
+        kwargs = {name: _inside(value, watching) for name, value in kwargs.items()}
+    return args, kwargs
 
 
 def _check_library(name: str, function: Any) -> None:
@@ -62,8 +70,12 @@ def _check_library(name: str, function: Any) -> None:
         )
 
 
-def _inside(function: Callable[..., Any], watching: Callable[[], Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
+def _inside(function: Any, watching: Callable[[], Any]) -> Any:
+    """A function that runs inside the checks; other values as they are."""
+    if not callable(function) or isinstance(function, type):
+        return function
+
+    @functools.wraps(function, updated=())
     def checked(*args: Any, **options: Any) -> Any:
         with watching():
             return function(*args, **options)
@@ -84,7 +96,11 @@ def _guarded(call: Callable[..., Any], check: Callable[..., None]) -> Callable[.
         own_tensors = active.get()
         if own_tensors is not None:
             check(self, own_tensors, (*args, *options.values()))
-        return call(self, *args, **options)
+        try:
+            return call(self, *args, **options)
+        except RuntimeError as error:
+            note_refusal(error)
+            raise
 
     __call__.__evertally__ = True  # type: ignore[attr-defined]
     return __call__

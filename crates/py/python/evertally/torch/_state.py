@@ -27,10 +27,10 @@ from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as untransformed
 from torch.overrides import TorchFunctionMode
 
-from evertally.torch._draws import note_draws
+from evertally.torch._draws import note_draws, note_refusal
 from evertally.torch._opaque import active, seen_through
 
-__all__ = ["OwnTensors", "advance", "restored", "untransformed", "unwrapped"]
+__all__ = ["OwnTensors", "advance", "current_level", "restored", "untransformed", "unwrapped"]
 
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 #: Types of objects without contents.
@@ -46,13 +46,13 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 class OwnTensors(TorchFunctionMode):
     """Refuses operations on tensors that depend on the examples of an earlier call. Inside a `torch.func.vmap` of a
-    `torch.func.grad` all tensors of the current call have the level of the latter, or one that the module adds.
+    `torch.func.grad` all tensors of the current call have the level of the latter, below those that the module adds.
 
     A tensor of an earlier call that is the same for all examples depends on none, and may be used."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int | None = None) -> None:
         super().__init__()
-        self._level = _current_level()
+        self._level = current_level() if level is None else level
         self._before: list[Any] = []
 
     def __enter__(self) -> OwnTensors:
@@ -69,7 +69,12 @@ class OwnTensors(TorchFunctionMode):
         if kwargs:
             self._check(kwargs.values())
         note_draws(function, kwargs or {})
-        return function(*seen_through(function, args, OwnTensors), **(kwargs or {}))
+        args, kwargs = seen_through(function, args, kwargs or {}, lambda: OwnTensors(self._level))
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError as error:
+            note_refusal(error)
+            raise
 
     def _check(self, values: Iterable[Any]) -> None:
         for value in values:
@@ -80,16 +85,21 @@ class OwnTensors(TorchFunctionMode):
                 self._check(value)
 
     def _is_earlier(self, tensor: torch.Tensor) -> bool:
-        if self._level <= functorch.maybe_get_level(tensor) <= _current_level():  # negative if its call is over
-            return False
+        """Whether a tensor has examples, and these are not below the level of the current call. Of the layers above it,
+        those of finished transformations have no level (it is negative), but a batch keeps its level."""
+        highest = current_level()
         while functorch.is_functorch_wrapped_tensor(tensor):
+            level = functorch.maybe_get_level(tensor)
             if functorch.is_batchedtensor(tensor):
-                return True
+                if not self._level < level <= highest:
+                    return True
+            elif level == self._level:
+                return False
             tensor = functorch.get_unwrapped(tensor)
         return False
 
 
-def _current_level() -> int:
+def current_level() -> int:
     """The number of transformations that are active."""
     last = functorch.peek_interpreter_stack()
     return 0 if last is None else int(last.level())
@@ -197,5 +207,5 @@ IN_PLACE = (torch.Tensor, torch.Generator, random.Random, np.random.Generator, n
 CHANGED_IN_PLACE = (
     "the module changes a tensor or a random number generator that it keeps: the number of its calls, which depends on "
     "the batch, would reach later steps. Make the tensor a buffer (register_buffer), which has the same values in each "
-    "call, and draw from the default generator"
+    "call, change weights after the step, and draw from the default generator"
 )
