@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import evertally.torch  # noqa: E402
+from evertally.torch import _generators  # noqa: E402
 from evertally.torch._draws import _seed, kept  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -185,10 +186,42 @@ def attention(hidden):
     return nn.functional.scaled_dot_product_attention(queries, queries, queries, **options).reshape(-1, 8)
 
 
-def forked(hidden):
+def forked(hidden, draw=torch.randn_like):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
+        return hidden + draw(hidden)
+
+
+def caught(hidden):
+    """Draws if that is not refused."""
+    try:
         return hidden + torch.randn_like(hidden)
+    except RuntimeError:
+        return hidden * 3
+
+
+def caught_in_another_form(hidden):
+    try:
+        return hidden + torch.rand(8)
+    except RuntimeError:
+        raise ValueError("cannot draw") from None
+
+
+@torch.jit.script
+def scripted(hidden):
+    return hidden + torch.rand_like(hidden)
+
+
+def caught_in_a_script(hidden):
+    try:
+        return scripted(hidden)
+    except RuntimeError:
+        return hidden * 3
+
+
+def read_seed(hidden):
+    """Depends on the state of the default generator."""
+    return hidden * (1 + torch.rand_like(hidden)) * (1 + torch.initial_seed() % 7) * (1 + torch.get_rng_state()[30])
 
 
 #: A generator that no module owns.
@@ -203,6 +236,10 @@ DRAWING = {
     "noise": (lambda hidden: hidden + torch.randn_like(hidden), True),
     "a fixed seed": (forked, True),
     "another generator": (lambda hidden: hidden + torch.randn(8, generator=OWN), True),
+    "a caught refusal": (caught, True),
+    "another error": (caught_in_another_form, True),
+    "a caught refusal of a script": (caught_in_a_script, True),
+    "the seed": (read_seed, True),
     "features": (lambda hidden: nn.functional.dropout1d(hidden[:, None], 0.5)[:, 0], True),
 }
 
@@ -218,8 +255,9 @@ def test_every_kind_of_draw_is_noticed_and_divided_by_example(kind, clipping):
     for place in (0, 11):
         move = whole - sums(made, [*numbers[:place], *numbers[place + 1 :]])
         assert 0 < float(move.norm()) <= NORM * (1 + 1e-5)
-    # The first step that is looked at, and later ones, have the same numbers.
+    # The first step that is looked at, and later ones, have the same numbers; and so has each example alone.
     assert torch.equal(whole, sums(made, numbers))
+    assert torch.allclose(whole, sum(sums(made, [number]) for number in numbers), atol=1e-5)
     assert torch.equal(state, OWN.get_state()) or clipping == "ghost"  # which follows an example of zeros
 
 
@@ -228,6 +266,7 @@ def test_every_kind_of_draw_is_noticed_and_divided_by_example(kind, clipping):
     [
         torch.ops.aten.exponential,
         torch.ops.aten.uniform.default,
+        lambda hidden: forked(hidden, lambda hidden: torch.randint_like(hidden, torch.tensor(9))),
         lambda hidden: hidden[torch.randperm(len(hidden))],
         lambda hidden: torch.multinomial(hidden.softmax(0).expand(5, -1), 1).sum() * hidden,
     ],
@@ -237,6 +276,19 @@ def test_operations_that_vmap_calls_for_one_example_after_the_other_are_refused(
     for _ in range(2):
         with pytest.raises(et.InvalidError, match="share one sequence of numbers"):
             sums(made, list(range(12)))
+
+
+def test_a_refused_draw_cannot_be_caught():
+    def between(hidden):
+        try:
+            return hidden[:, torch.randperm(8)]
+        except et.InvalidError:
+            return hidden
+
+    made = run("samples", Layers(between))
+    sums(made, [3])
+    with pytest.raises(et.InvalidError, match="share one sequence of numbers"):
+        sums(made, [3, 4])
 
 
 def test_dropout_is_the_same_where_every_operation_is_looked_at():
@@ -254,6 +306,74 @@ def test_a_module_that_begins_to_draw_is_noticed():
     module.strength = 2.0
     move = sums(made, numbers) - sums(made, numbers[1:])
     assert made._draws.others and 0 < float(move.norm()) <= NORM * (1 + 1e-5)
+
+
+def test_draws_of_a_step_do_not_depend_on_earlier_steps():
+    """A module that draws in some steps, and in others computes something else if it cannot."""
+    ways = {"none": lambda hidden: hidden, "draws": lambda hidden: hidden + torch.randn_like(hidden), "tries": caught}
+    found, numbers = {way: [] for way in ways}, list(range(8))
+    for history in (["none", "tries"], ["draws", "none", "tries", "draws"], ["tries", "none"]):
+        made = run("samples", module := Layers())
+        for way in history:
+            module.between = ways[way]
+            found[way].append(sums(made, numbers))
+    assert all(torch.equal(one, own[0]) for own in found.values() for one in own)
+    assert torch.equal(found["draws"][0], found["tries"][0]) and not torch.equal(found["none"][0], found["tries"][0])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda values: torch.normal(values.mean(), values.abs()),
+        lambda values: torch.normal(values, values.abs().mean()),
+        lambda values: torch.normal(values, 0.1) + torch.normal(0.1, values.abs()) + torch.normal(0.0, 1.0, (4,)),
+        lambda values: torch.bernoulli(values.sigmoid()) + torch.bernoulli(torch.full((4,), 0.5)),
+        lambda values: values + torch.empty_like(values).uniform_() + torch.rand(4, 1).sum() + torch.randint(9, (4,)),
+        lambda values: torch.multinomial(values.softmax(0), 2).sum() + torch.poisson(torch.full((4,), 3.0)),
+        lambda values: torch.distributions.Gamma(values.exp(), torch.ones(4)).rsample(),
+        lambda values: torch._sample_dirichlet(values.exp().detach()) * values + torch.rand(()),
+        lambda values: nn.functional.gumbel_softmax(values) + nn.functional.dropout1d(values[None], 0.5)[0],
+    ],
+)
+def test_four_examples_of_four_values_draw_as_each_alone(draw):
+    """The number of examples is that of their values, so that a mistaken dimension would not be an error."""
+    made, numbers = run("samples", Layers(lambda hidden: hidden + draw(hidden[0, :4]).sum())), [5, 9, 2, 11]
+    whole = sums(made, numbers)
+    assert torch.allclose(whole, sum(sums(made, [number]) for number in numbers), atol=1e-5)
+    assert torch.allclose(whole, sums(made, numbers[::-1]), atol=1e-5)
+
+
+#: Generators that no module owns.
+NUMPY, PYTHON = np.random.default_rng(1), random.Random(1)
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: NUMPY.uniform(1, 2), lambda: PYTHON.uniform(1, 2), lambda: PYTHON.seed(5) or 1.0]
+)
+@pytest.mark.parametrize("options", [{"clipping": "ghost"}, {"clipping": "samples", "microbatch": 1}])
+def test_other_generators_in_global_variables_are_refused(draw, options):
+    _generators.known = _generators._Known()
+    made = run(module=Layers(lambda hidden: hidden * draw()), **options)
+    with pytest.raises(et.InvalidError, match="the module or the loss draws from a random number generator"):
+        sums(made, [1, 2, 3])
+    made = run(module=Layers(lambda hidden: hidden * np.random.default_rng(torch.initial_seed()).uniform()), **options)
+    whole = sums(made, [1, 2, 3])
+    assert torch.allclose(whole, sums(made, [1]) + sums(made, [2]) + sums(made, [3]), atol=1e-5)
+
+
+def test_a_generator_of_a_data_set_is_refused():
+    class Own(Augmented):
+        def __init__(self):
+            self.rng = np.random.default_rng(1)
+
+        def __getitem__(self, number):
+            inputs, target = small.data()[number]
+            return inputs * self.rng.uniform(), target
+
+    _generators.known = _generators._Known()
+    made = run("ghost", nn.Linear(small.FEATURES, 3), dataset=Own())
+    with pytest.raises(et.InvalidError, match="the data set draws from a random number generator"):
+        next(iter(made.loader))
 
 
 def test_attention_without_dropped_weights_is_that_of_pytorch():

@@ -95,6 +95,9 @@ def test_embeddings_with_sparse_gradients(clipping):
     wanted = expected(module, loss(module(WORDS), CLASSES, reduction="sum"))
     assert_close(sums(module, clipping, WORDS, CLASSES), wanted)
     assert module.words.sparse
+    found = et.torch.clipped_gradients(module, loss, WORDS, CLASSES, SUM, sparse=[module.words.weight])
+    assert found[0].is_sparse and found[0]._nnz() < 10
+    assert_close([total.to_dense() for total in found], wanted)
 
 
 def test_embeddings_that_shorten_their_rows_are_refused():
@@ -119,6 +122,41 @@ def test_batch_normalization_with_fixed_statistics(clipping):
     without = torch.nn.BatchNorm1d(4, track_running_stats=False).eval()  # uses those of the batch
     with pytest.raises(ValueError, match="mixes examples"):
         sums(without, clipping, values, CLASSES)
+
+
+class Curved(torch.nn.Module):
+    """Uses derivatives of a part by its input."""
+
+    def __init__(self, derivative: Any) -> None:
+        super().__init__()
+        self.first, self.inner, self.last = torch.nn.Linear(4, 3), torch.nn.Linear(3, 3), torch.nn.Linear(3, 2)
+        self.derivative = derivative
+
+    def forward(self, values: Any) -> Any:
+        def of_one(row: Any) -> Any:
+            return torch.tanh(self.inner(row) * row).sum()
+
+        hidden = torch.tanh(self.first(values))
+        return self.last(hidden + torch.func.vmap(self.derivative(of_one))(hidden).reshape(-1, 3, 3)[:, 0])
+
+
+DERIVATIVES = {
+    "gradient": lambda of: lambda row: torch.func.grad(of)(row).expand(3, 3),
+    "backward": lambda of: lambda row: torch.func.jacrev(of)(row).expand(3, 3),
+    "forward": lambda of: lambda row: torch.func.jacfwd(of)(row).expand(3, 3),
+    "second": torch.func.hessian,
+    "product": lambda of: lambda row: torch.func.vjp(of, row)[1](torch.ones(()))[0].expand(3, 3),
+}
+
+
+@pytest.mark.parametrize("clipping", ["samples", "ghost"])
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+def test_modules_with_derivatives(derivative, clipping):
+    torch.manual_seed(5)
+    module, values = Curved(DERIVATIVES[derivative]), torch.randn(3, 4)
+    wanted = expected(module, loss(module(values), CLASSES, reduction="sum"))
+    for _ in range(2):
+        assert_close(sums(module, clipping, values, CLASSES), wanted)
 
 
 class Stateful(torch.nn.Module):
@@ -165,11 +203,63 @@ class Wide(Branching):
         return self.linear(torch.cat([values, values], dim=1))
 
 
-@pytest.mark.parametrize("module, remedy", [(Branching, "torch.where"), (Keeping, "new_zeros"), (Wide, "multiplied")])
+class Checkpointing(Branching):
+    def forward(self, values: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(self.linear, values, use_reentrant=False)
+
+
+class Differentiating(Branching):
+    def forward(self, values: Any) -> Any:
+        values = values.detach().requires_grad_()
+        return self.linear(torch.autograd.grad(self.linear(values).sum(), values, create_graph=True)[0])
+
+
+EXPLAINED = [
+    (Branching, "torch.where"),
+    (Keeping, "new_zeros"),
+    (Wide, "in `linear`: .*multiplied"),
+    (Checkpointing, "gradient_checkpointing_disable"),
+    (Differentiating, "torch.func.grad"),
+]
+
+
+@pytest.mark.parametrize("module, remedy", EXPLAINED)
 def test_errors_of_modules_are_explained_and_reveal_no_batch_size(module, remedy):
     with pytest.raises(et.InvalidError, match=remedy) as caught:
         et.torch.grad_samples(module(), loss, torch.ones(37, 4), torch.zeros(37, dtype=torch.long))
     assert "37" not in str(caught.value)
+
+
+def test_a_loss_of_several_numbers_is_explained():
+    with pytest.raises(et.InvalidError, match="one number and no dimensions"):
+        et.torch.grad_samples(
+            torch.nn.Linear(4, 2), torch.nn.CrossEntropyLoss(reduction="none"), torch.ones(3, 4), CLASSES
+        )
+
+
+class FromOne(torch.nn.Module):
+    """Numbers words from 1: an example of zeros has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.end = torch.nn.Embedding(10, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, words: Any) -> Any:
+        return self.end(self.words(words - 1).sum(dim=1))
+
+
+def test_where_ghost_clipping_cannot_follow_auto_stores_samples():
+    torch.manual_seed(6)
+    module, words = FromOne(), WORDS + 1
+    with pytest.raises(et.InvalidError, match='example of zeros .* in `words` .IndexError.*clipping="samples"'):
+        sums(module, "ghost", words, CLASSES)
+    wanted = expected(module, loss(module(words), CLASSES, reduction="sum"))
+    plan, key = et.training.plan_vector(3, norm=SUM, rho=0.5), et.SecretKey.generate()
+    optimizer, dataset = torch.optim.SGD(module.parameters()), torch.utils.data.TensorDataset(words, CLASSES)
+    run = et.torch.make_private(module, loss, optimizer, dataset, plan, key, "run", batch_size=1, microbatch=2)
+    assert run.clipping == "ghost" and "first step decides" in run.clipping_reason
+    assert_close([total.float() for total in run._sums_of_all(words, CLASSES, [0, 1, 2])], wanted, within=1e-2)
+    assert run.clipping == "samples" and "IndexError" in run.clipping_reason
 
 
 def test_errors_of_one_example_reveal_nothing():

@@ -89,6 +89,24 @@ def with_hook(values):
     return values
 
 
+def in_another_batch(values):
+    def of_row(row):
+        KEPT.append(row)
+        return row + KEPT[-2:][0]
+
+    return torch.func.vmap(of_row)(values)
+
+
+def with_distance(values):
+    def distance(one, other):
+        KEPT.append(one)
+        return (KEPT[-2:][0] - other).norm(dim=-1)
+
+    return values * nn.functional.triplet_margin_with_distance_loss(
+        values, values + 1, values + 2, distance_function=distance
+    )
+
+
 def chosen(values):
     return torch.cond(torch.ones((), dtype=torch.bool), lambda x: x * 1, lambda x: x * 2, (values,))
 
@@ -106,11 +124,24 @@ def with_node(values):
 
 #: Held where no module has it.
 SCRIPTED = [torch.jit.script(nn.Tanh())]
+class WithoutContext(torch.autograd.Function):
+    """The form of most functions."""
+
+    @staticmethod
+    def forward(ctx, values):
+        return values.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
 REFUSED = {
     "a traced function with a tensor": (torch.jit.trace(counted, torch.ones(1, 4), check_trace=False), "`counted`"),
     "a global scripted module": (lambda values: SCRIPTED[0](values), "of a TorchScript module"),
     "its method": (lambda values: SCRIPTED[0].forward(values), "of a TorchScript module"),
     "a function with its own gradient": (Straight.apply, "torch.autograd.Function Straight"),
+    "without setup_context": (WithoutContext.apply, "autograd.Function, which can mix examples"),
     "a rule for vmap": (Mixing.apply, "torch.autograd.Function Mixing"),
     "a node of the graph": (with_node, "grad_fn"),
     "an operator of another library": (lambda values: values + sign(torch.ones(4)), "evertally_tests"),
@@ -132,7 +163,15 @@ def test_functions_of_functions_are_refused():
 
 
 @pytest.mark.parametrize(
-    "function, clipping", [(with_script, "ghost"), (with_script, "samples"), (with_hook, "samples")]
+    "function, clipping",
+    [
+        (with_script, "ghost"),
+        (with_script, "samples"),
+        (with_hook, "samples"),
+        (in_another_batch, "ghost"),
+        (in_another_batch, "samples"),
+        (with_distance, "samples"),
+    ],
 )
 def test_tensors_of_earlier_calls_are_refused_there(function, clipping):
     KEPT.clear()
@@ -167,3 +206,13 @@ def test_outside_of_private_steps_nothing_changes():
     assert torch.equal(SCRIPTED[0](torch.ones(2)), torch.ones(2).tanh())
     assert torch.equal(plus(torch.ones(2), torch.zeros(2)), torch.ones(2))
     assert Straight.apply(torch.ones(1, requires_grad=True)).requires_grad
+
+
+def test_the_remedies_compute_the_same():
+    values = torch.tensor([0.4, 1.6], requires_grad=True)
+    straight, gradient = values + (values.round() - values).detach(), torch.tensor([2.0, 3.0])
+    assert torch.equal(straight, values.round())
+    assert torch.equal(torch.autograd.grad(straight, values, gradient)[0], gradient)
+    reversed_gradient = -values + 2 * values.detach()
+    assert torch.equal(reversed_gradient, values)
+    assert torch.equal(torch.autograd.grad(reversed_gradient, values, gradient)[0], -gradient)

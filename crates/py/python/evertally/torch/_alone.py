@@ -14,6 +14,8 @@ import torch
 from evertally.torch._draws import Drew, drawn, may_be_quiet
 from evertally.torch._dropout import at_this_level, drops_by_example
 from evertally.torch._examples import count, mapped, tensors
+from evertally.torch._generators import unmoved
+from evertally.torch._opaque import WITHOUT_FUNCTIONS
 from evertally.torch._recurrent import replacement
 from evertally.torch._state import restored
 
@@ -92,7 +94,7 @@ def _of_all(
         except evertally.EvertallyError:
             raise
         except ERRORS as error:
-            raise evertally.InvalidError(_explained(error)) from error
+            raise evertally.InvalidError(_explained(error, module)) from error
     raise evertally.InvalidError(
         f"the module cannot run for all examples of the batch ({kind}), although it can for the first: every example "
         "must have values in the module's range and need no more memory than there is; see microbatch="
@@ -103,10 +105,11 @@ def _of_all(
 ERRORS = (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError)
 
 
-def _explained(problem: Exception) -> str:
+def _explained(problem: Exception, module: torch.nn.Module) -> str:
     """An error of a module that runs under vmap, with a remedy."""
     text = str(problem).strip().split("\n")[0].split(". For (1)")[0]
-    start = "the module cannot run for each example by itself, in a batch of one under torch.func.vmap: "
+    where = "in a batch of one under torch.func.vmap" + place_of(problem, module)
+    start = f"the module cannot run for each example by itself, {where}: "
     if ".item()" in text:
         return (
             start + "it decides by the values of an example, as in `if mask.all():`, or calls .item(). Use operations "
@@ -117,7 +120,32 @@ def _explained(problem: Exception) -> str:
             start + f"it writes values of an example into a tensor that all examples share ({text}). A buffer must not "
             "keep values of examples, and a tensor made in forward must depend on the input, as x.new_zeros does"
         )
+    for part, remedy in REMEDIES.items():
+        if part in text:
+            return start + remedy
     return f"{start}{type(problem).__name__}: {text}"
+
+
+#: Parts of PyTorch's messages, and what to do.
+REMEDIES = {
+    "setup_context": f"it calls a torch.autograd.Function, {WITHOUT_FUNCTIONS}",
+    "requires_grad_": "it computes gradients by requires_grad_() and torch.autograd.grad. Use torch.func.grad or "
+    "torch.func.jacrev of a function of the tensor",
+    "saved tensor hooks": "it uses saved tensor hooks, as torch.utils.checkpoint does. Switch checkpointing of "
+    "activations off (in Transformers: gradient_checkpointing_disable()), and limit memory by microbatch=",
+    "Expected f(*args) to return": "the loss of an example must be a tensor with one number and no dimensions, as with "
+    'reduction="mean" or "sum"',
+}
+
+
+def place_of(problem: Exception, module: torch.nn.Module) -> str:
+    """The innermost part of a module in which an error has occurred, as ``, in `name` ``."""
+    names = {id(part): name for name, part in module.named_modules()}
+    found, frame = "", problem.__traceback__
+    while frame is not None:
+        found = names.get(id(frame.tb_frame.f_locals.get("self")), "") or found
+        frame = frame.tb_next
+    return f", in `{found}`" if found else ""
 
 
 @contextmanager
@@ -140,7 +168,7 @@ def single_operations(module: torch.nn.Module) -> Iterator[None]:
                     part.sparse = False
             if is_tracing is not None:
                 vars(masks)["is_tracing"] = lambda *_: True
-            with _not_compiled():
+            with _not_compiled(), unmoved("the module or the loss"):
                 yield
         finally:
             if is_tracing is not None:

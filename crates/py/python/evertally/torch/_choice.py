@@ -28,10 +28,13 @@ def choose(
         with torch.random.fork_rng(devices=[]):
             found = covered(module, loss or own_loss, inputs, targets, parameters)
     except evertally.InvalidError as problem:
-        return "samples", str(problem)
-    except Exception as problem:
+        if not isinstance(problem.__cause__, Exception):
+            return "samples", str(problem)
         # The loop may change batches before their steps, so the module need not run for an example of the data set.
-        return "ghost", f"the module was not traced: {type(problem).__name__} for an example of the data set"
+        return "ghost", f"the module was not traced, so the first step decides: {problem}"
+    except Exception as problem:
+        reason = f"{type(problem).__name__} for an example of the data set"
+        return "ghost", f"the module was not traced, so the first step decides: {reason}"
     if not found:
         return "samples", "no trained parameter belongs to a Linear, convolution or Embedding layer that is called"
     share = found / sum(p.numel() for p in parameters)

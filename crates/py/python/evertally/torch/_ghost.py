@@ -10,12 +10,12 @@ from typing import Any
 import evertally
 import torch
 
-from evertally.torch._alone import of_each, refuse_mixing, single_operations
+from evertally.torch._alone import ERRORS, of_each, place_of, refuse_mixing, single_operations
 from evertally.torch._draws import kept as generators_kept
 from evertally.torch._examples import alone, called, count, mapped, own_loss, plain, tensors
 from evertally.torch._gradients import Weighing, clipped_sums, weighed_sums
 from evertally.torch._layers import Formed, Gradients, kind_of, of_bias, of_weight
-from evertally.torch._state import OwnTensors, advance
+from evertally.torch._state import OwnTensors, advance, current_level
 
 
 def clipped_gradients(
@@ -130,6 +130,10 @@ def _sums(
     return [sums[id(p)] if id(p) in sums else _zeros(p, id(p) in few) for p in wanted], losses
 
 
+class NotFollowed(evertally.InvalidError):
+    """Ghost clipping does not apply to the module."""
+
+
 @dataclass
 class _Call:
     """One use of a layer."""
@@ -178,35 +182,46 @@ class _Path:
             elsewhere |= used
 
     def _follow(self, one: Any, target: Any) -> set[str]:
-        """Records the calls; returns the parameters that layers account for but that are also used elsewhere."""
+        """Records the calls; returns the parameters that layers account for but that are also used elsewhere. Calls
+        with keywords, and those inside further transformations such as `torch.func.jacrev`, are not recorded."""
         values = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
         kept: dict[torch.nn.Module, dict[str, Any]] = {}
         seen: list[tuple[torch.Tensor, int]] = []
 
         def before(layer: torch.nn.Module, args: tuple[Any, ...]) -> None:
-            if len(args) == 1:  # calls with keywords are not handled here
+            if _is_recorded(args, level):
                 kept[layer] = {part: layer._parameters[part] for part in self.layers[layer]}
                 layer._parameters.update({part: value.detach() for part, value in kept[layer].items()})
 
         def after(layer: torch.nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
-            if len(args) == 1:
+            if _is_recorded(args, level):
                 layer._parameters.update(kept.pop(layer))
                 self.calls.append(_Call(layer, output.detach()))
                 seen.append((args[0], args[0]._version))
 
-        with torch.enable_grad(), single_operations(self.module), OwnTensors(), ExitStack() as hooks:
-            for layer in self.layers:
-                hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
-                hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
-            result = self.loss(self._output(values, one), target)
-        if any(tensor._version != version for tensor, version in seen):
-            raise evertally.InvalidError(
-                "the module changes the input of a layer in place, but ghost clipping needs the original: use "
-                'clipping="samples"'
-            )
         gradients = [None] * len(values)
-        if result.requires_grad:
-            gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
+        level = current_level()
+        try:
+            with torch.enable_grad(), single_operations(self.module), OwnTensors(), ExitStack() as hooks:
+                for layer in self.layers:
+                    hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
+                    hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
+                result = self.loss(self._output(values, one), target)
+            if result.requires_grad:
+                gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
+        except evertally.EvertallyError:
+            raise
+        except (*ERRORS, AttributeError) as error:
+            raise NotFollowed(
+                "ghost clipping first follows an example of zeros through module and loss, which fails"
+                f"{place_of(error, self.module)} ({type(error).__name__}: {error}). If they work for examples of the "
+                f"data, {_OTHERWISE}"
+            ) from error
+        if any(tensor._version != version for tensor, version in seen):
+            raise NotFollowed(
+                "the module changes the input of a layer in place, but ghost clipping needs the original: "
+                + _OTHERWISE
+            )
         accounted = {name for parts in self.layers.values() for name in parts.values()}
         return {name for name, gradient in zip(values, gradients) if gradient is not None and name in accounted}
 
@@ -228,12 +243,13 @@ class _Path:
 
         def of_one(values: dict[str, Any], zeros: tuple[Any, ...], one: Any, target: Any) -> Any:
             seen: list[torch.Tensor] = []
+            level = current_level()
 
             def after(layer: torch.nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor | None:
-                if len(args) != 1:
+                if not _is_recorded(args, level):
                     return None
                 if len(seen) == len(zeros) or not self._is_call(len(seen), layer, output):
-                    raise evertally.InvalidError(_ANOTHER_WAY)
+                    raise NotFollowed(_ANOTHER_WAY)
                 seen.append(args[0])
                 return output + zeros[len(seen) - 1]
 
@@ -243,7 +259,7 @@ class _Path:
                 fixed = {name: self.trained[name].detach() for name in accounted}
                 result = self.loss(self._output({**fixed, **values}, alone(one)), alone(target))
             if len(seen) != len(zeros):
-                raise evertally.InvalidError(_ANOTHER_WAY)
+                raise NotFollowed(_ANOTHER_WAY)
             return result, (tuple(seen), result)
 
         gradients = torch.func.grad(of_one, argnums=(0, 1), has_aux=True)
@@ -271,11 +287,15 @@ class _Path:
         return forms
 
 
+_OTHERWISE = 'use clipping="samples", or grad_samples'
 _ANOTHER_WAY = (
-    "the module takes another path through its layers than for the first example: ghost clipping needs the same path "
-    "for "
-    'every example. Use clipping="samples", or grad_samples'
+    "the module takes another path through its layers than for an example of zeros: ghost clipping needs the same path "
+    f"for every example, so {_OTHERWISE}"
 )
+
+
+def _is_recorded(args: tuple[Any, ...], level: int) -> bool:
+    return len(args) == 1 and current_level() == level
 
 
 def _layers(

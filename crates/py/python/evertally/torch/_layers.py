@@ -152,9 +152,8 @@ class FewRows(Rows):
 def kind_of(layer: torch.nn.Module) -> type | None:
     """The form for layers whose weight's gradient follows from the input and the gradient of the output. Subclasses
     have none: they may compute something else."""
-    if type(layer) is torch.nn.Embedding:
-        plain = layer.max_norm is None and not layer.scale_grad_by_freq and not layer.sparse
-        return Rows if plain else None
+    if type(layer) is torch.nn.Embedding:  # `sparse` does not matter: `single_operations` switches it off
+        return Rows if layer.max_norm is None and not layer.scale_grad_by_freq else None
     return Products if type(layer) in (torch.nn.Linear, *CONVOLUTIONS) else None
 
 

@@ -20,7 +20,8 @@ from evertally.torch._collate import Apart, random_numbers_kept
 from evertally.torch._draws import Draws, kept, seed_all
 from evertally.torch._epochs import Epoch, epochs
 from evertally.torch._examples import count, moved, own_loss, part, plain
-from evertally.torch._ghost import clipped_and_losses, weighed_and_losses
+from evertally.torch._generators import unmoved
+from evertally.torch._ghost import NotFollowed, clipped_and_losses, weighed_and_losses
 from evertally.torch._gradients import added_up, clip_and_sum, stored_samples
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
@@ -51,8 +52,9 @@ class PrivateRun:
         tables: Tables | None = None,
         clipping_reason: str = "",
         draws: Draws | None = None,
+        is_auto: bool = False,
     ) -> None:
-        self._draws = draws
+        self._draws, self._is_auto = draws, is_auto
         self.tables, self.clipping_reason = tables, clipping_reason
         self._losses: list[torch.Tensor] = []
         #: The optimizer's parameters; in a step those that were gathered from shards.
@@ -64,7 +66,11 @@ class PrivateRun:
 
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
         """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Examples of
-        another step are refused. A batch on another device than the module is moved to it."""
+        another step are refused. A batch on another device than the module is moved to it.
+
+        Module, loss and data set may draw from the default generators of PyTorch, NumPy and Python, which have a seed
+        for each example or step, but not from generators that they keep themselves, whose draws would depend on the
+        other examples: those are refused, unless they were made too recently to be found."""
         if self._device is not None:
             inputs, targets = moved(inputs, self._device), moved(targets, self._device)
         self._losses = []
@@ -108,8 +114,15 @@ class PrivateRun:
     def _sums_of_all(self, inputs: Any, targets: Any, numbers: list[int] | None = None) -> list[torch.Tensor]:
         def of_part(which: slice) -> list[torch.Tensor]:
             own = None if numbers is None else numbers[which]
+            some = part(inputs, which), part(targets, which)
             with self._drawing(own), restored(getattr(self.loss, "__self__", self.loss)):
-                return self._sums(part(inputs, which), part(targets, which))
+                try:
+                    return self._sums(*some)
+                except NotFollowed as problem:
+                    if not self._is_auto:
+                        raise
+                    self.clipping, self.clipping_reason = "samples", str(problem)
+                    return self._sums(*some)
 
         if self.microbatch is None or not count(inputs):
             made = of_part(slice(None))
@@ -343,16 +356,16 @@ def make_private(
     draws = Draws(key, name)
     sampler: Any = _Remaining(private, microbatch, draws)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
-    reason = "it was requested"
+    reason, is_auto = "it was requested", clipping == "auto" and not tables
     if tables:
         clipping, reason = "ghost", "tables need it"
-    elif clipping == "auto":
+    elif is_auto:
         with random_numbers_kept():
             example = lambda: collate([(0, dataset[0])])[:2]  # noqa: E731
             with whole(module, private.parameters) as parameters:
                 clipping, reason = choose(module, loss, example, parameters, second_moments is not None)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
-    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason, draws)
+    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason, draws, is_auto)
 
 
 def _check_data(dataset: Any) -> None:
@@ -415,7 +428,7 @@ class _Numbered(torch.utils.data.Dataset):
     def __getitems__(self, indices: list[tuple[int, int]]) -> list[tuple[int, Any]]:
         """Several examples; PyTorch's loader calls it for a batch."""
         made = []
-        with kept() as generators:
+        with unmoved("the data set"), kept() as generators:
             for number, seed in indices:
                 seed_all(seed.to_bytes(8, "little"), generators, short=True)
                 made.append((number, self._dataset[number]))
