@@ -137,7 +137,18 @@ class Curved(torch.nn.Module):
             return torch.tanh(self.inner(row) * row).sum()
 
         hidden = torch.tanh(self.first(values))
-        return self.last(hidden + torch.func.vmap(self.derivative(of_one))(hidden).reshape(-1, 3, 3)[:, 0])
+        found = self.derivative(of_one)
+        found = found(hidden[0])[None] if self.derivative is dual else torch.func.vmap(found)(hidden)
+        return self.last(hidden + found.reshape(-1, 3, 3)[:, 0])
+
+
+def dual(of: Any) -> Any:
+    def derivative(row: Any) -> Any:
+        with torch.autograd.forward_ad.dual_level():
+            made = of(torch.autograd.forward_ad.make_dual(row, torch.ones_like(row)))
+            return torch.autograd.forward_ad.unpack_dual(made).tangent.expand(3, 3)
+
+    return derivative
 
 
 DERIVATIVES = {
@@ -145,6 +156,7 @@ DERIVATIVES = {
     "backward": lambda of: lambda row: torch.func.jacrev(of)(row).expand(3, 3),
     "forward": lambda of: lambda row: torch.func.jacfwd(of)(row).expand(3, 3),
     "second": torch.func.hessian,
+    "dual numbers": dual,
     "product": lambda of: lambda row: torch.func.vjp(of, row)[1](torch.ones(()))[0].expand(3, 3),
 }
 
@@ -154,7 +166,8 @@ DERIVATIVES = {
 def test_modules_with_derivatives(derivative, clipping):
     torch.manual_seed(5)
     module, values = Curved(DERIVATIVES[derivative]), torch.randn(3, 4)
-    wanted = expected(module, loss(module(values), CLASSES, reduction="sum"))
+    losses = (loss(module(value[None]), label[None]) for value, label in zip(values, CLASSES))
+    wanted = expected(module, sum(losses))
     for _ in range(2):
         assert_close(sums(module, clipping, values, CLASSES), wanted)
 
@@ -208,6 +221,38 @@ class Checkpointing(Branching):
         return torch.utils.checkpoint.checkpoint(self.linear, values, use_reentrant=False)
 
 
+class Chosen(Branching):
+    def forward(self, values: Any) -> Any:
+        return self.linear(values[:, values[0] > 9])
+
+
+class Listed(Branching):
+    def forward(self, values: Any) -> Any:
+        return self.linear(torch.tensor(values.tolist()))
+
+
+class Assigned(Branching):
+    def forward(self, values: Any) -> Any:
+        self.linear.weight.data = self.linear.weight.data.clamp(-1, 1)
+        return self.linear(values)
+
+
+class Inferring(Branching):
+    def forward(self, values: Any) -> Any:
+        with torch.inference_mode():
+            values = self.linear(values)
+        return values
+
+
+class Complex(Branching):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2, dtype=torch.complex64)
+
+    def forward(self, values: Any) -> Any:
+        return self.linear(values.to(torch.complex64)).abs()
+
+
 class Differentiating(Branching):
     def forward(self, values: Any) -> Any:
         values = values.detach().requires_grad_()
@@ -220,14 +265,29 @@ EXPLAINED = [
     (Wide, "in `linear`: .*multiplied"),
     (Checkpointing, "gradient_checkpointing_disable"),
     (Differentiating, "torch.func.grad"),
+    (Chosen, "boolean mask"),
+    (Listed, "NumPy or to a list"),
+    (Assigned, "after the step"),
+    (Inferring, "torch.no_grad"),
+    (Complex, "torch.view_as_complex"),
 ]
 
 
 @pytest.mark.parametrize("module, remedy", EXPLAINED)
 def test_errors_of_modules_are_explained_and_reveal_no_batch_size(module, remedy):
-    with pytest.raises(et.InvalidError, match=remedy) as caught:
+    with pytest.raises((et.InvalidError, ValueError), match=remedy) as caught:
         et.torch.grad_samples(module(), loss, torch.ones(37, 4), torch.zeros(37, dtype=torch.long))
     assert "37" not in str(caught.value)
+
+
+def test_sparse_gradients_of_functions_are_explained():
+    class Looked(Sentences):
+        def forward(self, words: Any) -> Any:
+            values = torch.nn.functional.embedding(words, self.words.weight, sparse=True)
+            return self.end(self.recurrent(values)[0][:, -1])
+
+    with pytest.raises(et.InvalidError, match="omit sparse=True"):
+        et.torch.grad_samples(Looked(torch.nn.GRU(4, 5, batch_first=True)), loss, WORDS, CLASSES)
 
 
 def test_a_loss_of_several_numbers_is_explained():

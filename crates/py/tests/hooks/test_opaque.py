@@ -141,7 +141,7 @@ REFUSED = {
     "a global scripted module": (lambda values: SCRIPTED[0](values), "of a TorchScript module"),
     "its method": (lambda values: SCRIPTED[0].forward(values), "of a TorchScript module"),
     "a function with its own gradient": (Straight.apply, "torch.autograd.Function Straight"),
-    "without setup_context": (WithoutContext.apply, "autograd.Function, which can mix examples"),
+    "without setup_context": (WithoutContext.apply, "checkpoints do so., which can mix examples"),
     "a rule for vmap": (Mixing.apply, "torch.autograd.Function Mixing"),
     "a node of the graph": (with_node, "grad_fn"),
     "an operator of another library": (lambda values: values + sign(torch.ones(4)), "evertally_tests"),

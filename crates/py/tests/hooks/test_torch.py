@@ -222,3 +222,12 @@ def test_mistakes_are_named_before_any_noise_is_drawn(noise_type, plan):
         wrapped(network, replace(plan, series="running-sums"))
     with pytest.raises(ValueError, match="positive"):
         DPFTRL(private.optimizer, plan, KEY, "run", expected_batch_size=0)
+
+
+def test_parameters_that_noise_does_not_fit_are_refused(noise_type, plan):
+    layer = torch.nn.Linear(3, 2)
+    twice = torch.optim.SGD([layer.weight, layer.bias, layer.weight], lr=0.1)
+    imaginary = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2, dtype=torch.complex64))], lr=0.1)
+    for optimizer, match in ((twice, "a parameter twice"), (imaginary, "view_as_complex")):
+        with pytest.raises(ValueError, match=match):
+            DPFTRL(optimizer, plan, KEY, "run", expected_batch_size=BATCH)

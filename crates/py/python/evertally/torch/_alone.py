@@ -24,7 +24,9 @@ LOOKUPS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
 def refuse_mixing(module: torch.nn.Module) -> None:
-    """Refuses layers by which one example changes the gradients of others, or weights without noise."""
+    """Refuses layers by which one example changes the gradients of others, or weights without noise, and complex
+    parameters, for which there is no noise."""
+    refuse_complex({name: p for name, p in module.named_parameters() if p.requires_grad})
     for name, part in module.named_modules():
         place = f"`{name or type(part).__name__}`"
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and (part.training or part.running_mean is None):
@@ -44,6 +46,16 @@ def refuse_mixing(module: torch.nn.Module) -> None:
             raise ValueError(
                 f"{place} has max_norm={part.max_norm}: it shortens the rows that a batch looks up, which reveals the "
                 "batch without noise. Omit max_norm"
+            )
+
+
+def refuse_complex(parameters: dict[str, torch.Tensor]) -> None:
+    """Refuses complex parameters."""
+    for name, parameter in parameters.items():
+        if parameter.is_complex():
+            raise ValueError(
+                f"parameter `{name}` is complex, and noise is for real numbers: use a real parameter with a last "
+                "dimension of size 2, and torch.view_as_complex in forward"
             )
 
 
@@ -128,11 +140,20 @@ def _explained(problem: Exception, module: torch.nn.Module) -> str:
 
 #: Parts of PyTorch's messages, and what to do.
 REMEDIES = {
-    "setup_context": f"it calls a torch.autograd.Function, {WITHOUT_FUNCTIONS}",
+    "setup_context": "it calls a torch.autograd.Function (full backward hooks and reentrant checkpoints do so), "
+    + WITHOUT_FUNCTIONS,
+    "dynamic shape": "its tensors have sizes that depend on the values of an example, as with a boolean mask, nonzero "
+    "or unique. Keep all elements, and use torch.where or multiply by the mask",
+    "data pointer": "it converts the values of an example to NumPy or to a list. Use operations on tensors, or convert "
+    "in the data set",
+    "directly with `.data`": "it assigns to .data of a tensor. Change weights after the step, outside of forward",
+    "inference tensor": "it uses torch.inference_mode(). Use torch.no_grad()",
     "requires_grad_": "it computes gradients by requires_grad_() and torch.autograd.grad. Use torch.func.grad or "
     "torch.func.jacrev of a function of the tensor",
     "saved tensor hooks": "it uses saved tensor hooks, as torch.utils.checkpoint does. Switch checkpointing of "
     "activations off (in Transformers: gradient_checkpointing_disable()), and limit memory by microbatch=",
+    "from the 'Sparse": "it computes sparse gradients, which only layers can: omit sparse=True of functions such as "
+    "torch.nn.functional.embedding, or use torch.nn.Embedding",
     "Expected f(*args) to return": "the loss of an example must be a tensor with one number and no dimensions, as with "
     'reduction="mean" or "sum"',
 }

@@ -9,8 +9,9 @@ from typing import Any
 
 import evertally
 import torch
+from torch.autograd import forward_ad
 
-from evertally.torch._alone import ERRORS, of_each, place_of, refuse_mixing, single_operations
+from evertally.torch._alone import of_each, place_of, refuse_mixing, single_operations
 from evertally.torch._draws import kept as generators_kept
 from evertally.torch._examples import alone, called, count, mapped, own_loss, plain, tensors
 from evertally.torch._gradients import Weighing, clipped_sums, weighed_sums
@@ -189,18 +190,18 @@ class _Path:
         seen: list[tuple[torch.Tensor, int]] = []
 
         def before(layer: torch.nn.Module, args: tuple[Any, ...]) -> None:
-            if _is_recorded(args, level):
+            if _is_recorded(args, depth):
                 kept[layer] = {part: layer._parameters[part] for part in self.layers[layer]}
                 layer._parameters.update({part: value.detach() for part, value in kept[layer].items()})
 
         def after(layer: torch.nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
-            if _is_recorded(args, level):
+            if _is_recorded(args, depth):
                 layer._parameters.update(kept.pop(layer))
                 self.calls.append(_Call(layer, output.detach()))
                 seen.append((args[0], args[0]._version))
 
         gradients = [None] * len(values)
-        level = current_level()
+        depth = _depth()
         try:
             with torch.enable_grad(), single_operations(self.module), OwnTensors(), ExitStack() as hooks:
                 for layer in self.layers:
@@ -211,7 +212,7 @@ class _Path:
                 gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
         except evertally.EvertallyError:
             raise
-        except (*ERRORS, AttributeError) as error:
+        except Exception as error:
             raise NotFollowed(
                 "ghost clipping first follows an example of zeros through module and loss, which fails"
                 f"{place_of(error, self.module)} ({type(error).__name__}: {error}). If they work for examples of the "
@@ -243,10 +244,10 @@ class _Path:
 
         def of_one(values: dict[str, Any], zeros: tuple[Any, ...], one: Any, target: Any) -> Any:
             seen: list[torch.Tensor] = []
-            level = current_level()
+            depth = _depth()
 
             def after(layer: torch.nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor | None:
-                if not _is_recorded(args, level):
+                if not _is_recorded(args, depth):
                     return None
                 if len(seen) == len(zeros) or not self._is_call(len(seen), layer, output):
                     raise NotFollowed(_ANOTHER_WAY)
@@ -294,8 +295,13 @@ _ANOTHER_WAY = (
 )
 
 
-def _is_recorded(args: tuple[Any, ...], level: int) -> bool:
-    return len(args) == 1 and current_level() == level
+def _is_recorded(args: tuple[Any, ...], depth: tuple[int, int]) -> bool:
+    return len(args) == 1 and _depth() == depth
+
+
+def _depth() -> tuple[int, int]:
+    """The number of transformations that are active, and of those for derivatives in forward mode."""
+    return current_level(), forward_ad._current_level
 
 
 def _layers(

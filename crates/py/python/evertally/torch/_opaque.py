@@ -53,7 +53,8 @@ def seen_through(
     elif function == torch.Tensor.grad_fn.__get__:
         raise evertally.InvalidError(
             "the module looks at grad_fn of a tensor, whose hooks can keep gradients of examples where it is not seen: "
-            "use register_hook of the tensor"
+            "use register_hook of the tensor, requires_grad to see whether it has a gradient, and torch.func.jvp "
+            "instead of torch.func.linearize"
         )
     elif any(map(callable, args)) or any(map(callable, kwargs.values())):
         # Hooks, and functions such as the distance of a loss, are called without the mode that checks this call.

@@ -11,6 +11,7 @@ import torch
 
 from evertally.training._order import Attendance, Order, check_batches
 from evertally.training.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._alone import refuse_complex
 from evertally.torch._checks import check_scale, check_sum, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
@@ -105,6 +106,9 @@ class DPFTRL(torch.optim.Optimizer):
         self.plan = plan
         self.expected_batch_size = expected_batch_size
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        if len({id(p) for p in self._parameters}) < len(self._parameters):
+            raise ValueError("the optimizer has a parameter twice: give each parameter once")
+        refuse_complex({str(place): p for place, p in enumerate(self._parameters)})
         sizes = [p.numel() for p in self._parameters]
         self.released = Released(optimizer, plan, sizes, expected_batch_size, adaptive_clipping, second_moments)
         self.ranks = Ranks(group)
