@@ -83,6 +83,7 @@ pub(crate) use compose::{LossSpectrum, TransformErrors, Workspace, divergence};
 pub(crate) use event::Direction;
 pub use event::SampledGaussian;
 pub(crate) use loss_law::LossLaw;
+pub(crate) use saddle::rough_tilt;
 
 use composition::Composition;
 use event::scaled;

@@ -134,6 +134,7 @@ use evertally::privacy::{Delta, Epsilon};
 use evertally::{Error, Result};
 pub(crate) use many::DisjointAllocation;
 use paths::Factor;
+pub(crate) use paths::in_parts;
 use smoothed::Smoothed;
 use std::sync::Arc;
 

@@ -112,6 +112,11 @@ pub(super) fn rough_log_delta(events: &[SampledGaussian], epsilon: f64) -> f64 {
     saddle(&laws, epsilon).1
 }
 
+/// About the tilt of the saddle point, and an estimate of ln δ.
+pub(crate) fn rough_tilt<L: LossLaw>(events: &[L], direction: Direction, epsilon: f64) -> (f64, f64) {
+    saddle(&laws_of(events, direction, MAX_TAIL_DEVIATIONS), epsilon)
+}
+
 impl SaddleGrid {
     /// For this ε, and a δ that is not much below `enough`, nor above `e^most`.
     pub(super) fn new<L: LossLaw>(events: &[L], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {

@@ -32,6 +32,13 @@ impl Coins {
         NormalCoins { normals: Normals::new(Cipher::ChaCha8, &key, InstructionSet::best()), used: 0 }
     }
 
+    /// The same stream without this many [uniform](Self::uniform) numbers at its beginning, before the first use.
+    pub(super) fn without_first(mut self, count: u64) -> Self {
+        debug_assert!(self.used == AT_ONCE && AT_ONCE.is_multiple_of(8));
+        self.source.set_position(8 * count);
+        self
+    }
+
     /// A number in [0, 1) with 53 bits.
     pub(super) fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -60,6 +67,11 @@ pub(super) struct NormalCoins {
 }
 
 impl NormalCoins {
+    /// Leaves out this many slices.
+    pub(super) fn skip(&mut self, slices: u64) {
+        self.used += slices;
+    }
+
     /// The next variables.
     pub(super) fn fill(&mut self, out: &mut [f64]) {
         self.normals.fill_f64(BlockName { level: 0, index: self.used }, 0, out);

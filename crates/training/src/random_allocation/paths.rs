@@ -16,6 +16,9 @@ const RAISED: f64 = 1e-11;
 /// Interleaved vectors: entry `i` of each belongs to bin `i`.
 pub(super) type Block = Vec<InterleavedRow>;
 
+/// Kept vectors are drawn in this many parts.
+const KEPT_PARTS: u64 = 16;
+
 /// The largest error of the factor times its direction that the headroom of the common move covers.
 const MISSED: f64 = 1e-10;
 /// Common moves whose square is a smaller part of the largest bin's are neglected.
@@ -129,9 +132,10 @@ impl Factor {
 
 /// Computes this many parts with as many threads as processors, and returns them in order. Parts have separate coins,
 /// so that nothing depends on the number of threads.
-pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
+pub(crate) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let made = Mutex::new(vec![]);
-    threads::share(threads::asked(0), 0..parts, |tasks| {
+    let threads = usize::try_from(parts).map_or(threads::asked(0), |parts| threads::asked(0).min(parts.max(1)));
+    threads::share(threads, 0..parts, |tasks| {
         for part in tasks {
             let own = make(part);
             made.lock().unwrap_or_else(PoisonError::into_inner).push((part, own));
@@ -140,6 +144,21 @@ pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> V
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_by_key(|(part, _)| *part);
     made.into_iter().map(|(_, own)| own).collect()
+}
+
+/// Vectors that are kept for repeated use: at least this many of those that [`Paths::fresh`] draws first.
+pub(super) fn kept(factor: &Factor, coins: impl Fn() -> Coins + Sync, count: u64) -> Vec<Block> {
+    let blocks = count.div_ceil(LANES as u64);
+    let parts = in_parts(KEPT_PARTS, |part| {
+        let (first, end) = (part * blocks / KEPT_PARTS, (part + 1) * blocks / KEPT_PARTS);
+        let mut coins = coins().into_normals();
+        coins.skip(first);
+        let mut paths = Paths::Fresh { factor, coins: Box::new(coins) };
+        let mut kept = vec![];
+        paths.visit((end - first) * LANES as u64, |block| kept.push(block.clone()));
+        kept
+    });
+    parts.into_iter().flatten().collect()
 }
 
 /// The source of vectors.
@@ -153,13 +172,6 @@ pub(super) enum Paths<'a> {
 impl<'a> Paths<'a> {
     pub(super) fn fresh(factor: &'a Factor, coins: Coins) -> Self {
         Self::Fresh { factor, coins: Box::new(coins.into_normals()) }
-    }
-
-    /// This many vectors, kept for repeated use.
-    pub(super) fn keep(mut self, count: u64) -> Vec<Block> {
-        let mut kept = vec![];
-        self.visit(count, |block| kept.push(block.clone()));
-        kept
     }
 
     /// Visits one vector for each of several rounds, numbered from 0, at least this many times, or as often as

@@ -3,15 +3,19 @@
 use super::RandomAllocation;
 use super::bets::DrawnWeights;
 use super::coins::Coins;
-use super::paths::{LANES, Paths};
+use super::paths::{LANES, Paths, in_parts};
 use super::smoothed::Smoothed;
 use evertally_kernels::InstructionSet;
 use evertally_kernels::interleaved::{exp, exponentials, inner_product};
+use std::ops::Range;
 
 /// Maximum number of bins of a tuple.
 const MAX_TUPLE_BINS: usize = 16;
 /// Exponents stay below this.
 const MAX_EXPONENT: f64 = 600.0;
+/// Tables are made in at most this many parts, of at least this many rows.
+const PARTS: usize = 16;
+const MIN_ROWS: usize = 64;
 /// Number of tuples drawn per vector of noise, which costs about as much as they do.
 const TUPLES_PER_VECTOR: usize = 4;
 
@@ -24,7 +28,7 @@ pub(super) struct Tuples<'a> {
     /// The sums of row `i`, chunk by chunk.
     sums: Vec<f64>,
     /// In row `i`, the range in which factors may differ from 1.
-    reaches: Vec<std::ops::Range<usize>>,
+    reaches: Vec<Range<usize>>,
     /// `A_k` for `k = 0, 1, …`: as many as do not overflow.
     largest: Vec<f64>,
     /// `τ²` of a round.
@@ -49,16 +53,15 @@ impl<'a> Tuples<'a> {
         };
         let reaches: Vec<_> = factors.chunks(bins).map(reach).collect();
         let common = allocation.common() / square;
-        let mut largest = vec![0.0f64; most.min(MAX_TUPLE_BINS)];
-        for (row, reach) in factors.chunks(bins).zip(&reaches) {
-            let (row, ones) = (&row[reach.clone()], (bins - reach.len()) as f64);
-            let mut powers = vec![1.0; row.len()];
-            for own in &mut largest {
-                *own = own.max((ones + added_up(&powers)) / bins as f64);
-                for (power, factor) in powers.iter_mut().zip(row) {
-                    *power *= factor;
-                }
-            }
+        let longest = most.min(MAX_TUPLE_BINS);
+        let rows = bins.div_ceil(PARTS).max(MIN_ROWS);
+        let of_rows = in_parts(bins.div_ceil(rows) as u64, |part| {
+            let all = factors.chunks(bins).zip(&reaches).skip(part as usize * rows).take(rows);
+            largest_sums(all, longest)
+        });
+        let mut largest = vec![0.0f64; longest];
+        for sums in of_rows {
+            largest.iter_mut().zip(sums).for_each(|(own, sum)| *own = own.max(sum));
         }
         for (k, own) in largest.iter_mut().enumerate() {
             *own *= libm::exp(-(k as f64) * common);
@@ -90,6 +93,11 @@ impl<'a> Tuples<'a> {
     /// The largest number of bins of a tuple.
     pub(super) fn longest(&self) -> usize {
         self.largest.len()
+    }
+
+    /// The number of uniform coins that the tuples of one block of vectors take.
+    pub(super) fn coins_of_block(bins: usize) -> u64 {
+        (LANES * TUPLES_PER_VECTOR * bins) as u64
     }
 
     /// At least this many weights for tuples of this many bins, each the mean over several tuples with the same noise.
@@ -143,17 +151,40 @@ impl<'a> Tuples<'a> {
 /// `e^{G_ij}`: those of bins without a row in common are 1.
 fn factors(gram: &[f64], bins: usize, square: f64) -> Vec<f64> {
     let mut factors = vec![1.0; gram.len()];
-    for i in 0..bins {
-        let row = &gram[i * bins..][..=i];
-        let first = row.iter().position(|product| *product != 0.0).unwrap_or(i);
-        for (factor, product) in factors[i * bins..][first..=i].iter_mut().zip(&row[first..]) {
-            *factor = exp(product / square);
-        }
-        for j in first..i {
-            factors[j * bins + i] = factors[i * bins + j];
+    let rows = bins.div_ceil(PARTS).max(MIN_ROWS);
+    // The first place of a row that is not 0, and the factors up to the diagonal.
+    let below = in_parts(bins.div_ceil(rows) as u64, |part| {
+        let all = (0..bins).skip(part as usize * rows).take(rows);
+        let of_row = |i: usize| {
+            let row = &gram[i * bins..][..=i];
+            let first = row.iter().position(|product| *product != 0.0).unwrap_or(i);
+            (first, row[first..].iter().map(|product| exp(product / square)).collect::<Vec<_>>())
+        };
+        all.map(of_row).collect::<Vec<_>>()
+    });
+    for (i, (first, row)) in below.into_iter().flatten().enumerate() {
+        factors[i * bins + first..=i * bins + i].copy_from_slice(&row);
+        for (j, factor) in (first..i).zip(row) {
+            factors[j * bins + i] = factor;
         }
     }
     factors
+}
+
+/// The largest `(1/b) Σ_j e^{k G_ij}` of some rows, for `k = 0, 1, …`.
+fn largest_sums<'a>(rows: impl Iterator<Item = (&'a [f64], &'a Range<usize>)>, longest: usize) -> Vec<f64> {
+    let mut largest = vec![0.0f64; longest];
+    for (row, reach) in rows {
+        let (bins, row, ones) = (row.len(), &row[reach.clone()], (row.len() - reach.len()) as f64);
+        let mut powers = vec![1.0; row.len()];
+        for own in &mut largest {
+            *own = own.max((ones + added_up(&powers)) / bins as f64);
+            for (power, factor) in powers.iter_mut().zip(row) {
+                *power *= factor;
+            }
+        }
+    }
+    largest
 }
 
 /// The accumulated quantities of a tuple and the noise, round by round.

@@ -3,7 +3,7 @@
 use super::bets::{Bet, DrawnWeights};
 use super::coins::Coins;
 use super::disjoint::{self, Coarseness, DisjointBins};
-use super::paths::{Block, LANES, Paths, in_parts};
+use super::paths::{Block, LANES, Paths, in_parts, kept};
 use super::removed::Tuples;
 use super::shifted::Shifted;
 use super::{KEPT, RandomAllocation, SHARE};
@@ -17,7 +17,7 @@ const PILOTS: u64 = 1 << 11;
 const ROUGH_PILOTS: u64 = 1 << 9;
 /// Maximum number of values of all kept paths.
 const MAX_KEPT_VALUES: u64 = 1 << 23;
-/// Weights are drawn in this many parts.
+/// Weights are drawn in this many parts, those of pilots too.
 const PARTS: u64 = 16;
 /// The relative precision of such a comparison.
 const ROUGH_TOLERANCE: f64 = 0.01;
@@ -89,10 +89,10 @@ impl<'a> AllocationSearch<'a> {
             hasher.update(&allocation.rounds.to_le_bytes());
         }
         let seed = hasher.finalize().into();
-        let coins = Coins::new("pilot", &seed, &[]);
         let fit = MAX_KEPT_VALUES / allocation.rounds / allocation.bins as u64;
         let pilots = pilots.min(fit / LANES as u64 * LANES as u64).max(ROUGH_PILOTS);
-        let kept = Paths::fresh(&allocation.factor, coins).keep(pilots * allocation.rounds);
+        let coins = || Coins::new("pilot", &seed, &[]);
+        let kept = kept(&allocation.factor, coins, pilots * allocation.rounds);
         Self { allocation, delta: delta.get(), seed, kept, pilots, longer: longer.to_vec() }
     }
 
@@ -121,27 +121,45 @@ impl<'a> AllocationSearch<'a> {
     fn test(&self, tuples: &Tuples, point: SearchPoint) -> Test {
         let tightest = tuples.tightest(point.epsilon);
         let room = tuples.longest() - tightest;
-        let attempts = in_parts(self.longer.len() as u64, |attempt| {
-            let more = self.longer[attempt as usize].min(room);
-            let bins = tightest + more;
-            let mut tuple_coins = Coins::new("pilot's tuples", &self.seed, &[]);
-            let weights =
-                tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut tuple_coins);
-            let bound = tuples.bound(bins, point.epsilon);
-            let (law, error) = if weights.positive.is_empty() {
-                // No weight was seen, but some may exist.
-                let mean = (self.wanted() / 8.0).min(bound);
-                ((mean, bound / mean), 0.0)
-            } else {
-                let variance = weights.relative_variance();
-                ((weights.mean(), variance), 2.0 * (variance / self.pilots as f64).sqrt())
-            };
-            let count = self.count(law, bound);
-            let bet = Bet::new(count, bound, law, self.surprise());
-            let expected = law.0 * (1.0 + bet.excess(count, law) + error);
-            Test { bins, more, count, bet, expected }
+        let lengths: Vec<(usize, usize)> = self.longer.iter().map(|more| (tightest + room.min(*more), *more)).collect();
+        let mut drawn = in_parts(PARTS * lengths.len() as u64, |task| {
+            self.pilot_weights(tuples, lengths[(task / PARTS) as usize].0, point.epsilon, task % PARTS)
+        })
+        .into_iter();
+        let attempts = lengths.iter().map(|(bins, more)| {
+            let weights = DrawnWeights::all(drawn.by_ref().take(PARTS as usize).collect());
+            self.attempt(&weights, tuples.bound(*bins, point.epsilon), (*bins, room.min(*more)))
         });
-        attempts.into_iter().min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
+        attempts.min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
+    }
+
+    /// A part of the weights of all kept paths, for tuples of this many bins. All parts together have the coins of one
+    /// stream.
+    fn pilot_weights(&self, tuples: &Tuples, bins: usize, epsilon: f64, part: u64) -> DrawnWeights {
+        let rounds = self.allocation.rounds;
+        let groups = self.kept.len() as u64 / rounds;
+        let (first, end) = (part * groups / PARTS, (part + 1) * groups / PARTS);
+        // fits: fewer than there are kept blocks
+        let own = &self.kept[(first * rounds) as usize..(end * rounds) as usize];
+        let used = first * rounds * Tuples::coins_of_block(bins);
+        let mut tuple_coins = Coins::new("pilot's tuples", &self.seed, &[]).without_first(used);
+        tuples.weights(bins, epsilon, (end - first) * LANES as u64, &mut Paths::Kept(own), &mut tuple_coins)
+    }
+
+    /// The test that weights of a pilot suggest.
+    fn attempt(&self, weights: &DrawnWeights, bound: f64, (bins, more): (usize, usize)) -> Test {
+        let (law, error) = if weights.positive.is_empty() {
+            // No weight was seen, but some may exist.
+            let mean = (self.wanted() / 8.0).min(bound);
+            ((mean, bound / mean), 0.0)
+        } else {
+            let variance = weights.relative_variance();
+            ((weights.mean(), variance), 2.0 * (variance / self.pilots as f64).sqrt())
+        };
+        let count = self.count(law, bound);
+        let bet = Bet::new(count, bound, law, self.surprise());
+        let expected = law.0 * (1.0 + bet.excess(count, law) + error);
+        Test { bins, more, count, bet, expected }
     }
 
     /// Bounds of δ at a point, by separate coins: of a removed example, and if that is below the limit, of an added

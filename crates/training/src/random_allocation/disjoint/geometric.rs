@@ -1,4 +1,4 @@
-//! The mean excess at a large ε, on a geometric grid.
+//! The law of a sum, and the mean excess at a large ε, on a geometric grid.
 //!
 //! A sum far above its mean has one large `Y`, whose law has a tail that falls slowly: a tilt that would make it large
 //! compared with the rounding errors of a transform would make the window too long. Here laws of sums are computed
@@ -24,13 +24,13 @@ const LOOSER: f64 = 4.0;
 /// The largest step of the logarithms of points, and the maximum number of points between those of one `Y`.
 const MAX_STEP: f64 = 0.2;
 const MAX_POINTS: f64 = 4096.0;
-/// By which the threshold is lowered for errors of the points.
-const OF_POINTS: f64 = 1e-12;
+/// A bound of the relative errors of the points.
+pub(super) const OF_POINTS: f64 = 1e-12;
 /// Products that underflow add less.
-const UNDERFLOW: f64 = 1e-150;
+pub(super) const UNDERFLOW: f64 = 1e-150;
 
 /// The law of a sum of likelihood ratios on a grid.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct GridLaw {
     /// The mass at 0.
     zero: f64,
@@ -52,10 +52,28 @@ struct GeometricGrid {
     shares: Vec<CellShares>,
 }
 
+/// The law of the sum of all bins: upper bounds of the masses at 0 and at points above it.
+pub(super) struct GeometricLaw {
+    pub(super) zero: f64,
+    /// Places in increasing order, right to [`OF_POINTS`], and masses.
+    pub(super) points: Vec<(f64, f64)>,
+    /// The mean of `M` that the limits cut.
+    pub(super) beyond: f64,
+}
+
 /// A bound of `E (M - e^ε)₊`, for bins of these kinds with their limits. `O(n² log b)` for `n` points.
 pub(super) fn removed(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Coarseness) -> f64 {
+    let law = law(kinds, step_for(kinds, threshold, coarseness));
     let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
-    let mut grid = GeometricGrid::new(kinds, threshold, coarseness);
+    let threshold = threshold * (1.0 - OF_POINTS);
+    let mean = law.points.iter().map(|(place, mass)| mass * (place - threshold).max(0.0)).sum::<f64>();
+    (mean / bins + law.beyond + UNDERFLOW).clamp(f64::MIN_POSITIVE, 1.0)
+}
+
+/// The law of the sum, on a grid with this step of the logarithms. `O(n² log b)` for `n` points.
+pub(super) fn law(kinds: &[(EqualBins, f64)], step: f64) -> GeometricLaw {
+    let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
+    let mut grid = GeometricGrid { step, shares: vec![] };
     let (mut all, mut beyond, mut sums) = (None, 0.0, 0.0);
     for (kind, limit) in kinds {
         let one = dilated(kind.square, &grid.points_to(*limit));
@@ -67,27 +85,42 @@ pub(super) fn removed(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Co
             Some(others) => grid.sum(&others, &law),
         });
     }
-    let Some(law) = all else { return 1.0 };
-    let threshold = threshold * (1.0 - OF_POINTS);
-    let excess = |(k, mass): (usize, &f64)| mass * (grid.point(k) - threshold).max(0.0);
-    let mean = law.masses.iter().enumerate().map(excess).sum::<f64>();
-    let rounding = 1.0 + UNIT * (8.0 * law.masses.len() as f64 * sums + 64.0);
-    ((mean + beyond) / bins * rounding + UNDERFLOW).clamp(f64::MIN_POSITIVE, 1.0)
+    let GridLaw { zero, masses } = all.unwrap_or_default();
+    let rounding = 1.0 + UNIT * (8.0 * masses.len() as f64 * sums + 64.0);
+    let point = |(k, mass): (usize, &f64)| (grid.point(k), mass * rounding);
+    let points = masses.iter().enumerate().map(point).collect();
+    GeometricLaw { zero: zero * rounding, points, beyond: beyond / bins * rounding }
+}
+
+/// A step whose dilations make δ of one round grow by about the share that is allowed, for a threshold of the sum: the
+/// tail of a `Y` falls by the power `λ` of the threshold.
+fn step_for(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Coarseness) -> f64 {
+    let square = kinds.iter().map(|(kind, _)| kind.square).fold(0.0, f64::max);
+    let power = libm::log(threshold) / square + 0.5;
+    step_for_power(kinds, power, LOOSER * coarseness.of_delta).max(longest(kinds) / MAX_POINTS)
+}
+
+/// A step whose dilations add about this share to a divergence that falls by the power `λ`: a variance `v` more of the
+/// logarithm of a `Y` multiplies its tail by `e^(λ² v/2)`, and every sum adds `h²/6`.
+pub(super) fn step_for_power(kinds: &[(EqualBins, f64)], power: f64, share: f64) -> f64 {
+    let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
+    let dilations = 1.0 + 1.5 * libm::log2(bins);
+    ((12.0 * share / dilations).sqrt() / power).min(MAX_STEP)
+}
+
+/// The number of points of a `Y`, and about the number of multiplications of all sums.
+pub(super) fn cost(kinds: &[(EqualBins, f64)], step: f64) -> (f64, f64) {
+    let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
+    let points = longest(kinds) / step;
+    (points, points * points * (1.0 + 2.0 * libm::log2(bins)))
+}
+
+/// The distance of the logarithms of the first point and the largest limit.
+fn longest(kinds: &[(EqualBins, f64)]) -> f64 {
+    libm::log(kinds.iter().map(|(_, limit)| *limit).fold(1.0, f64::max)) - LOWEST
 }
 
 impl GeometricGrid {
-    /// One whose dilations make δ grow by about the share that is allowed: a variance `v` more of the logarithm of a
-    /// `Y` multiplies its tail by `e^(λ² v/2)` where it falls by the power `λ`, and every sum adds `h²/6`.
-    fn new(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Coarseness) -> Self {
-        let square = kinds.iter().map(|(kind, _)| kind.square).fold(0.0, f64::max);
-        let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
-        let longest = libm::log(kinds.iter().map(|(_, limit)| *limit).fold(1.0, f64::max)) - LOWEST;
-        let power = libm::log(threshold) / square + 0.5;
-        let dilations = 1.0 + 1.5 * libm::log2(bins);
-        let step = (12.0 * LOOSER * coarseness.of_delta / dilations).sqrt() / power;
-        Self { step: step.min(MAX_STEP).max(longest / MAX_POINTS), shares: vec![] }
-    }
-
     fn point(&self, k: usize) -> f64 {
         libm::exp(LOWEST + k as f64 * self.step)
     }

@@ -14,7 +14,7 @@ const TILTED: [f64; 4] = [0.3, 1.0, -0.3, -1.0];
 /// How much longer its window may be for these tilts.
 const MAX_LONGER: f64 = 1.25;
 /// How much coarser its grid is: it takes several transforms, and has more points.
-const COARSER: f64 = 8.0;
+pub(super) const COARSER: f64 = 8.0;
 
 /// Multiples of a step, as many as a power of two.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,20 @@
 //! A round among several: the law of its loss; see the header of `disjoint.rs`.
 
-use super::grid::SumGrid;
+use super::geometric::{self, OF_POINTS, UNDERFLOW};
+use super::grid::{COARSER, SumGrid};
 use super::kinds::{Coarseness, UNIT};
 use super::ratios::Ratios;
 use super::sum::BinSums;
-use crate::poisson_subsampling::{Cut, Direction, LossCells, LossLaw, Workspace, boundaries};
+use crate::poisson_subsampling::{Cut, Direction, LossCells, LossLaw, Workspace, boundaries, rough_tilt};
 use std::ops::Range;
 
 /// The largest tilt of losses that the grid is made for.
 const MAX_TILT: f64 = 64.0;
+/// The largest step of the logarithms of points by which a tilt is estimated, and the most points of one `Y`.
+const MAX_COARSE_STEP: f64 = 0.2;
+const MAX_COARSE_POINTS: f64 = 1024.0;
+/// About the time of all transforms for one point, in multiplications of sums on a geometric grid.
+const TIME_OF_POINT: f64 = 3000.0;
 /// The share of δ that outer points may cost on either side.
 const OUTER: f64 = 1e-5;
 /// Relative widths of the cells of a coarse law: of the standard deviation, and of the loss.
@@ -29,6 +35,8 @@ pub(super) struct RoundLaw {
     points: Vec<RatioMass>,
     /// The standard deviation of `M`.
     deviation: f64,
+    /// By which losses are raised for errors of the points.
+    imprecision: f64,
     /// The points that are kept if the example is removed, and if it is added, and the mass that is not.
     removed: (Range<usize>, f64),
     added: (Range<usize>, f64),
@@ -56,11 +64,76 @@ impl RoundLaw {
         coarseness: Coarseness,
         space: &mut Workspace,
     ) -> Self {
+        let (grid, tilts) = Self::fourier_grid(ratios, rounds, (epsilon, wanted), coarseness);
+        let time = grid.points as f64 * TIME_OF_POINT;
+        match Self::geometric_step(ratios, rounds, (epsilon, wanted), coarseness) {
+            Some(step) if geometric::cost(&ratios.kinds, step).1 < time => {
+                Self::on_geometric_grid(ratios, rounds, wanted, step)
+            }
+            _ => Self::on_fourier_grid(ratios, rounds, wanted, (grid, &tilts), space),
+        }
+    }
+
+    /// The grid for transforms, and the tilts on it.
+    pub(super) fn fourier_grid(
+        ratios: &Ratios,
+        rounds: u64,
+        (epsilon, wanted): (f64, f64),
+        coarseness: Coarseness,
+    ) -> (SumGrid, Vec<f64>) {
         let bins = ratios.bins;
         let variance = ratios.sketch.cumulants(0.0).variance / (bins * bins);
         // The tilt of the sum of losses if it were normal.
         let aim = (epsilon / (rounds as f64 * variance) + 0.5).min(MAX_TILT) / bins;
-        let (grid, tilts) = SumGrid::whole(&ratios.sketch, (epsilon, aim, wanted), rounds, coarseness);
+        SumGrid::whole(&ratios.sketch, (epsilon, aim, wanted), rounds, coarseness)
+    }
+
+    /// The step of a geometric grid for the tilt of the sum of losses by a coarse law of that kind. `None` if `M` varies
+    /// so little that no coarse grid resolves it.
+    fn geometric_step(
+        ratios: &Ratios,
+        rounds: u64,
+        (epsilon, wanted): (f64, f64),
+        coarseness: Coarseness,
+    ) -> Option<f64> {
+        let deviation = ratios.sketch.cumulants(0.0).variance.sqrt() / ratios.bins;
+        let step = (deviation / 2.0).min(MAX_COARSE_STEP);
+        if geometric::cost(&ratios.kinds, step).0 > MAX_COARSE_POINTS {
+            return None;
+        }
+        let law = [Self::on_geometric_grid(ratios, rounds, wanted, step)];
+        let (removed, _) = rough_tilt(&law, Direction::Remove, epsilon);
+        let (added, log_delta) = rough_tilt(&law, Direction::Add, epsilon);
+        // If added examples reveal much less, their precision does not matter.
+        let tilt = if log_delta > libm::log(wanted) - 3.0 { removed.max(added) } else { removed };
+        let share = COARSER * coarseness.of_delta / rounds as f64;
+        Some(geometric::step_for_power(&ratios.kinds, tilt + 0.5, share))
+    }
+
+    /// From the law of the sum on a geometric grid: masses under `P` are those under `Q` times `M`.
+    pub(super) fn on_geometric_grid(ratios: &Ratios, rounds: u64, wanted: f64, step: f64) -> Self {
+        let bins = ratios.bins;
+        let law = geometric::law(&ratios.kinds, step);
+        let point = |(place, mass): &(f64, f64)| {
+            let ratio = place / bins;
+            let removed = mass * ratio * (1.0 + 2.0 * OF_POINTS);
+            RatioMass { log: libm::log(ratio), ratio, added: *mass, removed }
+        };
+        let points: Vec<RatioMass> = law.points.iter().map(point).collect();
+        // Mass at 0 shows that an example was not added.
+        let (of_removed, of_added) = (law.beyond + UNDERFLOW, law.zero + UNDERFLOW);
+        Self::of_points(ratios, rounds, wanted, points, (of_removed, of_added, 2.0 * OF_POINTS))
+    }
+
+    /// By Fourier transforms of laws on a grid, with these tilts.
+    pub(super) fn on_fourier_grid(
+        ratios: &Ratios,
+        rounds: u64,
+        wanted: f64,
+        (grid, tilts): (SumGrid, &[f64]),
+        space: &mut Workspace,
+    ) -> Self {
+        let bins = ratios.bins;
         let sums = BinSums::new(&ratios.kinds, grid);
         let mut added: Vec<f64> = vec![f64::INFINITY; grid.points];
         let mut removed = added.clone();
@@ -78,26 +151,40 @@ impl RoundLaw {
             RatioMass { log: libm::log(ratio), ratio, added: added[place], removed: removed[place] }
         };
         let points: Vec<RatioMass> = (1..grid.points).map(point).collect();
-        let cut = OUTER * wanted / rounds as f64;
-        let mut of_removed = kept(points.iter().map(|point| point.removed), cut);
         let tail = sums.tail();
-        of_removed.1 += sums.beyond() + tail;
-        let mut of_added = kept(points.iter().map(|point| point.added), cut);
         // Beyond the window `Q` has less mass than `P`; tilted mass that wraps around may count as too little.
-        of_added.1 += added[0] + tail;
-        Self { rounds, points, deviation: variance.sqrt(), removed: of_removed, added: of_added }
+        Self::of_points(ratios, rounds, wanted, points, (sums.beyond() + tail, added[0] + tail, 0.0))
+    }
+
+    /// From points, the masses of infinite loss if the example is removed and if it is added, and a bound of the
+    /// relative errors of the points.
+    fn of_points(
+        ratios: &Ratios,
+        rounds: u64,
+        wanted: f64,
+        points: Vec<RatioMass>,
+        (of_removed, of_added, imprecision): (f64, f64, f64),
+    ) -> Self {
+        let cut = OUTER * wanted / rounds as f64;
+        let mut removed = kept(points.iter().map(|point| point.removed), cut);
+        removed.1 += of_removed;
+        let mut added = kept(points.iter().map(|point| point.added), cut);
+        added.1 += of_added;
+        let deviation = ratios.sketch.cumulants(0.0).variance.sqrt() / ratios.bins;
+        Self { rounds, points, deviation, imprecision, removed, added }
     }
 
     /// Losses in increasing order, with the masses under the first and the second law of a pair.
     fn losses(&self, direction: Direction) -> Box<dyn Iterator<Item = (f64, f64, f64)> + '_> {
+        let (more, less) = (self.imprecision, 1.0 - self.imprecision);
         match direction {
             Direction::Remove => {
                 let kept = self.points[self.removed.0.clone()].iter();
-                Box::new(kept.map(|point| (point.log, point.removed, point.removed / point.ratio)))
+                Box::new(kept.map(move |point| (point.log + more, point.removed, point.removed / point.ratio * less)))
             }
             Direction::Add => {
                 let kept = self.points[self.added.0.clone()].iter().rev();
-                Box::new(kept.map(|point| (-point.log, point.added, point.added * point.ratio)))
+                Box::new(kept.map(move |point| (more - point.log, point.added, point.added * point.ratio * less)))
             }
         }
     }

@@ -55,6 +55,45 @@ fn two_bins_are_those_of_an_integral() {
     }
 }
 
+/// The divergences of rounds whose law is computed on a geometric grid: one bin, which is Gaussian noise, in both
+/// directions; several, where the other grid is as precise; and many that vary much, by the law of the one bin that
+/// decides, given samples of the sum of the others (right to about 2 % of δ), for 4 rounds.
+#[test]
+fn rounds_on_a_geometric_grid_are_as_precise() {
+    let mut space = Workspace::default();
+    let mut both = |law: RoundLaw, epsilon: f64, wanted: f64| {
+        let law = [law];
+        let of = |direction, space: &mut Workspace| divergence(&law, direction, epsilon, (1e-30, wanted), space);
+        (of(Direction::Remove, &mut space), of(Direction::Add, &mut space))
+    };
+    let ratios = |bins: u64, rounds, noise, wanted| Ratios::new(&equal(bins, rounds).kinds, rounds, noise, wanted);
+    for (mu, epsilon, rounds) in [(1.0, 2.0, 2), (3.0, 6.0, 7), (2.0, 0.5, 3)] {
+        let truth = gaussian::delta(mu, epsilon);
+        let ratios = ratios(1, rounds, (rounds as f64).sqrt() / mu, truth).unwrap();
+        let found = both(RoundLaw::on_geometric_grid(&ratios, rounds, truth, 2e-3), epsilon, truth);
+        for excess in [found.0 / truth - 1.0, found.1 / truth - 1.0] {
+            assert!((0.0..5e-3).contains(&excess), "{rounds} rounds, μ = {mu}, ε = {epsilon}: {excess:e}");
+        }
+    }
+    for (bins, rounds, noise, epsilon) in [(16, 3, 0.9, 3.0), (60, 4, 0.8, 2.0)] {
+        let mut space = Workspace::default();
+        let wanted = equal(bins, rounds).delta(noise, epsilon, 1e-5, Coarseness::FINE);
+        let ratios = ratios(bins, rounds, noise, wanted).unwrap();
+        let (grid, tilts) = RoundLaw::fourier_grid(&ratios, rounds, (epsilon, wanted), Coarseness::FINE);
+        let other = RoundLaw::on_fourier_grid(&ratios, rounds, wanted, (grid, &tilts), &mut space);
+        let (own, other) = (
+            both(RoundLaw::on_geometric_grid(&ratios, rounds, wanted, 3e-3), epsilon, wanted),
+            both(other, epsilon, wanted),
+        );
+        assert!((own.0 / other.0 - 1.0).abs() < 5e-3, "{bins} bins, {rounds} rounds: {own:?} {other:?}");
+        assert!(own.1 < other.1 * (1.0 + 5e-3), "{bins} bins, {rounds} rounds: {own:?} {other:?}");
+    }
+    for (noise, delta) in [(0.538_042_98, 9.755e-7), (0.5493, 4.399e-7)] {
+        let found = equal(938, 4).delta(noise, 4.0, 1e-6, Coarseness::FINE) / delta;
+        assert!((0.99..1.05).contains(&found), "{noise}: {found}");
+    }
+}
+
 /// Limits far above the window take no memory.
 #[test]
 fn an_extreme_delta_has_an_epsilon() {
