@@ -7,7 +7,7 @@
 //! Independent noise needs no matrix: step `i` moves as many rows by 1 as there are steps `i + e b ≤ T`.
 
 use super::SamplingGuarantee;
-use crate::random_allocation::{DisjointAllocation, MAX_BINS, RandomAllocation};
+use crate::random_allocation::{DisjointAllocation, MAX_BINS, RandomAllocation, in_parts};
 use evertally::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Streaming};
 use evertally::{Error, Result};
 
@@ -72,14 +72,30 @@ impl Columns {
         })
     }
 
-    /// The inner products of how far the steps of an epoch move the rows, row after row: distance by distance of the
-    /// columns, as those of two columns depend on it, on the scales and on the number of rows that follow.
+    /// The inner products of how far the steps of an epoch move the rows, row after row.
     fn products(&self, horizon: usize, steps_per_epoch: usize) -> Vec<f64> {
-        let (coefficients, wide) = (&self.coefficients, steps_per_epoch);
+        let wide = steps_per_epoch;
         let scales = self.scales.clone().unwrap_or_else(|| vec![1.0; horizon]);
+        let diagonals = in_parts(wide as u64 / 2 + 1, |apart| self.diagonal(&scales, wide, apart as usize));
         let mut gram = vec![0.0; wide * wide];
-        let mut sums = vec![];
-        for distance in 0..coefficients.len().min(horizon) {
+        for (apart, diagonal) in diagonals.into_iter().enumerate() {
+            for (i, product) in diagonal.into_iter().enumerate() {
+                let j = (i + apart) % wide;
+                (gram[i * wide + j], gram[j * wide + i]) = (product, product);
+            }
+        }
+        gram
+    }
+
+    /// The inner products of all steps `i` and `i + apart` of an epoch of this many steps, modulo that number, with one
+    /// scale for each step: distance by distance of the columns, as those of two columns depend on it, on the scales
+    /// and on the number of rows that follow.
+    fn diagonal(&self, scales: &[f64], wide: usize, apart: usize) -> Vec<f64> {
+        let (coefficients, horizon) = (&self.coefficients, scales.len());
+        let mut diagonal = vec![0.0; wide];
+        let (mut sums, mut by_place) = (vec![], vec![0.0; wide]);
+        let is_here = |distance: &usize| distance % wide == apart || (distance + apart).is_multiple_of(wide);
+        for distance in (0..coefficients.len().min(horizon)).filter(is_here) {
             // Of the later column and the earlier one, over as many rows as follow.
             let products = coefficients.iter().zip(&coefficients[distance..]).map(|(a, b)| (a * b).abs());
             sums.clear();
@@ -89,22 +105,24 @@ impl Columns {
                 Some(*sum)
             }));
             let (rows, all) = (horizon - distance, sums.len() - 1);
-            let mut by_place = vec![0.0; wide];
+            by_place.fill(0.0);
             for first in (0..rows).step_by(wide) {
                 let pairs = scales[first..rows].iter().zip(&scales[first + distance..]).zip(first..);
                 for (own, ((earlier, later), column)) in by_place.iter_mut().zip(pairs) {
                     *own += sums[(rows - column).min(all)] * earlier.abs() * later.abs();
                 }
             }
-            for (i, own) in by_place.into_iter().enumerate() {
-                let j = (i + distance) % wide;
-                gram[i * wide + j] += own;
-                if distance > 0 {
-                    gram[j * wide + i] += own;
+            for (i, own) in by_place.iter().enumerate() {
+                // The later column is `apart` steps of an epoch after the earlier one, or before it, or both.
+                if distance % wide == apart {
+                    diagonal[i] += own;
+                }
+                if distance > 0 && (distance + apart).is_multiple_of(wide) {
+                    diagonal[(i + wide - apart) % wide] += own;
                 }
             }
         }
-        gram
+        diagonal
     }
 }
 
