@@ -15,6 +15,8 @@ use evertally::{Error, Result};
 const MAX_STEPS: u64 = 1 << 16;
 /// The most pairs of overlapping columns: some seconds.
 const MAX_PAIRS: u64 = MAX_STEPS * MAX_STEPS;
+/// Number of distances of columns that are summed at once.
+const SCANNED: usize = 4;
 /// Longest horizon for which columns are listed.
 const MAX_LISTED_STEPS: u64 = 1 << 20;
 
@@ -92,37 +94,71 @@ impl Columns {
     /// and on the number of rows that follow.
     fn diagonal(&self, scales: &[f64], wide: usize, apart: usize) -> Vec<f64> {
         let (coefficients, horizon) = (&self.coefficients, scales.len());
-        let mut diagonal = vec![0.0; wide];
-        let (mut sums, mut by_place) = (vec![], vec![0.0; wide]);
+        let (mut diagonal, mut by_place) = (vec![0.0; wide], vec![0.0; wide]);
         let is_here = |distance: &usize| distance % wide == apart || (distance + apart).is_multiple_of(wide);
-        for distance in (0..coefficients.len().min(horizon)).filter(is_here) {
-            // Of the later column and the earlier one, over as many rows as follow.
-            let products = coefficients.iter().zip(&coefficients[distance..]).map(|(a, b)| (a * b).abs());
-            sums.clear();
-            sums.push(0.0);
-            sums.extend(products.scan(0.0, |sum, product| {
-                *sum += product;
-                Some(*sum)
-            }));
-            let (rows, all) = (horizon - distance, sums.len() - 1);
-            by_place.fill(0.0);
-            for first in (0..rows).step_by(wide) {
-                let pairs = scales[first..rows].iter().zip(&scales[first + distance..]).zip(first..);
-                for (own, ((earlier, later), column)) in by_place.iter_mut().zip(pairs) {
-                    *own += sums[(rows - column).min(all)] * earlier.abs() * later.abs();
-                }
-            }
-            for (i, own) in by_place.iter().enumerate() {
-                // The later column is `apart` steps of an epoch after the earlier one, or before it, or both.
-                if distance % wide == apart {
-                    diagonal[i] += own;
-                }
-                if distance > 0 && (distance + apart).is_multiple_of(wide) {
-                    diagonal[(i + wide - apart) % wide] += own;
+        let distances: Vec<usize> = (0..coefficients.len().min(horizon)).filter(is_here).collect();
+        for distances in distances.chunks(SCANNED) {
+            for (distance, sums) in distances.iter().copied().zip(running_products(coefficients, distances)) {
+                set_by_place(&sums, scales, distance, &mut by_place);
+                for (i, own) in by_place.iter().enumerate() {
+                    // The later column is `apart` steps of an epoch after the earlier one, or before it, or both.
+                    if distance % wide == apart {
+                        diagonal[i] += own;
+                    }
+                    if distance > 0 && (distance + apart).is_multiple_of(wide) {
+                        diagonal[(i + wide - apart) % wide] += own;
+                    }
                 }
             }
         }
         diagonal
+    }
+}
+
+/// The running sums of the products of a later column and the one before it at each of these distances, over as many
+/// rows as follow. Several distances at once take little more time than one.
+fn running_products(coefficients: &[f64], distances: &[usize]) -> Vec<Vec<f64>> {
+    let lengths: Vec<usize> = distances.iter().map(|distance| coefficients.len() - distance).collect();
+    let shared = if distances.len() == SCANNED { lengths[SCANNED - 1] } else { 0 };
+    let mut all: Vec<Vec<f64>> = lengths.iter().map(|length| vec![0.0; length + 1]).collect();
+    let mut last = [0.0; SCANNED];
+    if let [one, two, three, four] = &mut all[..] {
+        let earlier = |lane: usize| &coefficients[distances[lane]..][..shared];
+        let sums = one[1..].iter_mut().zip(&mut two[1..]).zip(&mut three[1..]).zip(&mut four[1..]);
+        let products = earlier(0).iter().zip(earlier(1)).zip(earlier(2)).zip(earlier(3)).zip(coefficients);
+        for ((((one, two), three), four), ((((a, b), c), d), later)) in sums.zip(products) {
+            for (sum, earlier) in last.iter_mut().zip([a, b, c, d]) {
+                *sum += (later * earlier).abs();
+            }
+            [*one, *two, *three, *four] = last;
+        }
+    }
+    for ((sums, distance), mut sum) in all.iter_mut().zip(distances).zip(last) {
+        let rest = coefficients[shared..].iter().zip(&coefficients[distance + shared..]);
+        for (own, (later, earlier)) in sums[shared + 1..].iter_mut().zip(rest) {
+            sum += (later * earlier).abs();
+            *own = sum;
+        }
+    }
+    all
+}
+
+/// Overwrites, for every place of an epoch, the sum of the inner products of its columns with those at a distance.
+fn set_by_place(sums: &[f64], scales: &[f64], distance: usize, by_place: &mut [f64]) {
+    let (rows, all, wide) = (scales.len() - distance, sums.len() - 1, by_place.len());
+    by_place.fill(0.0);
+    for first in (0..rows).step_by(wide) {
+        let pairs = by_place.iter_mut().zip(scales[first..rows].iter().zip(&scales[first + distance..]));
+        if all >= rows {
+            let sums = sums[..=rows - first].iter().rev();
+            for ((own, (earlier, later)), sum) in pairs.zip(sums) {
+                *own += sum * earlier.abs() * later.abs();
+            }
+        } else {
+            for ((own, (earlier, later)), column) in pairs.zip(first..) {
+                *own += sums[(rows - column).min(all)] * earlier.abs() * later.abs();
+            }
+        }
     }
 }
 
