@@ -13,6 +13,8 @@ const MAX_TILT: f64 = 64.0;
 /// The largest step of the logarithms of points by which a tilt is estimated, and the most points of one `Y`.
 const MAX_COARSE_STEP: f64 = 0.2;
 const MAX_COARSE_POINTS: f64 = 1024.0;
+/// From this number of points on, or where the grid is coarser than it should be, transforms take long or are imprecise.
+const MIN_LARGE_GRID: f64 = 131_072.0;
 /// About the time of all transforms for one point, in multiplications of sums on a geometric grid.
 const TIME_OF_POINT: f64 = 3000.0;
 /// The share of δ that outer points may cost on either side.
@@ -65,13 +67,15 @@ impl RoundLaw {
         space: &mut Workspace,
     ) -> Self {
         let (grid, tilts) = Self::fourier_grid(ratios, rounds, (epsilon, wanted), coarseness);
-        let time = grid.points as f64 * TIME_OF_POINT;
-        match Self::geometric_step(ratios, rounds, (epsilon, wanted), coarseness) {
-            Some(step) if geometric::cost(&ratios.kinds, step).1 < time => {
-                Self::on_geometric_grid(ratios, rounds, wanted, step)
+        let points = grid.points as f64;
+        if points >= coarseness.max_points.min(MIN_LARGE_GRID) {
+            let step = Self::geometric_step(ratios, rounds, (epsilon, wanted), coarseness);
+            let is_faster = |step: &f64| geometric::cost(&ratios.kinds, *step).1 < points * TIME_OF_POINT;
+            if let Some(step) = step.filter(is_faster) {
+                return Self::on_geometric_grid(ratios, rounds, wanted, step);
             }
-            _ => Self::on_fourier_grid(ratios, rounds, wanted, (grid, &tilts), space),
         }
+        Self::on_fourier_grid(ratios, rounds, wanted, (grid, &tilts), space)
     }
 
     /// The grid for transforms, and the tilts on it.
