@@ -14,7 +14,8 @@ pub use event::gaussian_lower_bound;
 pub use lifted::vector_lower_bound;
 pub use workload::workload_lower_bound;
 
-use crate::mechanism::{Objective, Participation, certified_bound};
+use crate::Result;
+use crate::mechanism::{Objective, Participation, SearchWatch, certified_bound};
 use crate::privacy::Spread;
 
 /// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of the prefix sums over
@@ -43,6 +44,14 @@ use crate::privacy::Spread;
 /// assert!(bound > 630.0 && bound < 660.0);
 /// ```
 pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
+    unit_lower_bound_watched(horizon, spread, SearchWatch::NONE).expect("nothing cancels it")
+}
+
+/// The same in a search that a watch may cancel.
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the search.
+pub(super) fn unit_lower_bound_watched(horizon: u64, spread: Spread, watch: SearchWatch<'_>) -> Result<f64> {
     let of_step = spread.per_step.min(spread.per_group);
     let groups = (spread.total / spread.per_group).max(1);
     // As many groups as may have events in one step, whatever the weights of the steps; or all groups, in different
@@ -51,24 +60,26 @@ pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
     let apart = several_groups(horizon, spread);
     let single = of_step as f64 * (event_bound(horizon) * in_one).max(gaussian_lower_bound(horizon) * apart);
     if spread.per_step >= spread.per_group {
-        return single;
+        return Ok(single);
     }
     let waves = waves::bound(horizon, spread) * apart;
     // Over long horizons the waves leave out terms that matter if events are far apart.
     let first = if spread.separation > 1 && horizon > waves::MAX_TERMS {
-        unit_lower_bound(waves::MAX_TERMS, spread)
+        unit_lower_bound_watched(waves::MAX_TERMS, spread, watch)?
     } else {
         0.0
     };
-    single.max(waves).max(coarse::bound(horizon, spread)).max(first).max(by_patterns(horizon, spread))
+    let patterns = by_patterns(horizon, spread, watch)?;
+    Ok(single.max(waves).max(coarse::bound(horizon, spread)).max(first).max(patterns))
 }
 
 /// The bound by patterns of one event per step, 0 for other units.
-fn by_patterns(horizon: u64, spread: Spread) -> f64 {
+fn by_patterns(horizon: u64, spread: Spread, watch: SearchWatch<'_>) -> Result<f64> {
     let is_single = spread.per_step == 1 && spread.total == spread.per_group;
     let runs = Participation::new(spread.total, spread.separation).ok().filter(|_| is_single);
-    let found = runs.and_then(|runs| lifted::bound(horizon, runs, Objective::Max, patterns::Directions::One));
-    found.unwrap_or(0.0)
+    let Some(runs) = runs else { return Ok(0.0) };
+    let found = lifted::bound(horizon, runs, (Objective::Max, watch), patterns::Directions::One)?;
+    Ok(found.unwrap_or(0.0))
 }
 
 /// The same for one event of size 1.

@@ -2,11 +2,9 @@
 
 mod windows;
 
+use super::lower_bound::unit_lower_bound_watched;
 use super::unbounded::{LOOKED_AT, largest_ratio_watched};
-use super::{
-    Candidate, NoiseKind, Objective, PlanRequest, SearchProgress, gaussian_lower_bound, unit_lower_bound,
-    workload_lower_bound,
-};
+use super::{Candidate, NoiseKind, Objective, PlanRequest, SearchProgress, gaussian_lower_bound, workload_lower_bound};
 use crate::Result;
 use crate::mechanism::{MAX_HORIZON, MechanismName, SearchWatch, Workload, certified_bound};
 use crate::number::power;
@@ -119,7 +117,7 @@ impl Ranking {
 
     fn watched(request: &PlanRequest, candidates: &[Candidate], watch: SearchWatch<'_>) -> Result<Option<Self>> {
         let Some(chosen) = candidates.first() else { return Ok(None) };
-        let lower_bound_max_std = lower_bound_max_std(request);
+        let lower_bound_max_std = lower_bound_max_std(request, watch)?;
         let at_steps = bounds_at_steps(request, watch)?;
         let row = |candidate| row(request, candidate, (lower_bound_max_std, &at_steps), watch);
         let rows: Vec<RankingRow> = candidates.iter().map(row).collect::<Result<_>>()?;
@@ -165,19 +163,20 @@ fn in_one_step(spread: Spread) -> Option<f64> {
     (spread.per_step >= spread.total).then(|| spread.per_group as f64 * groups.sqrt())
 }
 
-fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
-    if request.grows_without_end() { None } else { lower_bound_at(request, request.horizon()) }
+fn lower_bound_max_std(request: &PlanRequest, watch: SearchWatch<'_>) -> Result<Option<f64>> {
+    if request.grows_without_end() { Ok(None) } else { lower_bound_at(request, request.horizon(), watch) }
 }
 
 /// No mechanism that ends at this step has a smaller largest standard error.
-fn lower_bound_at(request: &PlanRequest, horizon: u64) -> Option<f64> {
-    let (spread, noise) = unit_and_noise(request)?;
+fn lower_bound_at(request: &PlanRequest, horizon: u64, watch: SearchWatch<'_>) -> Result<Option<f64>> {
+    watch.check()?;
+    let Some((spread, noise)) = unit_and_noise(request) else { return Ok(None) };
     let bound = match in_one_step(spread) {
         _ if !request.workload().is_sum() => workload_lower_bound(request.workload(), horizon, spread),
         Some(events) => gaussian_lower_bound(horizon) * events,
-        None => unit_lower_bound(horizon, spread.over(horizon)),
+        None => unit_lower_bound_watched(horizon, spread.over(horizon), watch)?,
     };
-    Some(bound * noise)
+    Ok(Some(bound * noise))
 }
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
@@ -259,11 +258,7 @@ fn bounds_at_steps(request: &PlanRequest, watch: SearchWatch<'_>) -> Result<Vec<
     if !request.grows_without_end() {
         return Ok(vec![]);
     }
-    let bound = |step: u64| {
-        watch.check()?;
-        Ok((step, lower_bound_at(request, step)))
-    };
-    LOOKED_AT.into_iter().map(bound).collect()
+    LOOKED_AT.into_iter().map(|step| Ok((step, lower_bound_at(request, step, watch)?))).collect()
 }
 
 /// For single events, and for all events in one step, which are equivalent.

@@ -286,12 +286,12 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     choice: HatChoice,
 ) -> Result<Arc<dyn Mechanism>> {
-    let objective = criterion.objective();
+    let aim = (criterion.objective(), criterion.watch());
     Ok(Arc::new(match choice {
-        HatChoice::Best => Hats::best(horizon, objective)?,
+        HatChoice::Best => Hats::searched(horizon, aim)?,
         HatChoice::Spaced(spacings) => {
             let count = spacings.iter().position(|w| *w == 0).unwrap_or(spacings.len());
-            Hats::with_spacings(horizon, &spacings[..count], objective)?
+            Hats::spaced(horizon, &spacings[..count], aim)?
         }
         HatChoice::Given(levels) => Hats::new(horizon, &levels)?,
     }))

@@ -35,7 +35,7 @@ use crate::mechanism::name::rolling_levels;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, Mechanism, MechanismName,
-    RowLaw, Workload, check_horizon,
+    RowLaw, SearchWatch, Workload, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -90,6 +90,11 @@ impl RollingHats {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn new(horizon: u64, width: u64, levels: RollingLevels) -> Result<Self> {
+        Self::watched(horizon, width, levels, SearchWatch::NONE)
+    }
+
+    /// The same in a computation that a watch may cancel.
+    fn watched(horizon: u64, width: u64, levels: RollingLevels, watch: SearchWatch<'_>) -> Result<Self> {
         Self::check(horizon, width)?;
         if levels.period() > width {
             return Err(Error::invalid(format!(
@@ -102,7 +107,7 @@ impl RollingHats {
         let whole = Arc::new(local.weights(&shape, 0..shape.period()));
         let (shape, local) = (Arc::new(shape), Arc::new(local));
         let mut hats = Self { horizon, width, shape, local, whole, max: 0.0, mean: 0.0 };
-        (hats.max, hats.mean) = hats.largest_and_mean();
+        (hats.max, hats.mean) = hats.largest_and_mean(watch)?;
         Ok(hats)
     }
 
@@ -120,7 +125,7 @@ impl RollingHats {
     }
 
     /// From the step `w + 2p` on, a window's variance depends on its position in a period.
-    fn largest_and_mean(&self) -> (f64, f64) {
+    fn largest_and_mean(&self, watch: SearchWatch<'_>) -> Result<(f64, f64)> {
         let period = self.shape.period();
         let settled = self.width + REACH * period;
         let of = |steps: std::ops::Range<u64>, count: u64| {
@@ -129,19 +134,20 @@ impl RollingHats {
             let places = (steps.start..steps.end).step_by(stride as usize);
             let (mut max, mut sum, mut number) = (0.0f64, 0.0, 0.0);
             for step in places {
+                watch.check()?;
                 let variance = self.row_norm_squared(step);
                 (max, sum, number) = (max.max(variance), sum + variance, number + 1.0);
             }
-            (max, if number > 0.0 { length as f64 * sum / number } else { 0.0 })
+            Ok::<_, Error>((max, if number > 0.0 { length as f64 * sum / number } else { 0.0 }))
         };
         let count = BUDGET / (self.width + AROUND * period);
         let first = self.horizon.min(settled - 1);
-        let (first_max, first_sum) = of(1..first + 1, count);
+        let (first_max, first_sum) = of(1..first + 1, count)?;
         let late = self.horizon - first;
-        let (late_max, late_sum) = of(settled..settled + period.min(late), count);
-        let (_, rest_sum) = of(settled..settled + late % period, count);
+        let (late_max, late_sum) = of(settled..settled + period.min(late), count)?;
+        let (_, rest_sum) = of(settled..settled + late % period, count)?;
         let late_sum = (late / period) as f64 * late_sum + rest_sum;
-        (first_max.max(late_max), (first_sum + late_sum) / self.horizon as f64)
+        Ok((first_max.max(late_max), (first_sum + late_sum) / self.horizon as f64))
     }
 }
 
@@ -266,8 +272,8 @@ pub(in crate::mechanism) fn build(
         )));
     };
     Ok(Arc::new(match levels {
-        Some(levels) => RollingHats::new(horizon, width, levels)?,
-        None => RollingHats::best(horizon, width, criterion.objective())?,
+        Some(levels) => RollingHats::watched(horizon, width, levels, criterion.watch())?,
+        None => RollingHats::searched(horizon, width, (criterion.objective(), criterion.watch()))?,
     }))
 }
 

@@ -24,6 +24,7 @@ fn cancelled_searches_end_soon() {
     let events = Criterion::new(NoiseKind::Gaussian, Objective::Max).exact();
     let events = events.with_spread(Spread { separation: 8, ..Spread::new(8, 1) });
     let single = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+    let laplace = Criterion::new(NoiseKind::Laplace, Objective::Max);
     let windows = single.with_workload(Workload::Window(7));
     for (name, horizon, criterion, descends) in [
         ("epoch-bands(bands=8)", 64, vectors, true),
@@ -38,6 +39,8 @@ fn cancelled_searches_end_soon() {
         ("blt", 64, single, true),
         ("dense", 40, single, false),
         ("banded(run=2,gap=8)", 64, windows, true),
+        ("hats", 200, laplace, false),
+        ("rolling-hats", 200, laplace.with_workload(Workload::Window(20)), false),
     ] {
         let (whole, asked) = watched(name, horizon, &criterion, usize::MAX);
         let plain = name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap();

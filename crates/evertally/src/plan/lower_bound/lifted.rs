@@ -11,7 +11,8 @@
 
 use super::nuclear::nuclear_norm;
 use super::patterns::{BestWeights, Directions, MAX_STEPS};
-use crate::mechanism::{Objective, Participation};
+use crate::Result;
+use crate::mechanism::{Objective, Participation, SearchWatch};
 
 /// Longest horizon.
 const MAX_LIFTED_STEPS: u64 = 1024;
@@ -33,24 +34,27 @@ const MAX_LIFTED_STEPS: u64 = 1024;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn vector_lower_bound(horizon: u64, participation: Participation, objective: Objective) -> Option<f64> {
-    bound(horizon, participation, objective, Directions::Any)
+    bound(horizon, participation, (objective, SearchWatch::NONE), Directions::Any).expect("nothing cancels it")
 }
 
 /// The same for one direction or any.
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the search.
 pub(super) fn bound(
     horizon: u64,
     participation: Participation,
-    objective: Objective,
+    aim: (Objective, SearchWatch<'_>),
     directions: Directions,
-) -> Option<f64> {
+) -> Result<Option<f64>> {
     if horizon <= MAX_STEPS {
-        return Some(BestWeights::find(horizon as usize, participation, objective, directions).bound);
+        return Ok(Some(BestWeights::find(horizon as usize, participation, aim, directions)?.bound));
     }
     if horizon > MAX_LIFTED_STEPS {
-        return None;
+        return Ok(None);
     }
     let lift = Lift::new(horizon as usize, participation, MAX_STEPS as usize);
-    lift.bound(objective, directions)
+    lift.bound(aim, directions)
 }
 
 /// How the patterns of a unit follow from coarse ones.
@@ -102,14 +106,14 @@ impl Lift {
     }
 
     /// The bound by the best weights of the coarse unit. `O(T³)`.
-    pub(super) fn bound(&self, objective: Objective, directions: Directions) -> Option<f64> {
-        let unit = Participation::new(self.events as u64, self.block.1 as u64).ok()?;
-        let best = BestWeights::find(self.blocks(), unit, objective, directions);
-        let rows = match objective {
+    pub(super) fn bound(&self, aim: (Objective, SearchWatch<'_>), directions: Directions) -> Result<Option<f64>> {
+        let Ok(unit) = Participation::new(self.events as u64, self.block.1 as u64) else { return Ok(None) };
+        let best = BestWeights::find(self.blocks(), unit, aim, directions)?;
+        let rows = match aim.0 {
             Objective::Mean => vec![1.0 / self.steps as f64; self.steps],
             Objective::Max => self.row_weights(&best.rows),
         };
-        Some(nuclear_norm(self.mean(&best.mean), &rows))
+        Ok(Some(nuclear_norm(self.mean(&best.mean), &rows)))
     }
 
     /// The weights of the steps from those of the blocks.
@@ -207,13 +211,15 @@ mod tests {
     fn optima_are_near_the_bound() {
         for (steps, runs) in [(96, unit(4, 24)), (90, unit(3, 17))] {
             let optimum = DenseRuns::solve(steps, runs, Objective::Mean).unwrap();
+            let mean = (Objective::Mean, SearchWatch::NONE);
             let reached = optimum.participation_squared(runs) * optimum.mean_row_norm_squared();
-            let bound = Lift::new(steps as usize, runs, 32).bound(Objective::Mean, Directions::Any).unwrap().powi(2);
+            let bound = Lift::new(steps as usize, runs, 32).bound(mean, Directions::Any).unwrap().unwrap().powi(2);
             assert!(reached > bound && reached < 1.06 * bound, "{steps} {runs:?}: {reached} {bound}");
         }
         let (steps, runs) = (200, unit(10, 1));
         let criterion = Criterion::from_vectors(Objective::Max, runs);
-        let bound = Lift::new(steps, runs, 32).bound(Objective::Max, Directions::One).unwrap().powi(2);
+        let max = (Objective::Max, SearchWatch::NONE);
+        let bound = Lift::new(steps, runs, 32).bound(max, Directions::One).unwrap().unwrap().powi(2);
         let blt = "normalized-blt".parse::<MechanismName>().unwrap().build(steps as u64, &criterion).unwrap();
         let reached = criterion.figure(&*blt);
         assert!(reached > bound && reached < 1.3 * bound, "{reached} {bound}");

@@ -17,7 +17,8 @@
 
 use super::nuclear::{SINGLE, cholesky, nuclear_norm};
 use super::symmetric::{Spectrum, Symmetric};
-use crate::mechanism::{Objective, Participation};
+use crate::Result;
+use crate::mechanism::{Objective, Participation, SearchWatch};
 use std::collections::BTreeSet;
 
 /// Longest horizon: each round takes `O(T³)`.
@@ -48,11 +49,21 @@ pub(super) struct BestWeights {
 }
 
 impl BestWeights {
-    pub(super) fn find(steps: usize, unit: Participation, objective: Objective, directions: Directions) -> Self {
+    /// The best of [`ROUNDS`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the search.
+    pub(super) fn find(
+        steps: usize,
+        unit: Participation,
+        (objective, watch): (Objective, SearchWatch<'_>),
+        directions: Directions,
+    ) -> Result<Self> {
         let mut dual = Dual::new(steps, unit, objective, directions);
         let mut best = Self { bound: 0.0, mean: vec![], rows: vec![] };
         let mut nearby = None;
         for round in 1..=ROUNDS {
+            watch.check()?;
             let mean = dual.mean();
             let solved = DualPoint::new(&dual, &mean, nearby.take());
             if solved.nuclear > best.bound {
@@ -68,7 +79,7 @@ impl BestWeights {
         let total = 1.0 + SINGLE * steps as f64;
         best.mean.iter_mut().for_each(|entry| *entry /= total);
         best.bound = nuclear_norm(best.mean.clone(), &best.rows);
-        best
+        Ok(best)
     }
 }
 
@@ -271,6 +282,10 @@ mod tests {
         Participation::new(most, separation).unwrap()
     }
 
+    fn find(steps: usize, runs: Participation, objective: Objective, directions: Directions) -> BestWeights {
+        BestWeights::find(steps, runs, (objective, SearchWatch::NONE), directions).unwrap()
+    }
+
     /// All patterns of steps and signs, the first of which is positive.
     fn all(steps: usize, most: usize, separation: usize, directions: Directions) -> Vec<SignedPattern> {
         let (mut found, mut open) = (vec![], vec![vec![]]);
@@ -300,7 +315,7 @@ mod tests {
                 (Objective::Mean, Directions::One),
                 (Objective::Max, Directions::One),
             ] {
-                let bound = BestWeights::find(steps as usize, runs, objective, directions).bound.powi(2);
+                let bound = find(steps as usize, runs, objective, directions).bound.powi(2);
                 let patterns = all(steps as usize, most as usize, separation as usize, directions);
                 let optimum = DenseRuns::solve(steps, runs, objective).unwrap().dense().r;
                 let mut least = f64::INFINITY;
@@ -340,7 +355,7 @@ mod tests {
             (16, unit(4, 4), Objective::Mean, Directions::One, 12.0033, 12.0063),
             (20, unit(2, 9), Objective::Mean, Directions::One, 6.1978, 6.1979),
         ] {
-            let ours = BestWeights::find(horizon, runs, objective, directions).bound.powi(2);
+            let ours = find(horizon, runs, objective, directions).bound.powi(2);
             assert!(ours > 0.998 * best && ours < reached, "{horizon} {runs:?} {directions:?}: {ours} {best}");
         }
     }
@@ -351,7 +366,7 @@ mod tests {
         for (horizon, runs) in [(16, unit(4, 4)), (20, unit(2, 9)), (24, unit(2, 11)), (12, unit(3, 4))] {
             let optimum = DenseRuns::solve(horizon, runs, Objective::Mean).unwrap();
             let reached = optimum.participation_squared(runs) * optimum.mean_row_norm_squared();
-            let bound = BestWeights::find(horizon as usize, runs, Objective::Mean, Directions::Any).bound.powi(2);
+            let bound = find(horizon as usize, runs, Objective::Mean, Directions::Any).bound.powi(2);
             assert!(reached > bound && reached < 1.005 * bound, "{horizon} {runs:?}: {reached} {bound}");
         }
     }

@@ -6,7 +6,7 @@
 use super::{Hats, MAX_HORIZON};
 use crate::Result;
 use crate::mechanism::name::hat_levels::{HatLevels, MAX_LEVELS, SHARE_UNITS, check_spacings};
-use crate::mechanism::{Objective, check_horizon};
+use crate::mechanism::{Objective, SearchWatch, check_horizon};
 
 /// A starting point: two or three hats of the coarsest level, plus the room before the first one.
 struct Start {
@@ -54,6 +54,11 @@ impl Hats {
     /// # Errors
     /// If the horizon is out of range.
     pub fn best(horizon: u64, objective: Objective) -> Result<Self> {
+        Self::searched(horizon, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn searched(horizon: u64, aim: (Objective, SearchWatch<'_>)) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
         let mut starts = Vec::new();
         if horizon <= MAX_HATLESS_HORIZON {
@@ -66,7 +71,7 @@ impl Hats {
                 starts.extend(start.hats(horizon, &geometric(coarsest, count)));
             }
         }
-        Ok(best_of(starts, objective, Free::All))
+        best_of(starts, aim, Free::All)
     }
 
     /// The best shares for these spacings (at most 6, growing from 2 or more, none above the horizon).
@@ -74,13 +79,18 @@ impl Hats {
     /// # Errors
     /// If the horizon or a spacing is out of range.
     pub fn with_spacings(horizon: u64, spacings: &[u32], objective: Objective) -> Result<Self> {
+        Self::spaced(horizon, spacings, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn spaced(horizon: u64, spacings: &[u32], aim: (Objective, SearchWatch<'_>)) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
         check_spacings(spacings)?;
         if spacings.is_empty() {
             return Self::new(horizon, &HatLevels::NONE);
         }
         let starts = STARTS.iter().map(|start| start.hats(horizon, spacings)).collect::<Result<Vec<_>>>()?;
-        Ok(best_of(starts, objective, Free::Shares))
+        best_of(starts, aim, Free::Shares)
     }
 
     /// ε²·variance.
@@ -100,7 +110,7 @@ impl Hats {
     }
 
     /// Coordinate descent with shrinking factors, with at most `evaluations` evaluations.
-    fn descend(self, figure: SearchObjective, free: Free, evaluations: u64) -> Self {
+    fn descend(self, figure: SearchObjective, free: Free, evaluations: u64, watch: SearchWatch<'_>) -> Result<Self> {
         let horizon = self.shape.horizon;
         let places = self.shape.levels.len() * if matches!(free, Free::All) { 3 } else { 2 };
         let (mut best, mut least) = (self.shape.levels, self.laplace_variance(figure));
@@ -111,9 +121,10 @@ impl Hats {
             for place in (0..places).rev() {
                 for factor in [step, 1.0 / step] {
                     if left == 0 {
-                        return found;
+                        return Ok(found);
                     }
                     left -= 1;
+                    watch.check()?;
                     let Ok(tried) = best.moved(place, factor).and_then(|levels| Self::new(horizon, &levels)) else {
                         continue; // out of range
                     };
@@ -127,7 +138,7 @@ impl Hats {
                 step = step.sqrt();
             }
         }
-        found
+        Ok(found)
     }
 }
 
@@ -152,19 +163,25 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
 
 /// The best of several starts after a descent; for long horizons, of the most promising ones only. The largest variance
 /// is reached by way of the smooth objective.
-fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
+fn best_of(starts: Vec<Hats>, (objective, watch): (Objective, SearchWatch<'_>), free: Free) -> Result<Hats> {
     let path: &[SearchObjective] =
         objective.of::<&[SearchObjective]>(&[SearchObjective::Smooth, SearchObjective::Max], &[SearchObjective::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
     let kept = (evaluations / EVALUATIONS_PER_DESCENT).clamp(1, starts.len() as u64);
-    let order = |figure: SearchObjective| {
-        move |a: &Hats, b: &Hats| a.laplace_variance(figure).total_cmp(&b.laplace_variance(figure))
+    let valued = |hats: Hats, figure: SearchObjective| {
+        watch.check()?;
+        Ok((hats.laplace_variance(figure), hats))
     };
     let turns =
         Some((evaluations / kept).min(EVALUATIONS_PER_DESCENT)).filter(|turns| *turns >= MIN_EVALUATIONS).unwrap_or(0);
     let last = path[path.len() - 1];
-    starts.sort_by(order(if turns > 0 { path[0] } else { last }));
+    let first = if turns > 0 { path[0] } else { last };
+    let mut starts: Vec<(f64, Hats)> = starts.into_iter().map(|hats| valued(hats, first)).collect::<Result<_>>()?;
+    starts.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     starts.truncate(kept as usize);
-    let descend = |start: Hats| path.iter().fold(start, |hats, figure| hats.descend(*figure, free, turns));
-    starts.into_iter().map(descend).min_by(order(last)).expect("at least one start")
+    let descend = |start: Hats| path.iter().try_fold(start, |hats, figure| hats.descend(*figure, free, turns, watch));
+    let found = starts.into_iter().map(|(_, start)| valued(descend(start)?, last));
+    let found: Vec<(f64, Hats)> = found.collect::<Result<_>>()?;
+    let best = found.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
+    Ok(best.expect("at least one start").1)
 }

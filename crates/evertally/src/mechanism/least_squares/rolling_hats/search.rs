@@ -8,8 +8,8 @@ use super::RollingHats;
 use super::local::{AROUND, Local};
 use super::row::EstimateWeights;
 use super::shape::RollingHatShape;
-use crate::mechanism::Objective;
 use crate::mechanism::name::rolling_levels::{MAX_LEVELS, RollingLevels, SHARE_UNITS};
+use crate::mechanism::{Objective, SearchWatch};
 use crate::{Error, Result};
 
 /// The widest spacing of a starting point, as a part of the window.
@@ -105,11 +105,18 @@ impl RollingHats {
     /// # Errors
     /// If the horizon or the width is out of range.
     pub fn best(horizon: u64, width: u64, objective: Objective) -> Result<Self> {
+        Self::searched(horizon, width, (objective, SearchWatch::NONE))
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn searched(horizon: u64, width: u64, (objective, watch): (Objective, SearchWatch<'_>)) -> Result<Self> {
         Self::check(horizon, width)?;
-        let fitting = |trial: &Trial| trial.levels().ok().filter(|levels| levels.period() <= width);
+        let fits = |levels: &RollingLevels| levels.period() <= width && !watch.is_cancelled();
+        let fitting = |trial: &Trial| trial.levels().ok().filter(fits);
         let of = |trial: &Trial| fitting(trial).map(|levels| figure(width, levels, objective));
         let mut found: Vec<(f64, Trial)> = starts(width).into_iter().filter_map(|t| Some((of(&t)?, t))).collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        watch.check()?;
         let (mut least, mut best) = found.into_iter().next().ok_or_else(|| Error::invalid("no hats fit the window"))?;
         let (mut step, mut left) = (1.3, (BUDGET / (PLACES * width)).clamp(*TURNS.start(), *TURNS.end()));
         while step > 1.02 && left > 0 {
@@ -128,6 +135,6 @@ impl RollingHats {
                 step = libm::sqrt(step);
             }
         }
-        Self::new(horizon, width, best.levels()?)
+        Self::watched(horizon, width, best.levels()?, watch)
     }
 }
