@@ -45,7 +45,7 @@ class _Known:
 def _search() -> list[Any]:
     objects = gc.get_objects()
     kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, KINDS)}
-    kinds -= {random.SystemRandom}  # has no state
+    kinds = {kind for kind in kinds if not issubclass(kind, random.SystemRandom)}  # which has no state
     return [each for each in objects if type(each) in kinds and not any(each is own for own in DEFAULT)]
 
 
