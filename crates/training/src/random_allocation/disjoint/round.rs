@@ -13,7 +13,7 @@ const MAX_TILT: f64 = 64.0;
 /// The largest step of the logarithms of points by which a tilt is estimated, and the most points of one `Y`.
 const MAX_COARSE_STEP: f64 = 0.2;
 const MAX_COARSE_POINTS: f64 = 1024.0;
-/// From this number of points on, or where the grid is coarser than it should be, transforms take long or are imprecise.
+/// From this number of points on, or where a grid is coarser than it should be, transforms take long or are imprecise.
 const MIN_LARGE_GRID: f64 = 131_072.0;
 /// About the time of all transforms for one point, in multiplications of sums on a geometric grid.
 const TIME_OF_POINT: f64 = 3000.0;
@@ -92,8 +92,8 @@ impl RoundLaw {
         SumGrid::whole(&ratios.sketch, (epsilon, aim, wanted), rounds, coarseness)
     }
 
-    /// The step of a geometric grid for the tilt of the sum of losses by a coarse law of that kind. `None` if `M` varies
-    /// so little that no coarse grid resolves it.
+    /// The step of a geometric grid for the tilt of the sum of losses by a coarse law of that kind. `None` if `M`
+    /// varies so little that no coarse grid resolves it.
     fn geometric_step(
         ratios: &Ratios,
         rounds: u64,
