@@ -29,8 +29,8 @@
 //! **Rounds.** The law of `M` under `Q`, with `M` as density, is a pair of measures. By the above it has hockey-stick
 //! divergences at least as large as those of a round at any ε, in both directions, if the mean that `C` and the window
 //! cut is added as mass with infinite loss for a removed example. So its products dominate those of the rounds (Zhu,
-//! Dong and Wang 2022, arXiv 2106.08567), and the cells of Poisson subsampling compose them. Where the `Y` vary so much
-//! that transforms would need very many points, the law of the sum is that of the geometric grid: masses under `P` are
+//! Dong and Wang 2022, arXiv 2106.08567), and the cells of Poisson subsampling compose them. Where the `Y` vary widely
+//! and transforms would need very many points, the law of the sum is that of the geometric grid: masses under `P` are
 //! those under `Q` times `M`, a mass at 0 is one of infinite loss for an added example, and losses are raised by a
 //! bound of the relative errors of the points.
 //!
