@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from pathlib import Path
 
 from drawing import draw
@@ -113,7 +114,7 @@ def text(report: dict) -> str:
         if rows:
             parts += [f"## {heading}", "", *tables[setting](rows), ""]
     for note in notes(report):
-        parts += [note, ""]
+        parts += [textwrap.fill(note, 120, break_on_hyphens=False, break_long_words=False), ""]
     return "\n".join(parts)
 
 
