@@ -22,7 +22,7 @@ __all__ = ["unmoved"]
 
 KINDS = (np.random.BitGenerator, random.Random)
 #: The default generators, which a private run seeds.
-DEFAULT = (np.random.mtrand._rand._bit_generator, random._inst)  # type: ignore[attr-defined]
+DEFAULT = (np.random.mtrand._rand._bit_generator, vars(random)["_inst"])
 
 
 class _Known:
