@@ -158,20 +158,13 @@ impl Endless {
     /// # Errors
     /// As [`Endless::new`], or if this version of the library has another mechanism.
     pub fn with_digest(horizon: u64, inside: Inside, digest: MatrixDigest) -> Result<Self> {
-        Self::new(horizon, inside)?.checked(digest)
+        Self::new(horizon, inside)?.checked(Some(digest))
     }
 
     /// The same mechanism, if it has this digest.
-    fn checked(self, digest: MatrixDigest) -> Result<Self> {
-        let endless = self;
-        if digest != endless.digest {
-            return Err(Error::invalid(format!(
-                "the endless mechanism of this version has the digest {}, not {digest}; use the version that made the \
-                 plan",
-                endless.digest
-            )));
-        }
-        Ok(endless)
+    fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
+        self.digest.check(digest, "the endless mechanism")?;
+        Ok(self)
     }
 
     /// The epoch of a step from 1.
@@ -376,10 +369,7 @@ pub(in crate::mechanism) fn build(
             best_for(horizon, criterion.spread_over_steps().unwrap_or(Spread::new(1, 1)), runs, watch)?
         }
     };
-    Ok(Arc::new(match choice.digest {
-        Some(digest) => endless.checked(digest)?,
-        None => endless,
-    }))
+    Ok(Arc::new(endless.checked(choice.digest)?))
 }
 
 /// The mechanism inside that a name gives; `None` if it is open.

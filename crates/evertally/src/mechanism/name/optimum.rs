@@ -19,6 +19,16 @@ impl MatrixDigest {
     pub(in crate::mechanism) fn new(hash: &blake3::Hash) -> Self {
         Self(u128::from_be_bytes(hash.as_bytes()[..16].try_into().expect("16 of 32 bytes")))
     }
+
+    /// Refuses a matrix with this digest if a name asks for another one. `matrix` names it in the message.
+    pub(in crate::mechanism) fn check(self, wanted: Option<Self>, matrix: &str) -> Result<()> {
+        match wanted {
+            Some(wanted) if wanted != self => Err(Error::invalid(format!(
+                "{matrix} of this version has the digest {self}, not {wanted}; use the version that made the plan"
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl FromStr for MatrixDigest {

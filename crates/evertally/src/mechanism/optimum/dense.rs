@@ -36,6 +36,7 @@ pub(super) mod integer;
 mod products;
 
 use super::weights::Weights;
+use crate::Result;
 use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
@@ -46,7 +47,6 @@ use crate::mechanism::{
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
-use crate::{Error, Result};
 use factor::StateFactor;
 use integer::{Integer, MATRIX_BITS};
 use std::sync::Arc;
@@ -156,13 +156,8 @@ impl Dense {
 
     /// The same factorization, if it has this digest.
     pub(super) fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
-        match digest {
-            Some(digest) if digest != self.digest => Err(Error::invalid(format!(
-                "the dense optimum of this version has the digest {}, not {digest}; use the version that made the plan",
-                self.digest
-            ))),
-            _ => Ok(self),
-        }
+        self.digest.check(digest, "the dense optimum")?;
+        Ok(self)
     }
 
     /// A lower bound of the mean or the largest variance of every factorization (`s2² ‖L_t‖²`, as in

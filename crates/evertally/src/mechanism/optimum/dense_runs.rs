@@ -119,13 +119,8 @@ impl DenseRuns {
 
     /// The same factorization, if it has this digest.
     pub(super) fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
-        match digest {
-            Some(digest) if digest != self.digest => Err(Error::invalid(format!(
-                "the dense optimum of this version has the digest {}, not {digest}; use the version that made the plan",
-                self.digest
-            ))),
-            _ => Ok(self),
-        }
+        self.digest.check(digest, "the dense optimum")?;
+        Ok(self)
     }
 
     /// The matrix in integers, so that the largest column has a length below 1.

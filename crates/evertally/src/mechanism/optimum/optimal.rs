@@ -130,14 +130,8 @@ impl Optimal {
 
     /// The same filter, if it has this digest.
     fn checked(self, digest: Option<MatrixDigest>) -> Result<Self> {
-        match digest {
-            Some(digest) if digest != self.digest => Err(Error::invalid(format!(
-                "the optimal filter of this version has the digest {}, not {digest}; use the version that made the \
-                 plan",
-                self.digest
-            ))),
-            _ => Ok(self),
-        }
+        self.digest.check(digest, "the optimal filter")?;
+        Ok(self)
     }
 
     /// The BLAKE3 digest of the frozen filter, part of the name: a plan is bound to the filter itself.
