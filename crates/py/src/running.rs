@@ -40,8 +40,8 @@ fn awaited<T: Send + 'static>(
     }
 }
 
-/// Runs a search in a separate thread. After Ctrl-C the caller stops waiting, and the search ends before the next
-/// mechanism that it would compare.
+/// Runs a search in a separate thread. After Ctrl-C the caller stops waiting, and the search ends when it next reports
+/// to its observer.
 pub(crate) fn searching<T: Send + 'static>(
     py: Python<'_>,
     search: impl FnOnce(&SearchObserver) -> T + Send + 'static,
