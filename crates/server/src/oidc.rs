@@ -12,7 +12,7 @@ mod keys;
 mod rejection;
 
 pub use issued::IssuedToken;
-pub use rejection::IdentityError;
+pub use rejection::{FetchEnd, IdentityError};
 
 use crate::config::IdentityConfig;
 use axum::http::HeaderValue;
@@ -114,7 +114,7 @@ impl TrustedIssuers {
     /// The caller with a token. It may take seconds, if keys must be fetched.
     ///
     /// # Errors
-    /// If the token is not valid, or the keys of its issuer are not known.
+    /// If the token is not valid, the keys of its issuer are not known, or they are being fetched for another token.
     pub fn find(&self, token: &str) -> Result<IssuedToken, IdentityError> {
         let token = jwt::SignedToken::parse(token)?;
         let current = self.current();

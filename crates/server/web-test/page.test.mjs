@@ -288,8 +288,11 @@ async function issuer(seen) {
   const server = createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url, address);
     const answer = (document) => response.setHeader("access-control-allow-origin", "*").end(JSON.stringify(document));
-    if (pathname === "/keys") answer({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1" }] });
-    else if (pathname === "/authorize") {
+    if (pathname === "/keys") {
+      // Slower than the page: the requests that it sends at once need these keys, too.
+      await new Promise((over) => setTimeout(over, 1000));
+      answer({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1" }] });
+    } else if (pathname === "/authorize") {
       Object.assign(seen, Object.fromEntries(searchParams));
       response.writeHead(302, { location: `${seen.redirect_uri}?code=abc&state=${seen.forged ?? seen.state}` }).end();
     } else if (pathname === "/token") {
@@ -315,15 +318,20 @@ test("people sign in at an issuer", async () => {
   const [own, ownUrl] = await serve(config);
   try {
     const page = await (await browser.newContext()).newPage();
+    const refused = [];
+    page.on("response", (response) => response.status() >= 400 && refused.push(`${response.status()} ${response.url()}`));
     await page.goto(`${ownUrl}/#/sign-in`);
     await page.getByRole("button", { name: "Sign in with 127.0.0.1" }).click();
     await page.getByRole("link", { name: "Signed in" }).waitFor();
     assert.equal(new URL(page.url()).search, "");
     assert.equal(createHash("sha256").update(seen.exchange.code_verifier).digest("base64url"), seen.code_challenge);
     assert.equal(seen.exchange.code, "abc");
+    await page.getByRole("heading", { name: "Streams" }).waitFor();
+    await page.getByRole("link", { name: "Operator" }).waitFor();
     await page.goto(`${ownUrl}/#/operator`);
     await page.getByRole("heading", { name: "Operator" }).waitFor();
     await page.getByRole("link", { name: "visits" }).first().waitFor();
+    assert.deepEqual(refused, []);
     // An answer that this tab did not ask for.
     seen.forged = "x";
     const other = await (await browser.newContext()).newPage();
@@ -337,6 +345,16 @@ test("people sign in at an issuer", async () => {
     server.closeAllConnections();
     rmSync(folder, { recursive: true });
   }
+});
+
+test("a service that answers later is asked again", async () => {
+  const page = await (await browser.newContext()).newPage();
+  const busy = { status: 503, headers: { "retry-after": "1" }, json: { title: "Busy", detail: "too much work" } };
+  await page.route("**/v1/streams", (route) => route.fulfill(busy), { times: 2 }); // the header and the view
+  await page.goto(`${url}/#/`);
+  await page.getByText("too much work").waitFor();
+  await page.getByText("This page asks again every second.").waitFor();
+  await page.getByRole("link", { name: "Flights from New York in 2013" }).waitFor();
 });
 
 test("nothing went wrong, and nobody else was asked", () => {

@@ -11,10 +11,11 @@ export const token = {
 
 /** An error, in the words of the service. */
 export class Problem extends Error {
-  constructor(status, document) {
+  constructor(status, document, retryAfter = null) {
     const rows = (document.errors ?? []).map((e) => `${e.row ? `row ${e.row}: ` : ""}${e.problem}`);
     super([document.detail ?? document.title ?? `status ${status}`, ...rows].join("\n"));
     this.status = status;
+    this.retryAfter = retryAfter; // seconds, if the service says when it can answer
   }
 }
 
@@ -33,7 +34,8 @@ async function answer(path, { method = "GET", body, signal, headers = {} } = {})
   });
   if (response.ok) return response;
   const document = await response.json().catch(() => ({}));
-  throw new Problem(response.status, document);
+  const seconds = Number(response.headers.get("retry-after"));
+  throw new Problem(response.status, document, seconds > 0 ? seconds : null);
 }
 
 export const stream = (name) => `/v1/streams/${encodeURIComponent(name)}`;

@@ -48,7 +48,18 @@ async function show(isFirst) {
     const words = problem instanceof Problem ? problem.message : `The service cannot be reached: ${problem.message}`;
     const hint = problem.status === 404 && !token.get() ? h("p", {}, h("a", { href: "#/sign-in" }, "Sign in"), " if you have a token for it.") : "";
     main.replaceChildren(alarm(words), hint, h("p", {}, h("a", { href: "#/" }, "All streams")));
+    if (problem.status === 503 && problem.retryAfter) askAgain(problem.retryAfter, signal);
   }
+}
+
+/** Shows the view again when the service can answer, unless another one has been chosen. */
+function askAgain(seconds, signal) {
+  main.append(h("p", { class: "note" }, `This page asks again every ${seconds === 1 ? "second" : `${seconds} seconds`}.`));
+  setTimeout(() => {
+    if (signal.aborted) return;
+    dressNav();
+    show(false);
+  }, 1000 * seconds);
 }
 
 const theme = document.getElementById("theme");

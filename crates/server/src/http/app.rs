@@ -391,6 +391,15 @@ fn token_of(header: &str) -> Option<(Zeroizing<String>, bool)> {
     Some((Zeroizing::new(password.to_owned()), true))
 }
 
+/// The token of a caller, found in a thread, because that reads the token file.
+async fn find_token(
+    app: &Arc<App>,
+    token: Zeroizing<String>,
+) -> Result<Result<Option<CallerIdentity>, IdentityError>, ProblemAnswer> {
+    let shared = Arc::clone(app);
+    app.threads.run(Work::Quick, move || Ok(shared.find_token(&token))).await
+}
+
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ProblemAnswer;
 
@@ -402,13 +411,17 @@ impl FromRequestParts<Arc<App>> for Caller {
             return Ok(Self { identity, has_unnamed_certificate, peer });
         };
         let (token, is_basic) = header.to_str().ok().and_then(token_of).unwrap_or_default();
-        // In a thread, because it reads the token file.
-        let shared = Arc::clone(&app);
-        let found = app.threads.run(Work::Quick, move || Ok(shared.find_token(&token))).await?;
+        let found = match find_token(&app, token.clone()).await? {
+            Err(IdentityError::Fetching(end)) => {
+                end.wait().await;
+                find_token(&app, token).await?
+            }
+            found => found,
+        };
         let (found, why) = match found {
             Ok(token) => (token, None),
             Err(IdentityError::Rejected(why)) => (None, Some(why)),
-            Err(IdentityError::Unavailable) => return Err(ProblemAnswer::no_keys()),
+            Err(IdentityError::Unavailable | IdentityError::Fetching(_)) => return Err(ProblemAnswer::no_keys()),
         };
         match found {
             // Browsers repeat a user's password by themselves, also in requests that other sites have started.

@@ -3,7 +3,7 @@
 use super::issued::IssuedToken;
 use super::jwt::SignedToken;
 use super::keys::{PublicKey, matching, parse_keys};
-use super::rejection::IdentityError;
+use super::rejection::{FetchEnd, IdentityError};
 use crate::config::{IdentityConfig, RoleRule, is_protected};
 use crate::tokens::{KnownToken, Role};
 use evertally_declare::error::{Result, failure, usage};
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// How long an answer of the issuer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,6 +38,8 @@ pub(super) struct OidcIssuer {
     roles: Vec<(RoleRule, Role)>,
     agent: ureq::Agent,
     state: Mutex<KeyState>,
+    /// Tells the requests that wait for a fetch that it has ended.
+    fetch_ends: watch::Sender<()>,
     pub(super) fetch_interval: Duration,
 }
 
@@ -77,6 +80,7 @@ impl OidcIssuer {
             agent: http_agent(RemoteTls { authority: config.authority.as_deref(), client: None }, ANSWER_TIMEOUT)?,
             config: Arc::new(config.clone()),
             state: Mutex::default(),
+            fetch_ends: watch::Sender::default(),
             fetch_interval: FETCH_INTERVAL,
         })
     }
@@ -127,8 +131,8 @@ impl OidcIssuer {
         !state.is_fetching && state.tried.is_none_or(|tried| tried.elapsed() >= self.fetch_interval)
     }
 
-    /// The keys for a token. Unknown keys are fetched, but not often; meanwhile, no other request waits. A key may be
-    /// newer than the last fetch: only one that was named before it is certainly missing.
+    /// The keys for a token. Unknown keys are fetched, but not often; meanwhile, no other request occupies a thread. A
+    /// key may be newer than the last fetch: only one that was named before it is certainly missing.
     fn keys_for(self: &Arc<Self>, token: &SignedToken<'_>) -> Result<Vec<PublicKey>, IdentityError> {
         let mut state = self.state();
         let is_due = self.is_due(&state);
@@ -150,10 +154,15 @@ impl OidcIssuer {
             state = self.state();
         }
         let found = self.kept(&state, token);
-        match state.problem.is_none() && !state.is_fetching && state.missing.contains(&name) {
-            _ if !found.is_empty() => Ok(found),
-            true => Err(IdentityError::Rejected("its issuer has no such key")),
-            false => Err(IdentityError::Unavailable),
+        if !found.is_empty() {
+            Ok(found)
+        } else if state.is_fetching {
+            // Subscribed while the state is locked: the fetch ends afterwards.
+            Err(IdentityError::Fetching(FetchEnd(self.fetch_ends.subscribe())))
+        } else if state.problem.is_none() && state.missing.contains(&name) {
+            Err(IdentityError::Rejected("its issuer has no such key"))
+        } else {
+            Err(IdentityError::Unavailable)
         }
     }
 
@@ -186,6 +195,7 @@ impl OidcIssuer {
                 state.problem = Some(error.to_string());
             }
         }
+        self.fetch_ends.send_replace(());
     }
 
     fn fetched_keys(&self) -> Result<Vec<PublicKey>> {

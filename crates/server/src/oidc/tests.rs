@@ -284,3 +284,32 @@ fn keys_are_fetched_rarely_and_kept_over_outages() {
     let policy = identities_again.policy();
     assert!(policy.to_str().unwrap().contains(&format!("connect-src 'self' {};", issuer.url)), "{policy:?}");
 }
+
+#[test]
+fn requests_wait_for_keys_that_are_being_fetched() {
+    let key = TestKey::ed();
+    let issuer = TestIssuer::with(vec![key.public("1")]);
+    let identities = identities(issuer.config(), Duration::from_secs(60));
+    let token = key.sign(&json!({"alg": "EdDSA", "kid": "1"}), &issuer.claims(&json!({})));
+    let (sender, found) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        // The issuer does not answer before this lock is free: one request fetches, and the other one waits.
+        let held = issuer.keys.lock().unwrap();
+        for _ in 0..2 {
+            let (identities, token, sender) = (&identities, &token, sender.clone());
+            threads.spawn(move || sender.send(identities.find(token).map(drop)).unwrap());
+        }
+        let Err(IdentityError::Fetching(end)) = found.recv().unwrap() else { panic!("nobody waits") };
+        let waiting = threads.spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let begun = std::time::Instant::now();
+            runtime.block_on(end.wait());
+            begun.elapsed()
+        });
+        drop(held);
+        assert_eq!(found.recv().unwrap(), Ok(()));
+        assert!(waiting.join().unwrap() < Duration::from_secs(10), "the end of the fetch was missed");
+    });
+    assert!(identities.find(&token).is_ok());
+    assert_eq!(issuer.fetched.load(Ordering::SeqCst), 1, "once for all that wait");
+}
