@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import evertally
 import numpy as np
 import pytest
 
@@ -156,6 +157,45 @@ def test_clipped_examples_are_never_longer_than_the_norm(scale, size):
     length = np.linalg.norm(gradient.astype(np.float64))
     clipped = np.asarray(jax.jit(clip_and_sum)(gradient, 0.5 * length)).astype(np.float64)
     assert 0.4999 * length < np.linalg.norm(clipped) <= 0.5 * length
+
+
+@pytest.mark.parametrize("norm", [1e-30, 1.0, 10.0, 1e30])
+def test_extreme_gradients_are_never_longer_than_the_norm(norm):
+    """Reciprocals of the largest numbers are not normal, and compilers take them as zero: the length, too."""
+    sizes = np.array([1e-45, 1e-38, 1e-30, 1e-20, 1.0, 1e20, 1e30, 8e37, 9e37, 1e38, 3e38], np.float32)
+    for run in (clip_and_sum, jax.jit(clip_and_sum)):
+        for size in sizes:
+            clipped = np.asarray(run(jnp.full((1, 1000), size), norm)).astype(np.float64)
+            assert np.linalg.norm(clipped) <= norm
+            if np.sqrt(1000.0) * size <= norm:
+                np.testing.assert_allclose(clipped, size, rtol=1e-4, atol=1e-37)
+    alone = clip_and_sum(jnp.full((1, 3), 0.1), norm)
+    np.testing.assert_array_equal(clip_and_sum(jnp.array([[0.1] * 3, [3e38] * 3]), norm), alone)
+
+
+@pytest.mark.parametrize("size", [9e37, 1e38])
+def test_long_sums_of_the_largest_numbers_are_refused(size):
+    own, key = evertally.training.plan_vector(4, rho=0.5, norm=10.0), evertally.SecretKey.generate()
+    batches = evertally.training.FixedBatches(own, examples=400, batch_size=100)
+    noise = correlated_noise(own, key, "run", batches=batches)
+    gradient = jnp.full(1000, size, jnp.float32)
+    with pytest.raises(Exception, match="longer than the gradients|NaN or infinite"):
+        jax.block_until_ready(noise.update(gradient, noise.init(gradient)))
+
+
+def test_complex_gradients_are_refused(noise_type, plan):
+    with pytest.raises(TypeError, match="complex64, and noise is for real numbers"):
+        clip_and_sum(jnp.ones((2, 3), jnp.complex64), 1.0)
+    noise = correlated_noise(plan, KEY, "run")
+    for wrong in (jnp.complex64, jnp.int32):
+        with pytest.raises(TypeError, match="noise is for real floating-point numbers"):
+            noise.update(jnp.ones(3, wrong), noise.init(jnp.ones(3)))
+
+
+def test_empty_batches_have_a_sum_of_zero():
+    for run in (clip_and_sum, jax.jit(clip_and_sum)):
+        total = run({"a": jnp.zeros((0, 3, 2), jnp.bfloat16), "b": jnp.zeros((0, 4))}, 1.0)
+        assert total["a"].shape == (3, 2) and total["a"].dtype == jnp.float32 and not flat(total).any()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -15,28 +15,49 @@ __all__ = ["clip_and_sum", "user_loss"]
 BLOCK = 64
 # Half that error in a norm, and the rounding of the clipped coordinates, stay below 2⁻¹⁵.
 SHRINK = 1.0 - 2.0**-15
+# Compilers divide by multiplying with the reciprocal, and take numbers below the normal ones as zero. Between these
+# limits reciprocals are normal: above 2^126 one would be zero, and so would the length of the gradient.
+SMALLEST, LARGEST = 2.0**-120, 2.0**120
+# The smallest normal number of float32: smaller factors have large rounding errors.
+NORMAL = 2.0**-126
 
 
 def clip_and_sum(per_example_grads: Any, norm: float) -> Any:
     """Clips each example's gradient over all leaves together to `norm` and sums over the examples.
 
-    Every leaf has the examples along its first axis. The sums are float32. An example whose gradient is not finite
-    counts as zero: otherwise the sum, and the whole model, would reveal it. Can be compiled.
+    Every leaf has the examples along its first axis. The sums are float32. An example whose gradient is not finite, or
+    has a number above 2^120, counts as zero: otherwise the sum, and the whole model, would reveal it. Can be compiled.
+
+    Raises ``ValueError`` for leaves with different numbers of examples, ``TypeError`` for complex gradients.
     """
     leaves, tree = jax.tree.flatten(per_example_grads)
     examples = {leaf.shape[0] for leaf in leaves}
     if len(examples) != 1:
         raise ValueError(f"leaves have {sorted(examples)} examples: all must have the same number")
+    refuse_complex(leaves)
+    if examples == {0}:
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], jnp.float32), per_example_grads)
     rows = [leaf.reshape(leaf.shape[0], -1).astype(jnp.float32) for leaf in leaves]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), axis=1, initial=0) for row in rows]), axis=0)
-    finite = jnp.isfinite(largest)
-    scale = jnp.where(finite & (largest > 0), largest, 1.0)[:, None]
+    finite = largest <= LARGEST  # not if it is NaN
+    scale = jnp.clip(jnp.where(finite, largest, 1.0), SMALLEST)[:, None]
     squares = jnp.stack([sum_of_squares(jnp.where(finite[:, None], row, 0.0) / scale) for row in rows])
     relative = jnp.sqrt(squares.sum(axis=0))[:, None]
     # norm/(scale·relative), in an order that cannot overflow in relevant cases.
-    factor = jnp.minimum(1.0, norm / scale / jnp.maximum(relative, 1.0)) * SHRINK
+    factor = norm / scale / jnp.maximum(relative, 1.0)
+    factor = jnp.where(factor >= NORMAL, jnp.minimum(1.0, factor), 0.0) * SHRINK
     sums = [jnp.where(finite[:, None], row * factor, 0.0).sum(axis=0) for row in rows]
     return jax.tree.unflatten(tree, [total.reshape(leaf.shape[1:]) for total, leaf in zip(sums, leaves)])
+
+
+def refuse_complex(leaves: Iterable[Any]) -> None:
+    """Refuses complex gradients: their imaginary parts would get no noise."""
+    for leaf in leaves:
+        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+            raise TypeError(
+                f"a gradient has the type {leaf.dtype}, and noise is for real numbers: use real parameters with a last "
+                "dimension of size 2, and jax.lax.complex in the model"
+            )
 
 
 def user_loss(loss: Callable[..., Any]) -> Callable[..., Any]:

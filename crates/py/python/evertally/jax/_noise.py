@@ -179,6 +179,9 @@ def _update(
     def update(updates: Any, state: NoiseState, params: Any = None) -> tuple[Any, NoiseState]:
         del params
         leaves, tree = jax.tree.flatten(updates)
+        for leaf in leaves:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise TypeError(f"a gradient has the type {leaf.dtype}, and noise is for real floating-point numbers")
         noisy, kept = add(state, *leaves)
         return jax.tree.unflatten(tree, noisy), NoiseState(state.step + 1, kept)
 

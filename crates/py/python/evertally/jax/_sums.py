@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ..training._order import Order
-from ._clipping import sum_of_squares
+from ._clipping import LARGEST, SMALLEST, sum_of_squares
 
 __all__ = ["Sums", "sum_length"]
 
@@ -48,7 +48,7 @@ def sum_length(leaves: tuple[jax.Array, ...]) -> jax.Array:
     """The length of a sum (not finite if any of its numbers is not), and the relative rounding of its type."""
     rows = [leaf.reshape(1, -1).astype(jnp.float32) for leaf in leaves]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), initial=0) for row in rows]))
-    scale = jnp.where(largest > 0, largest, 1.0)
+    scale = jnp.clip(largest, SMALLEST, LARGEST)
     squares = jnp.stack([sum_of_squares(row / scale)[0] for row in rows]).sum()
     rounding = max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
     return jnp.stack([scale * jnp.sqrt(squares), jnp.asarray(rounding, jnp.float32)])
