@@ -77,6 +77,15 @@ def test_padding_to_the_longest_is_refused_and_says_what_to_do(workers: int) -> 
     assert not any(str(length) in str(refused.value).partition("Original Traceback")[0] for length in LENGTHS)
 
 
+def test_examples_of_several_lengths_are_explained_without_their_lengths() -> None:
+    pairs = [Words()[number] for number in range(4)]
+    with pytest.raises(et.InvalidError, match="one length that is fixed beforehand") as refused:
+        Apart(torch.utils.data.default_collate)(pairs)
+    assert not any(f"[{length}]" in str(refused.value) for length in LENGTHS)
+    with pytest.raises(TypeError, match="NoneType"):
+        Apart(torch.utils.data.default_collate)([(None, 0), (None, 1)])
+
+
 def test_padding_to_one_length_trains() -> None:
     training = run(to_one_length)
     for batch in training.loader:

@@ -51,6 +51,20 @@ class TestTorch:
         assert private.noise.step == other.noise.step == 0 and not weights.detach().any()
         private.step([longest], examples=range(BATCH))
 
+    def test_a_step_inside_another(self, key: Any) -> None:
+        import torch
+
+        weights, private = self.private(key)
+
+        def nested() -> None:
+            weights.grad_sample = torch.zeros(BATCH, 100)
+            with pytest.raises(RuntimeError, match="another step is in progress"):
+                private.step([torch.zeros(100)], examples=range(BATCH, 2 * BATCH))
+
+        private.step(nested, examples=range(BATCH))
+        assert private.noise.step == 1
+        private.step([torch.zeros(100)], examples=range(BATCH, 2 * BATCH))
+
     def test_dp_adam_by_itself(self) -> None:
         import torch
 

@@ -133,6 +133,7 @@ def test_what_a_trainer_refuses(tmp_path):
         ({"gradient_accumulation_steps": 2}, "microbatch"),
         ({"label_smoothing_factor": 0.1}, "label_smoothing"),
         ({"load_best_model_at_end": True}, "load_best_model"),
+        ({"max_steps": 3}, "max_steps=3 cannot be used"),
     ):
         with pytest.raises(ValueError, match=name):
             trainer(tmp_path, key, **changes)

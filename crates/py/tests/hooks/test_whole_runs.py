@@ -2,6 +2,7 @@
 
 import copy
 import math
+import threading
 
 import evertally as et
 import numpy as np
@@ -287,3 +288,48 @@ class TestSecretLoss:
         for inputs, targets, examples in run.loader:
             run.step(inputs, targets, examples)
             assert math.isnan(run.secret_loss()) == (len(examples) == 0)
+
+
+def test_steps_in_two_threads():
+    """Both would be checked as the step of the same batch, whose examples would take part in the next step, too."""
+    run = made(plan_of=sampled(0.1), batch_size=None)
+    batch = next(iter(run.loader))
+    errors, sums = [], run._sums_of_all
+
+    def twice():
+        try:
+            run.step(*batch)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    def meanwhile(*arguments):
+        other = threading.Thread(target=twice)
+        other.start()
+        other.join()
+        return sums(*arguments)
+
+    run._sums_of_all = meanwhile
+    run.step(*batch)
+    assert len(errors) == 1 and "another step is in progress" in errors[0]
+    assert run.optimizer.noise.step == 1
+
+
+@pytest.mark.parametrize("option", ["shuffle", "drop_last", "sampler", "batch_sampler"])
+def test_options_that_choose_other_examples(option):
+    with pytest.raises(TypeError, match=f"the plan determines the batches: omit {option}"):
+        made(**{option: [0] if "sampler" in option else True})
+    assert len(made(**{option: None}).loader) == STEPS
+
+
+def test_modules_and_losses_that_cannot_be_trained():
+    frozen = small.network().requires_grad_(False)
+    with pytest.raises(ValueError, match="no parameter is trained"):
+        made(frozen)
+    with pytest.raises(ValueError, match="DataParallel splits batches"):
+        made(nn.DataParallel(small.network()))
+    module = small.network()
+    with pytest.raises(TypeError, match="loss must be a function .* got str"):
+        make_private(
+            module, "mse", torch.optim.SGD(module.parameters(), lr=0.1), small.data(), plan(), small.key(), "run",
+            batch_size=BATCH,
+        )  # fmt: skip

@@ -124,8 +124,8 @@ def _explained(problem: Exception, module: torch.nn.Module) -> str:
     start = f"the module cannot run for each example by itself, {where}: "
     if ".item()" in text:
         return (
-            start + "it decides by the values of an example, as in `if mask.all():`, or calls .item(). Use operations "
-            "on tensors instead, such as torch.where or a mask"
+            start + "it decides by the values of an example, as in `if mask.all():`, or calls .item(), as "
+            "torch.nn.functional.one_hot does. Use operations on tensors instead, such as torch.where or a mask"
         )
     if "in-place" in text or "inplace" in text or "output with shape" in text:
         return (

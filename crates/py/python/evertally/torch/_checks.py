@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import evertally
 import torch
@@ -20,6 +22,29 @@ def refuse_copy(*_: Any) -> Any:
         "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would take steps on exact "
         "gradients. Its state is in state_dict()"
     )
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def one_at_a_time(step: Callable[Concatenate[Any, Given], Result]) -> Callable[Concatenate[Any, Given], Result]:
+    """Refuses a call while another one of the same object is in progress (`_in_progress`, a lock). Otherwise both could
+    be checked as the same step of the plan, and examples would take part in steps that are not theirs."""
+
+    @functools.wraps(step)
+    def alone(self: Any, *args: Given.args, **options: Given.kwargs) -> Result:
+        if not self._in_progress.acquire(blocking=False):
+            raise RuntimeError(
+                "another step is in progress, in another thread or around this call: the steps of a run follow each "
+                "other, so take each after the last has returned"
+            )
+        try:
+            return step(self, *args, **options)
+        finally:
+            self._in_progress.release()
+
+    return alone
 
 
 #: Relative tolerance: sums in single precision may be this much longer than exact ones.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import evertally
@@ -20,6 +20,10 @@ MIXES = (
     "can then change the gradients of all others by more than the plan's norm. Pad every example to one length that is "
     "fixed beforehand, not to the longest of the batch; avoid operations that mix examples, such as mixup or batch "
     "statistics"
+)
+DIFFER = (
+    "the examples of a batch have different lengths or shapes, so they cannot be stacked: pad every example to one "
+    "length that is fixed beforehand, in the data set or in collate_fn, such as by a tokenizer's padding=\"max_length\""
 )
 DRAWS = (
     "collate_fn draws at random, so it is impossible to check whether it mixes examples: draw in the data set, in "
@@ -45,7 +49,7 @@ class Apart:
         self._batches += 1
         # Copied first: collation may change the examples.
         kept = {place: copy.deepcopy(pairs[place]) for place in places}
-        together = self._collate(pairs)
+        together = stacked(self._collate, pairs)
         with random_numbers_kept():
             for place, pair in kept.items():
                 if not _comes_out(together, self._collate([copy.deepcopy(pair)]), place, count):
@@ -56,6 +60,26 @@ class Apart:
         """Whether the result for a single example varies."""
         once, again = (self._collate([copy.deepcopy(pair)]) for _ in range(2))
         return not _same(once, again)
+
+
+def stacked(collate: Callable[[list[Any]], Any], pairs: list[Any]) -> Any:
+    """The result for several examples. If it fails, although it succeeds for two copies of the first one, the error
+    names the reason and no sizes: they are secret, like the batch."""
+    try:
+        return collate(pairs)
+    except evertally.EvertallyError:
+        raise
+    except (RuntimeError, TypeError, ValueError):
+        if not _stacks(collate, [copy.deepcopy(pairs[0]) for _ in range(2)]):
+            raise
+    raise evertally.InvalidError(DIFFER)
+
+
+def _stacks(collate: Callable[[list[Any]], Any], pairs: list[Any]) -> bool:
+    with random_numbers_kept(), suppress(RuntimeError, TypeError, ValueError):
+        collate(pairs)
+        return True
+    return False
 
 
 def _comes_out(together: Any, alone: Any, place: int, count: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from evertally.training._order import Attendance, Order, check_batches
 from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._alone import refuse_complex
-from evertally.torch._checks import check_scale, check_sum, refuse_copy
+from evertally.torch._checks import check_scale, check_sum, one_at_a_time, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
 from evertally.torch._layers import Formed
@@ -129,7 +130,7 @@ class DPFTRL(torch.optim.Optimizer):
         self._ahead, self._restored = ahead, Restored()
         told = batches is None and hasattr(plan, "participations")
         self._attendance = Attendance(plan) if told else None
-        self._stepping = False
+        self._stepping, self._in_progress = False, threading.Lock()
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
         for own in (optimizer, *all_of(optimizer)):  # a copy or a pickle would have no guard
             vars(own)["__getstate__"] = refuse_copy
@@ -231,6 +232,7 @@ class DPFTRL(torch.optim.Optimizer):
         return result[0] if result else None
 
     @torch.no_grad()
+    @one_at_a_time
     def take(
         self,
         sums: Callable[[list[int] | None], Sequence[torch.Tensor | None]],
@@ -238,7 +240,8 @@ class DPFTRL(torch.optim.Optimizer):
         is_summed: bool = True,
     ) -> None:
         """One private step with the clipped sums that a function returns; it gets the numbers of the examples. In a
-        group, an error that it raises on one rank is raised on all."""
+        group, an error that it raises on one rank is raised on all. A step while another one is in progress is
+        refused."""
         with self.ranks.together():
             self._draw_ahead()
             if is_summed:

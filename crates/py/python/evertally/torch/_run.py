@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 from evertally.training._order import order_of, steps_per_epoch
 from evertally.training.moments import AdaptiveClipping, SecondMoments
-from evertally.torch._checks import check_scale
+from evertally.torch._checks import check_scale, one_at_a_time
 from evertally.torch._alone import refuse_mixing
 from evertally.torch._choice import choose
 from evertally.torch._collate import Apart, random_numbers_kept
@@ -54,7 +55,7 @@ class PrivateRun:
         draws: Draws | None = None,
         is_auto: bool = False,
     ) -> None:
-        self._draws, self._is_auto = draws, is_auto
+        self._draws, self._is_auto, self._in_progress = draws, is_auto, threading.Lock()
         self.tables, self.clipping_reason = tables, clipping_reason
         self._losses: list[torch.Tensor] = []
         #: The optimizer's parameters; in a step those that were gathered from shards.
@@ -64,9 +65,11 @@ class PrivateRun:
         self.module, self.loss, self.optimizer, self.loader = module, loss or own_loss, optimizer, loader
         self.clipping, self.microbatch, self.scale = clipping, microbatch, scale
 
+    @one_at_a_time
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
         """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Examples of
-        another step are refused. A batch on another device than the module is moved to it.
+        another step are refused, and so is a step while another one is in progress. A batch on another device than the
+        module is moved to it.
 
         Module, loss and data set may draw from the default generators of PyTorch, NumPy and Python, which have a seed
         for each example or step, but not from generators that they keep themselves, whose draws would depend on the
@@ -331,8 +334,7 @@ def make_private(
         raise ValueError('tables need clipping="ghost" and a fixed threshold, because their learning rates are fixed')
     if tables and any(map(is_sharded, module.parameters())):
         raise ValueError("tables need whole parameters: omit tables, or fully_shard")
-    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-        raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
+    _check_module(module, loss)
     if clipping not in ("auto", "samples", "ghost"):
         raise ValueError(f'clipping must be "auto", "samples" or "ghost", got {clipping!r}')
     if microbatch is not None and microbatch < 1:
@@ -343,7 +345,7 @@ def make_private(
         raise ValueError('second moments need the gradients of single examples: clipping="samples"')
     if (adaptive_clipping or second_moments) and scale != 1:
         raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
-    _check_data(dataset)
+    _check_data(dataset, options)
     by_user = evertally.training.Users.of(users, len(dataset), examples_per_user, population)
     if by_user is not None:
         if loss is None or tables:
@@ -368,7 +370,29 @@ def make_private(
     return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting, reason, draws, is_auto)
 
 
-def _check_data(dataset: Any) -> None:
+def _check_module(module: torch.nn.Module, loss: Any) -> None:
+    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
+    if isinstance(module, torch.nn.DataParallel):
+        raise ValueError("DataParallel splits batches, and each example runs by itself: give the module inside")
+    if loss is not None and not callable(loss):
+        raise TypeError(
+            "loss must be a function of the module's output and the targets, such as torch.nn.functional.cross_entropy"
+            f", or None for the loss that the module returns, got {type(loss).__name__}"
+        )
+
+
+#: Options of a `DataLoader` that choose examples.
+CHOOSING = ("batch_sampler", "drop_last", "sampler", "shuffle")
+
+
+def _check_data(dataset: Any, options: dict[str, Any]) -> None:
+    """Refuses data sets from which no examples can be chosen, and options that would choose others. Removes such
+    options that choose nothing, because the loader has its own."""
+    for name in CHOOSING:
+        chosen = options.pop(name, None)
+        if chosen is not None and chosen is not False:
+            raise TypeError(f"the plan determines the batches: omit {name}")
     if isinstance(dataset, torch.utils.data.DataLoader):
         raise TypeError("the plan determines the batches: give the loader's dataset instead of the loader")
     if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__"):
@@ -387,6 +411,8 @@ def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer,
     if not taken <= set(own):
         raise ValueError("the optimizer has parameters that are not the module's: make it with module.parameters()")
     taken |= {id(layer.weight) for layer in tables or () if isinstance(layer, torch.nn.Embedding)}
+    if not tables and not any(p.requires_grad for p in module.parameters()):
+        raise ValueError("no parameter is trained: unfreeze those to train with requires_grad_(True)")
     left = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in taken]
     if left:
         raise ValueError(

@@ -24,8 +24,8 @@ class PrivateTrainer(transformers.Trainer):
 
     `plan`, `key`, `name`, `clipping` and `microbatch` are those of `evertally.torch.make_private`, `batch_size` too: it
     is needed for plans with a fixed order. All other arguments are the trainer's. The plan determines the batches and
-    the number of steps, so `per_device_train_batch_size`, `num_train_epochs` and `max_steps` have no effect. The
-    optimizer and the learning rate's schedule are those of the arguments, and so are the times of logging, evaluation
+    the number of steps, so `per_device_train_batch_size` and `num_train_epochs` have no effect, and another `max_steps`
+    is refused. The optimizer and the learning rate's schedule are those of the arguments, and so are the times of logging, evaluation
     and saving. Gradients are not clipped a second time (`max_grad_norm`).
 
     The log contains learning rates and, from evaluation, metrics of `eval_dataset`: a metric of private data is another
@@ -64,6 +64,10 @@ class PrivateTrainer(transformers.Trainer):
             "gradient_accumulation_steps": (self.args.gradient_accumulation_steps > 1, "use microbatch= instead"),
             "fp16": (self.args.fp16, "its loss scale depends on the gradients; use float32 or a model in bfloat16"),
             "label_smoothing_factor": (self.args.label_smoothing_factor > 0, "put it into the model's own loss"),
+            f"max_steps={self.args.max_steps}": (
+                self.args.max_steps not in (-1, 0, self._plan.horizon),
+                f"the plan has {self._plan.horizon} steps; plan for fewer, or stop by a callback",
+            ),
             "several processes": (self.args.world_size > 1, "use make_private with group="),
             "a compute_loss method": (
                 type(self).compute_loss is not transformers.Trainer.compute_loss,
