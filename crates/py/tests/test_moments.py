@@ -80,7 +80,7 @@ class TestSensitivity:
             if clipping.moments is None or clipping.moments.scale > 1:
                 continue
             rows = gradients(clipping.threshold)
-            rows = rows[np.linalg.norm(rows, axis=1) < 1e20]
+            rows = rows[(np.linalg.norm(rows, axis=1) < 1e20) & (np.linalg.norm(rows, axis=1) > 0)]
             found = np.array([clipping.second_moments(vector) for vector in clipping.encode(rows)])
             blocks = np.ones(6) if clipping.moments.per == "coordinate" else np.array(clipping.sizes)
             factors = np.minimum(1, clipping.threshold / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
@@ -94,6 +94,12 @@ class TestSensitivity:
     def test_what_is_not_finite_is_zero_in_all_parts(self, bad: float) -> None:
         for clipping in clippings():
             assert (clipping.encode([[bad, 1.0, 0, 0, 0, 0]]) == 0).all()
+
+    def test_a_gradient_of_zero_is_absent(self) -> None:
+        for clipping in clippings():
+            rows = np.array([np.zeros(6), np.full(6, 0.3)])
+            assert (clipping.encode(rows)[0] == 0).all()
+            assert (clipping.encode(np.concatenate([rows, -rows]))[[0, 2]] == 0).all()
 
     def test_an_empty_batch_has_no_vectors(self) -> None:
         for clipping in clippings():

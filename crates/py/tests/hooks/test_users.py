@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import evertally.torch  # noqa: E402
 from evertally.torch import make_private  # noqa: E402
+from evertally.training.moments import AdaptiveClipping, SecondMoments  # noqa: E402
 
 from . import small  # noqa: E402
 
@@ -64,6 +65,28 @@ def test_all_examples_of_a_user_change_the_sum_by_at_most_the_norm_twice(clippin
     one, other = run(clipping=clipping), run(changed, clipping)
     move = sums(one, next(iter(one.loader))) - sums(other, next(iter(other.loader)))
     assert 0 < float(move.norm()) <= 2 * NORM * (1 + 1e-5) and move.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("clipping", "extra"),
+    [
+        ("ghost", {"adaptive_clipping": AdaptiveClipping(initial=0.001, share=0.5)}),
+        ("samples", {"adaptive_clipping": AdaptiveClipping(initial=0.001, share=0.5)}),
+        ("samples", {"second_moments": SecondMoments(share=0.3)}),
+    ],
+)
+def test_a_user_without_examples_is_absent_in_all_that_is_released(clipping, extra):
+    """A mark or moments of an empty user would be further from those of a present one than the norm."""
+    owners = [FIRST.index(owner) for owner in OWNERS]
+    left = [number for number, owner in enumerate(owners) if owner != 3]
+    found = []
+    for kept in (range(len(owners)), left):
+        inputs, targets = (tensor[list(kept)] for tensor in small.data().tensors)
+        data, own = torch.utils.data.TensorDataset(100 * inputs, targets), [owners[number] for number in kept]
+        made = run(data, clipping, owners=own, population=len(FIRST), **extra)
+        of_gradients = sums(made, next(iter(made.loader)))
+        found.append(torch.cat([of_gradients.double(), made.optimizer.further]))
+    assert 0.9 * NORM < float((found[0] - found[1]).norm()) <= NORM * (1 + 1e-5)
 
 
 def test_runs_sample_users_and_refuse_others():

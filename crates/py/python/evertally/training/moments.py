@@ -11,7 +11,9 @@ with the second part if the threshold adapts, and the third if second moments ar
 
 **Added or removed, and replaced by another.** The vector of an absent example is 0, so the bound is on the length of
 the vector itself, on both sides of the threshold: the mark of an example beyond the threshold is `-s/2` and not 0, as
-long as that of one within. Let `q = s²/4` be the share of the mark and `m` that of the moments.
+long as that of one within. **A gradient of exactly 0 has the vector 0**, without mark and moments: so a user without
+examples, a number without an example, and a row that only fills up a batch are absent, and not `√(1 + 3q)` norms from
+an example beyond the threshold. Let `q = s²/4` be the share of the mark and `m` that of the moments.
 
 - *Threshold alone*: `a² r² + s²/4 ≤ (1 - q) + q = 1` with `a² = 1 - q`. A mark of 0 or `s` would need `s² ≤ q`: half
   the signal. (The ½ is that of Andrew and others 2021, arXiv 1905.03871.)
@@ -306,7 +308,8 @@ class Clipping:
     def weigh(self, lengths: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Computes from the gradients' lengths alone the factor of each example's gradient and its additional
         coordinates. `lengths` has a row for each example and a column for each block or coordinate that has a second
-        moment (without second moments: for each block, or one for all), in float64. Both results are float32.
+        moment (without second moments: for each block, or one for all), in float64. Both results are float32, and 0 for
+        an example whose length is 0 or not finite.
         """
         lengths = np.asarray(lengths, np.float64)
         columns = len(self._blocks)
@@ -315,7 +318,7 @@ class Clipping:
         with np.errstate(over="ignore", invalid="ignore"):
             whole = np.sqrt((lengths * lengths).sum(axis=1))
             factors = self.norm * self._kept * SHRINK / np.maximum(whole, self._threshold)
-        counts = np.isfinite(whole) & (factors >= SMALLEST)
+        counts = np.isfinite(whole) & (whole > 0) & (factors >= SMALLEST)
         parts = []
         if self.adaptive:
             parts.append(self._mark * ((whole <= self._threshold) - 0.5)[:, None])
@@ -343,7 +346,7 @@ class Clipping:
     def encode(self, gradients: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """The vectors of examples, each of length at most `norm`: float32 of shape (examples, :attr:`coordinates`).
 
-        `gradients` has a row for each example, of any length. A row that is not finite has the vector 0. An empty batch
+        `gradients` has a row for each example, of any length. A row that is not finite or only zeros has the vector 0. An empty batch
         has no rows, but its step is taken all the same.
 
         Raises ``ValueError`` if the rows do not have as many coordinates as the blocks.
@@ -371,7 +374,7 @@ class Clipping:
 
     def second_moments(self, noisy: _Array) -> npt.NDArray[np.float64]:
         """For each block, the mean square of a coordinate of an example's clipped gradient: an unbiased estimate
-        (without `scale`), which can be negative because of the noise.
+        (without `scale`, and if no gradient is exactly 0), which can be negative because of the noise.
 
         >>> clipping = Clipping(1.0, [2, 1], expected_batch_size=1, threshold=5.0, moments=SecondMoments())
         >>> bool(np.allclose(clipping.second_moments(clipping.encode([[3.0, 4.0, 0.0]])[0]), [12.5, 0], atol=1e-4))
