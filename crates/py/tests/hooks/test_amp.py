@@ -94,7 +94,7 @@ class TestScale:
         private.step(scale=1024.0)
         assert private.noise.step == 2 and weights(module).isfinite().all() and not torch.equal(before, weights(module))
 
-    @pytest.mark.parametrize("scale", [0.0, -2.0, 1000.0, float("inf"), float("nan")])
+    @pytest.mark.parametrize("scale", [0.0, -2.0, 1000.0, 2.0**-140, float("inf"), float("nan")])
     def test_other_scales_than_powers_of_two_are_refused(self, scale: float) -> None:
         module, private = wrapped()
         leave_samples(module, 1.0, torch.float32)

@@ -192,6 +192,21 @@ def test_steps_that_were_not_private_are_refused() -> None:
         private(run.model, optimizer=run.optimizer, key=key)
 
 
+def test_a_step_inside_another_is_refused() -> None:
+    """Its batch would be that of the step around it, and its noise that of the next one."""
+    run = private(network())
+    sum_of = run._sum_of
+
+    def nested(*arguments: Any) -> Any:
+        with pytest.raises(RuntimeError, match="another step is in progress"):
+            run.step()
+        return sum_of(*arguments)
+
+    run._sum_of = nested
+    run.step()
+    assert run.step_number == 1
+
+
 def test_layers_that_keep_something_are_refused() -> None:
     with pytest.raises(ValueError, match="moving_mean` keeps something of each batch"):
         private(network(layers.BatchNormalization()))

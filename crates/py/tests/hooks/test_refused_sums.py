@@ -51,6 +51,16 @@ class TestTorch:
         assert private.noise.step == other.noise.step == 0 and not weights.detach().any()
         private.step([longest], examples=range(BATCH))
 
+    def test_samples_that_are_not_real_numbers(self, key: Any) -> None:
+        import torch
+
+        weights, private = self.private(key)
+        for wrong in (torch.int64, torch.complex64):
+            weights.grad_sample = torch.ones(BATCH, 100, dtype=wrong)
+            with pytest.raises(ValueError, match="real floating-point numbers"):
+                private.step(examples=range(BATCH))
+        assert private.noise.step == 0
+
     def test_a_step_inside_another(self, key: Any) -> None:
         import torch
 

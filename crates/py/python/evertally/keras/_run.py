@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import math
 import re
+import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from evertally.training._order import Order, order_of, steps_per_epoch
+from evertally.training._order import Order, one_at_a_time, order_of, steps_per_epoch
 from evertally.training._seeds import Seeds
 from evertally.jax import NoiseState, clip_and_sum, correlated_noise, user_loss
 
@@ -56,7 +57,7 @@ class PrivateRun:
         secret: Any,
         users: evertally.training.Users | None = None,
     ) -> None:
-        self.loss = loss
+        self.loss, self._in_progress = loss, threading.Lock()
         self.model, self.optimizer, self.plan, self.microbatch = model, optimizer, plan, microbatch
         self.noise_state = noise_state  # with `on="device"` as secret as the key
         self._data, self._order, self._users = data, order, users
@@ -114,9 +115,10 @@ class PrivateRun:
         count = count_steps(self.plan.horizon - done, done, per_epoch, steps, epochs)
         return fit(self, count, per_epoch, callbacks, validation_data, verbose)
 
+    @one_at_a_time
     def step(self) -> None:
         """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. A step with an empty
-        batch is taken, too. A step that is refused changes nothing."""
+        batch is taken, too. A step that is refused changes nothing, such as one while another one is in progress."""
         done = self.step_number
         if done == self.plan.horizon:
             raise evertally.HorizonExhausted(

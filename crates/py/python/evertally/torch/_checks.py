@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import evertally
 import torch
 
 
-def check_scale(scale: float) -> None:
-    """Refuses a scale that is not a power of two: powers of two cause no rounding."""
+#: The smallest norm times scale: gradients clipped to it are far above the smallest numbers of float32, where rounding
+#: could make them longer.
+SMALLEST = 2.0**-100
+
+
+def check_scale(scale: float, norm: float) -> None:
+    """Refuses a scale that is not a power of two, which cause no rounding, and one that makes the norm too small."""
     if not (0 < scale < math.inf and math.frexp(scale)[0] == 0.5):
         raise ValueError(f"scale is {scale}: give a power of two, such as 1024")
+    if scale * norm < SMALLEST:
+        raise ValueError(f"scale is {scale}, which makes gradients too small for float32: give a larger power of two")
 
 
 def refuse_copy(*_: Any) -> Any:
@@ -22,29 +27,6 @@ def refuse_copy(*_: Any) -> Any:
         "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would take steps on exact "
         "gradients. Its state is in state_dict()"
     )
-
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-def one_at_a_time(step: Callable[Concatenate[Any, Given], Result]) -> Callable[Concatenate[Any, Given], Result]:
-    """Refuses a call while another one of the same object is in progress (`_in_progress`, a lock). Otherwise both could
-    be checked as the same step of the plan, and examples would take part in steps that are not theirs."""
-
-    @functools.wraps(step)
-    def alone(self: Any, *args: Given.args, **options: Given.kwargs) -> Result:
-        if not self._in_progress.acquire(blocking=False):
-            raise RuntimeError(
-                "another step is in progress, in another thread or around this call: the steps of a run follow each "
-                "other, so take each after the last has returned"
-            )
-        try:
-            return step(self, *args, **options)
-        finally:
-            self._in_progress.release()
-
-    return alone
 
 
 #: Relative tolerance: sums in single precision may be this much longer than exact ones.

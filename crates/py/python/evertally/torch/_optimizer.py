@@ -10,10 +10,10 @@ from typing import Any
 import evertally
 import torch
 
-from evertally.training._order import Attendance, Order, check_batches
+from evertally.training._order import Attendance, Order, check_batches, one_at_a_time
 from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._alone import refuse_complex
-from evertally.torch._checks import check_scale, check_sum, one_at_a_time, refuse_copy
+from evertally.torch._checks import check_scale, check_sum, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
 from evertally.torch._layers import Formed
@@ -213,7 +213,7 @@ class DPFTRL(torch.optim.Optimizer):
         result: list[Any] = []
 
         def sums(numbers: list[int] | None) -> list[torch.Tensor | None]:
-            check_scale(scale)
+            check_scale(scale, self.plan.norm)
             if clipped_sum is not None and not callable(clipped_sum):
                 if scale != 1:
                     raise ValueError("clipped_sum is used unchanged: divide it by the scale, and omit scale")
@@ -437,6 +437,8 @@ class DPFTRL(torch.optim.Optimizer):
                     f"a grad_sample has shape {list(sample.shape)} for a parameter of shape {list(shape)}: "
                     "it needs an additional first dimension of examples"
                 )
+            if sample is not None and not sample.is_floating_point():
+                raise ValueError(f"a grad_sample has the type {sample.dtype} instead of real floating-point numbers")
         if present:
             same_number(present)
         return samples

@@ -12,9 +12,9 @@ import evertally
 import evertally.training
 import torch
 
-from evertally.training._order import order_of, steps_per_epoch
+from evertally.training._order import one_at_a_time, order_of, steps_per_epoch
 from evertally.training.moments import AdaptiveClipping, SecondMoments
-from evertally.torch._checks import check_scale, one_at_a_time
+from evertally.torch._checks import check_scale
 from evertally.torch._alone import refuse_mixing
 from evertally.torch._choice import choose
 from evertally.torch._collate import Apart, random_numbers_kept
@@ -329,7 +329,7 @@ def make_private(
     optimizer = as_one(optimizer)
     refuse_mixing(module)
     _check_parameters(module, optimizer, tables)
-    check_scale(scale)
+    check_scale(scale, plan.norm)
     if tables and (clipping == "samples" or adaptive_clipping or second_moments):
         raise ValueError('tables need clipping="ghost" and a fixed threshold, because their learning rates are fixed')
     if tables and any(map(is_sharded, module.parameters())):

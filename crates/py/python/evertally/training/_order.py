@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import evertally
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "order_of", "steps_per_epoch"]
+__all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "one_at_a_time", "order_of", "steps_per_epoch"]
+
+Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 class FixedBatches:
@@ -175,3 +178,22 @@ class Attendance:
     def restore(self, state: Iterable[Iterable[int]]) -> None:
         """Continues from a `state`."""
         self._seen = {example: (times, last) for example, times, last in state}
+
+
+def one_at_a_time(step: Step) -> Step:
+    """Refuses a call while another one of the same object is in progress (`_in_progress`, a lock). Otherwise both could
+    be checked as the same step of the plan, and examples would take part in steps that are not theirs."""
+
+    @functools.wraps(step)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        if not self._in_progress.acquire(blocking=False):
+            raise RuntimeError(
+                "another step is in progress, in another thread or around this call: the steps of a run follow each "
+                "other, so take each after the last has returned"
+            )
+        try:
+            return step(self, *args, **options)
+        finally:
+            self._in_progress.release()
+
+    return cast(Step, alone)

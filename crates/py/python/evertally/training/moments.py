@@ -346,8 +346,8 @@ class Clipping:
     def encode(self, gradients: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """The vectors of examples, each of length at most `norm`: float32 of shape (examples, :attr:`coordinates`).
 
-        `gradients` has a row for each example, of any length. A row that is not finite or only zeros has the vector 0. An empty batch
-        has no rows, but its step is taken all the same.
+        `gradients` has a row for each example, of any length. A row that is not finite, or only zeros,
+        has the vector 0. An empty batch has no rows, but its step is taken all the same.
 
         Raises ``ValueError`` if the rows do not have as many coordinates as the blocks.
         """

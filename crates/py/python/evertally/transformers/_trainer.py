@@ -25,8 +25,8 @@ class PrivateTrainer(transformers.Trainer):
     `plan`, `key`, `name`, `clipping` and `microbatch` are those of `evertally.torch.make_private`, `batch_size` too: it
     is needed for plans with a fixed order. All other arguments are the trainer's. The plan determines the batches and
     the number of steps, so `per_device_train_batch_size` and `num_train_epochs` have no effect, and another `max_steps`
-    is refused. The optimizer and the learning rate's schedule are those of the arguments, and so are the times of logging, evaluation
-    and saving. Gradients are not clipped a second time (`max_grad_norm`).
+    is refused. The optimizer and the learning rate's schedule are those of the arguments, and so are the times of
+    logging, evaluation and saving. Gradients are not clipped a second time (`max_grad_norm`).
 
     The log contains learning rates and, from evaluation, metrics of `eval_dataset`: a metric of private data is another
     release. It contains no training loss, which is not private.
