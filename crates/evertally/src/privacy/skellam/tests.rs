@@ -324,6 +324,27 @@ fn the_curve_is_above_the_true_one() {
     check(100, shift(13.0), &|epsilon| hockey_stick(&first, &second, epsilon));
 }
 
+/// The certified variance is above the least by a logarithm, whatever the variance: with `ln(2/δ) + 4` less the exact
+/// sum exceeds δ. From 2^34 on, where plans begin, that is below 3 parts in 10^9.
+#[test]
+fn the_certified_variance_is_near_the_least() {
+    for variance in [1000u128, 20_000] {
+        for (size, sigmas) in [(1i64, 1.0), (1, 4.0), (10, 2.5)] {
+            let shift = IntegerShift::new((size * size) as f64, 1.0).unwrap();
+            let epsilon = sigmas * size as f64 / (variance as f64).sqrt();
+            let certified = delta(whole(variance), shift, Epsilon::new(epsilon).unwrap()).unwrap();
+            let exact = |less: f64| {
+                let variance = variance as f64 - less;
+                let law = Law::new(variance, 12 * variance.sqrt() as usize);
+                hockey_stick(&ratios(&law, size), &[(1.0, 0.0)], epsilon)
+            };
+            let logarithm = libm::log(2.0 / certified) + 4.0;
+            assert!(exact(0.0) <= certified, "μ = {variance}, d = {size}, ε = {epsilon}: {certified:e}");
+            assert!(exact(logarithm) > certified, "μ = {variance}, d = {size}, ε = {epsilon}: {certified:e}");
+        }
+    }
+}
+
 #[test]
 fn in_place_of_a_gaussian_a_logarithm_is_added() {
     let mut last = whole(1);

@@ -427,3 +427,28 @@ where
 {
     Box::new(StateCells::new(PathSampler { walk, bridge }, keyed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::NoiseKind;
+    use crate::privacy::{Budget, Epsilon};
+
+    /// Integer sampling under (ε, δ) needs the variance of continuous noise for the same shift, up to the rounding of
+    /// the variance and the plan's own noise on its grid.
+    #[test]
+    fn skellam_noise_has_about_the_least_variance() {
+        for (mechanism, horizon) in [("path-sum", 1000), ("subtract(k=5)", 37)] {
+            for (epsilon, delta) in [(0.1, 1e-3), (0.1, 1e-10), (1.0, 1e-6), (8.0, 1e-3), (8.0, 1e-10)] {
+                let (epsilon, delta) = (Epsilon::new(epsilon).unwrap(), Delta::new(delta).unwrap());
+                let request = PlanRequest::count(horizon, Budget::Approximate(epsilon, delta));
+                let request = request.with_noise(NoiseKind::Gaussian).with_mechanism(mechanism.parse().unwrap());
+                let plan = LazyPlan::new(request.plan().unwrap(), 1, LazySampling::Integer).unwrap();
+                let SampledLaw::Skellam(noise, shift) = plan.noise else { panic!("it is Gaussian in integers") };
+                let continuous = shift.squared() / power(conversions::mu_for(epsilon, delta), 2);
+                let ratio = noise.variance().to_f64() / continuous;
+                assert!((1.0..1.001).contains(&ratio), "{mechanism}, {epsilon:?}, {delta:?}: {ratio}");
+            }
+        }
+    }
+}
