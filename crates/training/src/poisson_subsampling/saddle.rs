@@ -11,6 +11,8 @@ const MAX_TAIL_DEVIATIONS: f64 = 37.0;
 const COARSENESS: f64 = 5e-5;
 /// Logarithm of the relative cost of the cut tails.
 const NEGLIGIBLE: f64 = -15.0;
+/// The smallest tilt that shows that a divergence is small enough.
+const MIN_TILT: f64 = 1e-9;
 /// Sizes of transforms.
 const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=1_048_576.0;
 /// The approximate maximum number of an event's cells of maximal width.
@@ -128,8 +130,8 @@ impl SaddleGrid {
         let mut log_delta = log_delta.min(most);
         let excessive = log_delta < least;
         if excessive {
-            // A smaller tilt shows that too.
-            while total(&laws, lambda / 2.0).value - lambda / 2.0 * epsilon < least {
+            // A smaller tilt shows that too; where little mass is finite, every one.
+            while lambda > MIN_TILT && total(&laws, lambda / 2.0).value - lambda / 2.0 * epsilon < least {
                 lambda /= 2.0;
             }
             log_delta = least;

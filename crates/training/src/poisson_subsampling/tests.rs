@@ -320,3 +320,26 @@ fn conversions_there_and_back() {
         assert!(back.delta(epsilon(e)) <= d, "rate {rate}, {steps} steps, ε = {e}, δ = {d:e}");
     }
 }
+
+/// A law with little finite mass, whose sums have less than the search for a tilt looks for.
+struct Rare;
+
+impl LossLaw for Rare {
+    fn times(&self) -> u64 {
+        20
+    }
+
+    fn coarse(&self, _: Direction, _: f64) -> Vec<(f64, f64)> {
+        vec![(-1.0, -5.0), (-0.5, -5.0)]
+    }
+
+    fn cells(&self, _: Direction, cut: Cut) -> LossCells {
+        LossCells { points: vec![(-(0.5 / cut.step) as i64, 0.02)], infinity: 1e-9 }
+    }
+}
+
+#[test]
+fn the_search_for_a_tilt_ends() {
+    let found = divergence(&[Rare], Direction::Add, 1.0, (1e-20, 1e-6), &mut Workspace::default());
+    assert!((1.99e-8..2.01e-8).contains(&found), "{found:e}");
+}

@@ -32,7 +32,8 @@
 //! Dong and Wang 2022, arXiv 2106.08567), and the cells of Poisson subsampling compose them. Where the `Y` vary widely
 //! and transforms would need very many points, the law of the sum is that of the geometric grid: masses under `P` are
 //! those under `Q` times `M`, a mass at 0 is one of infinite loss for an added example, and losses are raised by a
-//! bound of the relative errors of the points.
+//! bound of the relative errors of the points. Above ε = 4 rounding errors of transforms may be larger than δ, and that
+//! grid is used unless it takes longer.
 //!
 //! **Tightness.** The step is such that δ grows by some hundredths of a percent, the noise by about a tenth of that.
 
@@ -62,8 +63,8 @@ const ALIKE_RATIO: f64 = 1.001;
 const ALIKE_SHARE: f64 = 1e-20;
 /// Maximum number of different norms.
 const MAX_KINDS: usize = 4;
-/// The largest ε for which rounds are composed precisely, in a short time.
-const MAX_ROUNDS_EPSILON: f64 = 4.0;
+/// The largest ε for which rounds are composed precisely.
+const MAX_ROUNDS_EPSILON: f64 = 32.0;
 
 /// An allocation to bins with disjoint rows.
 #[derive(Clone, Debug, PartialEq)]

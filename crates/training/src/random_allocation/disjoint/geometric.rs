@@ -16,8 +16,10 @@
 
 use super::dilated::dilated;
 use super::kinds::{Coarseness, EqualBins, UNIT};
+use evertally::number::special::normal_cdf;
 
-/// The logarithm of the smallest point above 0: a dilation to it adds less than a hundredth to the variance of a `Y`.
+/// The logarithm of the smallest point above 0, or a lower one if mass at 0 matters: a dilation to it adds less than a
+/// hundredth to the variance of a `Y`.
 const LOWEST: f64 = -5.0;
 /// The relative growth of δ that a grid allows, over that of a coarseness.
 const LOOSER: f64 = 4.0;
@@ -46,8 +48,9 @@ struct CellShares {
     upper: f64,
 }
 
-/// The points `e^(-5 + k h)`, and the cells of sums by the distance of their terms.
+/// The points `e^(lowest + k h)`, and the cells of sums by the distance of their terms.
 struct GeometricGrid {
+    lowest: f64,
     step: f64,
     shares: Vec<CellShares>,
 }
@@ -63,17 +66,17 @@ pub(super) struct GeometricLaw {
 
 /// A bound of `E (M - e^ε)₊`, for bins of these kinds with their limits. `O(n² log b)` for `n` points.
 pub(super) fn removed(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Coarseness) -> f64 {
-    let law = law(kinds, step_for(kinds, threshold, coarseness));
+    let law = law(kinds, LOWEST, step_for(kinds, threshold, coarseness));
     let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
     let threshold = threshold * (1.0 - OF_POINTS);
     let mean = law.points.iter().map(|(place, mass)| mass * (place - threshold).max(0.0)).sum::<f64>();
     (mean / bins + law.beyond + UNDERFLOW).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
-/// The law of the sum, on a grid with this step of the logarithms. `O(n² log b)` for `n` points.
-pub(super) fn law(kinds: &[(EqualBins, f64)], step: f64) -> GeometricLaw {
+/// The law of the sum, on a grid with this smallest logarithm and this step. `O(n² log b)` for `n` points.
+pub(super) fn law(kinds: &[(EqualBins, f64)], lowest: f64, step: f64) -> GeometricLaw {
     let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
-    let mut grid = GeometricGrid { step, shares: vec![] };
+    let mut grid = GeometricGrid { lowest, step, shares: vec![] };
     let (mut all, mut beyond, mut sums) = (None, 0.0, 0.0);
     for (kind, limit) in kinds {
         let one = dilated(kind.square, &grid.points_to(*limit));
@@ -97,7 +100,7 @@ pub(super) fn law(kinds: &[(EqualBins, f64)], step: f64) -> GeometricLaw {
 fn step_for(kinds: &[(EqualBins, f64)], threshold: f64, coarseness: Coarseness) -> f64 {
     let square = kinds.iter().map(|(kind, _)| kind.square).fold(0.0, f64::max);
     let power = libm::log(threshold) / square + 0.5;
-    step_for_power(kinds, power, LOOSER * coarseness.of_delta).max(longest(kinds) / MAX_POINTS)
+    step_for_power(kinds, power, LOOSER * coarseness.of_delta).max(longest(kinds, LOWEST) / MAX_POINTS)
 }
 
 /// A step whose dilations add about this share to a divergence that falls by the power `λ`: a variance `v` more of the
@@ -108,21 +111,39 @@ pub(super) fn step_for_power(kinds: &[(EqualBins, f64)], power: f64, share: f64)
     ((12.0 * share / dilations).sqrt() / power).min(MAX_STEP)
 }
 
+/// The smallest logarithm with which a sum has next to no mass at 0: few bins may all be below a higher one.
+pub(super) fn lowest_for(kinds: &[(EqualBins, f64)], negligible: f64) -> f64 {
+    let log_zero = |lowest: f64| -> f64 {
+        let log_of = |kind: &EqualBins| libm::log(normal_cdf(lowest / kind.square.sqrt() + kind.square.sqrt() / 2.0));
+        kinds.iter().map(|(kind, _)| kind.count as f64 * log_of(kind)).sum()
+    };
+    let mut lowest = LOWEST;
+    while log_zero(lowest) > libm::log(negligible) {
+        lowest -= 1.0;
+    }
+    lowest
+}
+
 /// The number of points of a `Y`, and about the number of multiplications of all sums.
-pub(super) fn cost(kinds: &[(EqualBins, f64)], step: f64) -> (f64, f64) {
+pub(super) fn cost(kinds: &[(EqualBins, f64)], lowest: f64, step: f64) -> (f64, f64) {
     let bins: f64 = kinds.iter().map(|(kind, _)| kind.count as f64).sum();
-    let points = longest(kinds) / step;
+    let points = longest(kinds, lowest) / step;
     (points, points * points * (1.0 + 2.0 * libm::log2(bins)))
 }
 
+/// The step with which all sums take this many multiplications.
+pub(super) fn step_for_cost(kinds: &[(EqualBins, f64)], lowest: f64, multiplications: f64) -> f64 {
+    (cost(kinds, lowest, 1.0).1 / multiplications).sqrt() * (1.0 + 1e-9)
+}
+
 /// The distance of the logarithms of the first point and the largest limit.
-fn longest(kinds: &[(EqualBins, f64)]) -> f64 {
-    libm::log(kinds.iter().map(|(_, limit)| *limit).fold(1.0, f64::max)) - LOWEST
+fn longest(kinds: &[(EqualBins, f64)], lowest: f64) -> f64 {
+    libm::log(kinds.iter().map(|(_, limit)| *limit).fold(1.0, f64::max)) - lowest
 }
 
 impl GeometricGrid {
     fn point(&self, k: usize) -> f64 {
-        libm::exp(LOWEST + k as f64 * self.step)
+        libm::exp(self.lowest + k as f64 * self.step)
     }
 
     /// 0 and the points up to the first one that is not below a limit.

@@ -15,6 +15,8 @@ const MAX_COARSE_STEP: f64 = 0.2;
 const MAX_COARSE_POINTS: f64 = 1024.0;
 /// From this number of points on, or where a grid is coarser than it should be, transforms take long or are imprecise.
 const MIN_LARGE_GRID: f64 = 131_072.0;
+/// Above this ε rounding errors of transforms may matter, whatever the grid.
+const MAX_TRANSFORMED_EPSILON: f64 = 4.0;
 /// About the time of all transforms for one point, in multiplications of sums on a geometric grid.
 const TIME_OF_POINT: f64 = 3000.0;
 /// The share of δ that outer points may cost on either side.
@@ -68,10 +70,16 @@ impl RoundLaw {
     ) -> Self {
         let (grid, tilts) = Self::fourier_grid(ratios, rounds, (epsilon, wanted), coarseness);
         let points = grid.points as f64;
-        if points >= coarseness.max_points.min(MIN_LARGE_GRID) {
-            let step = Self::geometric_step(ratios, rounds, (epsilon, wanted), coarseness);
-            let is_faster = |step: &f64| geometric::cost(&ratios.kinds, *step).1 < points * TIME_OF_POINT;
-            if let Some(step) = step.filter(is_faster) {
+        let is_large = epsilon > MAX_TRANSFORMED_EPSILON;
+        if is_large || points >= coarseness.max_points.min(MIN_LARGE_GRID) {
+            let time = points * TIME_OF_POINT;
+            let wanted_step = Self::geometric_step(ratios, rounds, (epsilon, wanted), coarseness);
+            // Where transforms are imprecise, a coarser step than wanted is the better bound.
+            let is_imprecise = is_large && points >= coarseness.max_points;
+            let lowest = Self::lowest(ratios, rounds, wanted);
+            let fastest = if is_imprecise { geometric::step_for_cost(&ratios.kinds, lowest, time) } else { 0.0 };
+            let step = wanted_step.map(|step| step.max(fastest));
+            if let Some(step) = step.filter(|step| geometric::cost(&ratios.kinds, lowest, *step).1 <= time) {
                 return Self::on_geometric_grid(ratios, rounds, wanted, step);
             }
         }
@@ -102,7 +110,7 @@ impl RoundLaw {
     ) -> Option<f64> {
         let deviation = ratios.sketch.cumulants(0.0).variance.sqrt() / ratios.bins;
         let step = (deviation / 2.0).min(MAX_COARSE_STEP);
-        if geometric::cost(&ratios.kinds, step).0 > MAX_COARSE_POINTS {
+        if geometric::cost(&ratios.kinds, Self::lowest(ratios, rounds, wanted), step).0 > MAX_COARSE_POINTS {
             return None;
         }
         let law = [Self::on_geometric_grid(ratios, rounds, wanted, step)];
@@ -114,17 +122,21 @@ impl RoundLaw {
         Some(geometric::step_for_power(&ratios.kinds, tilt + 0.5, share))
     }
 
+    /// The smallest logarithm of a geometric grid: mass at 0 shows that an example was not added.
+    fn lowest(ratios: &Ratios, rounds: u64, wanted: f64) -> f64 {
+        geometric::lowest_for(&ratios.kinds, OUTER * wanted / rounds as f64)
+    }
+
     /// From the law of the sum on a geometric grid: masses under `P` are those under `Q` times `M`.
     pub(super) fn on_geometric_grid(ratios: &Ratios, rounds: u64, wanted: f64, step: f64) -> Self {
         let bins = ratios.bins;
-        let law = geometric::law(&ratios.kinds, step);
+        let law = geometric::law(&ratios.kinds, Self::lowest(ratios, rounds, wanted), step);
         let point = |(place, mass): &(f64, f64)| {
             let ratio = place / bins;
             let removed = mass * ratio * (1.0 + 2.0 * OF_POINTS);
             RatioMass { log: libm::log(ratio), ratio, added: *mass, removed }
         };
         let points: Vec<RatioMass> = law.points.iter().map(point).collect();
-        // Mass at 0 shows that an example was not added.
         let (of_removed, of_added) = (law.beyond + UNDERFLOW, law.zero + UNDERFLOW);
         Self::of_points(ratios, rounds, wanted, points, (of_removed, of_added, 2.0 * OF_POINTS))
     }

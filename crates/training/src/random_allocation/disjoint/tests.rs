@@ -110,6 +110,7 @@ fn monte_carlo_agrees() {
         (vec![1.0; 40], 1, 1.04, 1.0, 1 << 13),
         ([vec![2.0; 10], vec![1.0; 30]].concat(), 1, 1.3, 1.0, 1 << 13),
         (vec![1.0; 20], 4, 1.4, 1.0, 1 << 12),
+        (vec![1.0; 10], 3, 0.7, 7.0, 1 << 12),
     ] {
         let all = disjoint(&squares).in_rounds(rounds).unwrap();
         let tuples = Tuples::new(&all, noise).unwrap();
@@ -164,6 +165,8 @@ fn large_epsilon_is_as_precise() {
 fn extremes_have_their_noise_too() {
     for (bins, rounds, epsilon, delta) in
         [(40, 1, 8.0, 1e-5), (2, 1, 20.0, 1e-6), (100, 1, 14.0, 1e-6), (20, 2, 3.5, 1e-5), (10, 3, 1.0, 1e-10)]
+            .into_iter()
+            .chain([(2, 2, 20.0, 1e-6), (2, 10, 16.0, 1e-12), (20, 20, 12.0, 1e-6)])
     {
         let bins = equal(bins, rounds);
         let found = fine(&bins, epsilon, delta);
