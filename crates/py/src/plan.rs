@@ -8,7 +8,7 @@ use crate::guarantee::PyGuarantee;
 use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::{declared, observed, request};
-use crate::running::{abandonable, searching, searching_with};
+use crate::running::{abandonable, searched_once, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::mechanism::MAX_HORIZON;
@@ -95,15 +95,11 @@ impl PyPlan {
         &self.inner
     }
 
-    /// All mechanisms under the same request, searched at most once. A search that Ctrl-C ends leaves nothing.
+    /// All mechanisms under the same request.
     fn ranked(&self, py: Python<'_>) -> PyResult<Option<&Ranking>> {
-        if self.ranking.get().is_none() {
-            let request = self.inner.request().clone();
-            let found = searching(py, move |observer| ranking(observed(request, observer)))?;
-            // Another thread may have found the same.
-            let _ = self.ranking.set(found);
-        }
-        Ok(self.ranking.get().and_then(Option::as_ref))
+        let request = self.inner.request().clone();
+        let ranking = searched_once(py, &self.ranking, move |observer| ranking(observed(request, observer)))?;
+        Ok(ranking.as_ref())
     }
 
     /// The error that the objective minimises.

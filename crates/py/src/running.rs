@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -49,7 +49,23 @@ pub(crate) fn searching<T: Send + 'static>(
     searching_with(py, None, search)
 }
 
-/// The same, with a Python function that is called with the number of compared mechanisms and that of all.
+/// The result of a search that runs at most once for an object, which keeps it. A search that Ctrl-C ends leaves
+/// nothing.
+pub(crate) fn searched_once<'a, T: Send + 'static>(
+    py: Python<'_>,
+    kept: &'a OnceLock<T>,
+    search: impl FnOnce(&SearchObserver) -> T + Send + 'static,
+) -> PyResult<&'a T> {
+    if let Some(known) = kept.get() {
+        return Ok(known);
+    }
+    let found = searching(py, search)?;
+    // Another thread may have found the same.
+    Ok(kept.get_or_init(|| found))
+}
+
+/// The same as [`searching`], with a Python function that is called with the number of compared mechanisms and that of
+/// all.
 pub(crate) fn searching_with<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

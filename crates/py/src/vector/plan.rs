@@ -10,7 +10,7 @@ use crate::error::{OrRaise, invalid};
 use crate::html::{self, HtmlRow};
 use crate::options::Options;
 use crate::request::declared;
-use crate::running::{abandonable, searching, searching_with};
+use crate::running::{abandonable, searched_once, searching_with};
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::{Objective, SearchObserver};
@@ -61,9 +61,21 @@ fn planned(request: VectorRequest) -> evertally::Result<PyVectorPlan> {
         return Ok(PyVectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
     let (inner, found) = request.plan_and_candidates()?;
-    let plan = PyVectorPlan::new(inner);
-    let ranking = plan.ranked(&found);
-    Ok(PyVectorPlan { ranking: ranking.into(), ..plan })
+    let ranking = ranked(&inner, &found).into();
+    Ok(PyVectorPlan { inner, ranking })
+}
+
+/// The error that the objective of a plan minimises.
+fn error(plan: &Inner, max: f64, mean: f64) -> f64 {
+    if plan.request().objective() == Objective::Max { max } else { mean }
+}
+
+/// The candidates of a plan as Python shows them.
+fn ranked(plan: &Inner, found: &[Found]) -> Vec<PyVectorCandidate> {
+    let error = |candidate: &Found| error(plan, candidate.max_std_error, candidate.mean_std_error);
+    let (best, bound) = (found.first().map_or(1.0, error), plan.lower_bound_max_std_error());
+    let new = |own: &Found| PyVectorCandidate::new(own, plan.request().norm(), error(own) / best, bound);
+    found.iter().map(new).collect()
 }
 
 impl PyVectorPlan {
@@ -77,29 +89,15 @@ impl PyVectorPlan {
         &self.inner
     }
 
-    /// The error that the objective minimises.
-    fn error(&self, max: f64, mean: f64) -> f64 {
-        if self.inner.request().objective() == Objective::Max { max } else { mean }
-    }
-
-    fn ranked(&self, found: &[Found]) -> Vec<PyVectorCandidate> {
-        let error = |candidate: &Found| self.error(candidate.max_std_error, candidate.mean_std_error);
-        let (best, bound) = (found.first().map_or(1.0, error), self.inner.lower_bound_max_std_error());
-        let new = |own: &Found| PyVectorCandidate::new(own, self.norm(), error(own) / best, bound);
-        found.iter().map(new).collect()
-    }
-
-    /// All mechanisms under the same request, searched at most once. A search that Ctrl-C ends leaves nothing.
+    /// All mechanisms under the same request.
     fn candidates(&self, py: Python<'_>) -> PyResult<&[PyVectorCandidate]> {
-        if self.ranking.get().is_none() {
-            let open = self.inner.request().clone().with_optional_mechanism(None);
-            // A request with one mechanism fixed is also a request that others can compete for.
-            let search = |observer: &SearchObserver| open.with_observer(observer.clone()).candidates();
-            let found = searching(py, search)?.unwrap_or_default();
-            // Another thread may have found the same.
-            let _ = self.ranking.set(py.detach(|| self.ranked(&found)));
-        }
-        Ok(self.ranking.get().map(Vec::as_slice).unwrap_or_default())
+        let plan = self.inner.clone();
+        // A request with one mechanism fixed is also a request that others can compete for.
+        let search = move |observer: &SearchObserver| {
+            let open = plan.request().clone().with_optional_mechanism(None).with_observer(observer.clone());
+            ranked(&plan, &open.candidates().unwrap_or_default())
+        };
+        searched_once(py, &self.ranking, search).map(Vec::as_slice)
     }
 
     fn curve(&self) -> String {
@@ -110,7 +108,7 @@ impl PyVectorPlan {
     fn page(&self, candidates: &[PyVectorCandidate]) -> String {
         let name = self.inner.name().to_string();
         let rows: Vec<HtmlRow> = candidates.iter().map(|candidate| candidate.row(&name)).collect();
-        let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
+        let error = error(&self.inner, self.inner.max_std_error(), self.inner.mean_std_error());
         let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
         let guarantee = self.guarantee().description();
         let description = match self.optimizer() {
