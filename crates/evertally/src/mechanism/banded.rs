@@ -365,13 +365,10 @@ pub(super) fn build(
         Some(mix) => Banded::mix_searched(horizon, criterion.workload(), (&mix, runs), criterion.watch())?,
         None => Banded::searched(horizon, criterion.workload(), runs, criterion.watch())?,
     };
-    match (wanted, built.name) {
-        (Some(wanted), MechanismName::Banded(_, Some(found))) if wanted != found => Err(Error::invalid(format!(
-            "the bands that this version finds have the digest {found}, not {wanted}; use the version that made the \
-             plan"
-        ))),
-        _ => Ok(Arc::new(built)),
+    if let MechanismName::Banded(_, Some(found)) = built.name {
+        found.check(wanted, "the `banded` matrix")?;
     }
+    Ok(Arc::new(built))
 }
 
 /// Bands for single events and, if a unit has events in several steps, for the unit.

@@ -24,7 +24,8 @@ impl MatrixDigest {
     pub(in crate::mechanism) fn check(self, wanted: Option<Self>, matrix: &str) -> Result<()> {
         match wanted {
             Some(wanted) if wanted != self => Err(Error::invalid(format!(
-                "{matrix} of this version has the digest {self}, not {wanted}; use the version that made the plan"
+                "{matrix} that this version finds for this request has the digest {self}, not {wanted}; use the \
+                 version that made the plan and the same request, or omit the digest for a new plan"
             ))),
             _ => Ok(()),
         }

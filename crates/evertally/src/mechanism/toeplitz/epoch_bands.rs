@@ -341,14 +341,8 @@ fn build_for(
     let runs = if runs == Participation::ONCE { units } else { runs };
     let aim = (criterion.objective(), criterion.watch());
     let built = EpochBands::for_loop(bands, runs, sharpness, aim, of)?;
-    match digest {
-        Some(digest) if digest != built.digest => Err(Error::invalid(format!(
-            "`{}` is another matrix than the one this program finds for that objective, horizon and optimizer: omit \
-             the digest to use the latter",
-            MechanismName::EpochBands(bands, runs, sharpness, Some(digest))
-        ))),
-        _ => Ok(Arc::new(built)),
-    }
+    built.digest.check(digest, "the `epoch-bands` matrix")?;
+    Ok(Arc::new(built))
 }
 
 /// Competes if units return: with as many bands as steps until their return. (With half as many the error is already

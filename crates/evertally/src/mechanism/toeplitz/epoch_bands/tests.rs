@@ -95,7 +95,7 @@ fn names_find_their_matrix_again_and_no_other() {
     assert_eq!(whole.build(24, &criterion).unwrap().name(), whole);
     assert_eq!(whole.brief(), asked);
     let other = Criterion::from_vectors(Objective::Mean, Participation::new(4, 6).unwrap());
-    assert!(whole.build(24, &other).unwrap_err().to_string().contains("another matrix"));
+    assert!(whole.build(24, &other).unwrap_err().to_string().contains("has the digest"));
     for (name, horizon) in
         [("epoch-bands(bands=0)", 24), ("epoch-bands(bands=25)", 24), ("epoch-bands(bands=2)", 1 << 15)]
     {
