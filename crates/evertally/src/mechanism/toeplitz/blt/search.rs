@@ -191,14 +191,8 @@ impl Blt {
         least(built, |blt| blt.pattern_figure(objective))
     }
 
-    /// The same with the best number of buffers, up to five, or over more than 2^20 steps up to seven.
-    ///
-    /// # Errors
-    /// If the horizon is out of range.
-    pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
-        Self::best_count_for_runs(horizon, runs, (objective, SearchWatch::NONE))
-    }
-
+    /// The same with the best number of buffers, up to five, or over more than 2^20 steps up to seven; in a search that
+    /// a watch may cancel.
     pub(in crate::mechanism::toeplitz) fn best_count_for_runs(
         horizon: u64,
         runs: Participation,
