@@ -26,17 +26,19 @@ use std::cell::Cell;
 /// Longest horizon for which weights are computed step by step: a table of 8 MB. Beyond, by [segments](long).
 pub(super) const MAX_TABLE_STEPS: u64 = 1 << 20;
 
-/// `N(0)²`, of a pattern that fits the horizon. `O(kb d)`.
-pub(super) fn last_squared(response: &PartialFractions, runs: Participation) -> f64 {
+/// `N(0)²`, of a pattern that fits the horizon. `O(kb d)`, with `O((k+b) d)` exponentials and `O(b)` memory.
+pub(super) fn last_squared(modes: &Modes, runs: Participation) -> f64 {
     let (most, separation) = (runs.most(), runs.separation());
-    let sums = ColumnSums::new(&response.direct, separation);
-    (1..=most).map(|n| sums.squares(n, most, separation)).sum()
+    let sums = ColumnSums::new(modes, separation);
+    // The last column begins in the last row.
+    let echoes: Vec<BufferRow> = (1..if most > 1 { separation } else { 1 }).map(|r| sums.echoes(r - 1)).collect();
+    (1..=most).map(|n| sums.squares(n, if n < most { &echoes } else { &[] })).sum()
 }
 
 /// The same, or for patterns over very many steps in closed form, which is good enough to compare buffers.
 pub(super) fn shortest_squared(response: &PartialFractions, runs: Participation) -> f64 {
     if runs.most().saturating_mul(runs.separation()) <= MAX_TABLE_STEPS {
-        return last_squared(response, runs);
+        return last_squared(&response.direct, runs);
     }
     Closed::new(&response.direct, runs).at(0.0)
 }
@@ -46,7 +48,7 @@ pub(super) fn norms_squared(response: &PartialFractions, horizon: u64, runs: Par
     let runs = runs.over(horizon);
     let (most, modes) = (runs.most(), &response.direct);
     let sums = ColumnSums::new(modes, runs.separation());
-    let mut squared = last_squared(response, runs);
+    let mut squared = last_squared(modes, runs);
     let whole = row((0..modes.poles.len()).map(|i| sums.columns(i, most)));
     let mut echo = modes.weights;
     let mut norms = Vec::with_capacity(horizon as usize);
@@ -132,25 +134,38 @@ impl<'a> ColumnSums<'a> {
         self.modes.poles[i].decayed(n as f64 * self.separation) / self.apart[i]
     }
 
-    /// `Σ S(y)²` over the rows in which `n` of the `k` columns have begun, the last of them `r < b` rows ago, up to the
-    /// row in which all have.
-    fn squares(&self, n: u64, most: u64, separation: u64) -> f64 {
-        let rows = if n == most { 1 } else { separation };
-        (0..rows).map(|r| power(self.at(r, n), 2)).sum()
+    /// `ω_i θ_i^rows`: the parts of the coefficient this many rows after the first echo.
+    fn echoes(&self, rows: u64) -> BufferRow {
+        let modes = self.modes.poles.iter().zip(&self.modes.weights);
+        row(modes.map(|(pole, weight)| weight * libm::exp(-(rows as f64) * pole.a)))
+    }
+
+    /// `Σ S(y)²` over the row in which the `n`-th column begins, and the rows after it that have these echoes of its
+    /// first entry.
+    fn squares(&self, n: u64, echoes: &[BufferRow]) -> f64 {
+        let columns = self.all_columns(n);
+        let squared = |echoes: &BufferRow| power(sum_of(echoes, &columns), 2);
+        echoes.iter().map(squared).fold(power(self.at(0, n), 2), |sum, squared| sum + squared)
     }
 
     /// `Σ_{i<n} c_(r+ib)` for `r < b`.
     fn at(&self, r: u64, n: u64) -> f64 {
         // The first entry of a column is 1; the echoes begin with the entry after it.
-        let (own, from, count) = if r == 0 { (1.0, self.separation - 1.0, n - 1) } else { (0.0, (r - 1) as f64, n) };
-        if count == 0 {
-            return own;
+        match r {
+            0 => 1.0 + sum_of(&self.echoes(self.separation as u64 - 1), &self.all_columns(n - 1)),
+            _ => sum_of(&self.echoes(r - 1), &self.all_columns(n)),
         }
-        let echo = |(i, pole): (usize, &crate::mechanism::state_space::response::Pole)| {
-            self.modes.weights[i] * libm::exp(-from * pole.a) * self.columns(i, count)
-        };
-        own + self.modes.poles.iter().enumerate().map(echo).sum::<f64>()
     }
+
+    /// [`columns`](Self::columns) of all buffers.
+    fn all_columns(&self, n: u64) -> BufferRow {
+        row((0..self.modes.poles.len()).map(|i| self.columns(i, n)))
+    }
+}
+
+/// Unused buffers add nothing.
+fn sum_of(echoes: &BufferRow, columns: &BufferRow) -> f64 {
+    echoes.iter().zip(columns).map(|(echo, columns)| echo * columns).sum()
 }
 
 /// The columns of `C` with weights per step, as chains need them.

@@ -22,9 +22,8 @@ pub(in crate::mechanism::toeplitz::blt) struct Closed<'a> {
 impl<'a> Closed<'a> {
     pub(in crate::mechanism::toeplitz::blt) fn new(modes: &'a Modes, runs: Participation) -> Self {
         let (most, separation) = (runs.most(), runs.separation());
-        let sums = ColumnSums::new(modes, separation);
         let before = if most.saturating_mul(separation) <= MAX_SUMMED_ROWS {
-            (1..=most).map(|n| sums.squares(n, most, separation)).sum()
+            super::last_squared(modes, runs)
         } else {
             closed_before(modes, most as f64, separation as f64)
         };

@@ -46,7 +46,7 @@ pub(in crate::mechanism::toeplitz::blt) fn segments(
     // fits: a pattern within the horizon
     let first = (runs.most() - 1) * runs.separation();
     let norms = if first <= MAX_PATTERN_ROWS {
-        Closed::after(&response.direct, runs, super::last_squared(response, runs))
+        Closed::after(&response.direct, runs, super::last_squared(&response.direct, runs))
     } else {
         Closed::new(&response.direct, runs)
     };
