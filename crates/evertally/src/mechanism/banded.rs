@@ -143,9 +143,10 @@ impl Banded {
         }
         let found = mixed::factor(horizon, &mix, runs, watch)?;
         let found = found.and_then(|pieces| {
-            let response = mixed::response(&pieces, reading, has_sum.then_some(horizon))?;
+            let response = mixed::response(&pieces, reading, has_sum.then_some(horizon), watch)?;
             Some((pieces, response))
         });
+        watch.check()?;
         let Some((pieces, response)) = found else {
             return Err(Error::invalid("`banded` does not factorize these workloads together"));
         };

@@ -190,7 +190,9 @@ impl Criterion<'_> {
                 let Ok(squared) = units::squared_watched(mechanism, spread, self.watch) else { return f64::INFINITY };
                 squared as f64 * noise_unit * noise_unit / spread.total as f64
             }
-            HiddenChange::Vectors(participation) => mechanism.participation_squared(participation),
+            HiddenChange::Vectors(participation) => {
+                mechanism.participation_squared_watched(participation, self.watch).unwrap_or(f64::INFINITY)
+            }
         };
         amplified * self.objective.row_norm_squared(mechanism)
     }

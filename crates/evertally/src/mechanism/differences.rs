@@ -111,10 +111,6 @@ impl Mechanism for Differences {
         self.sums.spread_squared(spread)
     }
 
-    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
-        self.sums.spreads_squared(spread, events)
-    }
-
     fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
         self.sums.spreads_squared_watched(spread, events, watch)
     }

@@ -228,10 +228,6 @@ impl Mechanism for Endless {
         self.spreads_squared(spread, &[spread.total])[0]
     }
 
-    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
-        self.spreads_squared_watched(spread, events, SearchWatch::NONE).expect("nothing cancels it")
-    }
-
     fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
         let slack = self.slack();
         let in_steps =

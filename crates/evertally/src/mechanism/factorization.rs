@@ -71,16 +71,17 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
-        events.iter().map(|events| self.spread_squared(spread.in_one_sum(*events))).collect()
+        self.spreads_squared_watched(spread, events, SearchWatch::NONE).expect("nothing cancels it")
     }
 
-    /// The same in a computation that a watch may cancel: between its parts if it takes seconds, else before it.
+    /// The same in a computation that a watch may cancel: before each number of events, and between the parts of one
+    /// if it takes tenths of a second.
     ///
     /// # Errors
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels it.
     fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
-        watch.check()?;
-        Ok(self.spreads_squared(spread, events))
+        let squared = |events: &u64| watch.check().map(|()| self.spread_squared(spread.in_one_sum(*events)));
+        events.iter().map(squared).collect()
     }
 
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
@@ -102,6 +103,16 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     fn participation_squared(&self, participation: Participation) -> f64 {
         let column = rounded_up(self.column_norms().l2_squared, 8);
         participation.of_any(self.horizon(), column)
+    }
+
+    /// The same in a computation that a watch may cancel: between its parts if it takes tenths of a second, else before
+    /// it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels it.
+    fn participation_squared_watched(&self, participation: Participation, watch: SearchWatch<'_>) -> Result<f64> {
+        watch.check()?;
+        Ok(self.participation_squared(participation))
     }
 
     /// The bands of `R`, if columns at least this many steps apart have no row in common: what accounting for sampled
@@ -143,7 +154,16 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// where the protected matrix is `R` rounded to integers; 1 where nothing is rounded. Errors that a plan states
     /// include it.
     fn row_growth(&self) -> f64 {
-        1.0
+        self.row_growth_watched(SearchWatch::NONE).expect("nothing cancels it")
+    }
+
+    /// The same in a computation that a watch may cancel.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels it.
+    fn row_growth_watched(&self, watch: SearchWatch<'_>) -> Result<f64> {
+        watch.check()?;
+        Ok(1.0)
     }
 
     /// `⟨L_s, L_t⟩` of two steps, `1 ≤ earlier ≤ later ≤ T`: the covariance of their releases over the variance of a

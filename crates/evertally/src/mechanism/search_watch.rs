@@ -4,6 +4,9 @@ use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Operations of some nanoseconds between two questions: less than a millisecond.
+const OPERATIONS_PER_QUESTION: u64 = 1 << 14;
+
 /// Asks the caller of a search for parameters whether to end it.
 ///
 /// A cancelled search evaluates nothing any more, so it soon comes to its end; its result is discarded, and
@@ -62,9 +65,40 @@ impl<'a> SearchWatch<'a> {
         if cancelled.load(Ordering::Relaxed) { Err(cancellation()) } else { found }
     }
 
+    /// The same watch for a computation of many short operations.
+    pub(super) fn paced(self) -> PacedWatch<'a> {
+        PacedWatch { watch: self, operations: 0 }
+    }
+
     /// The value and the gradient of an objective; not a number once the search is cancelled, which ends a descent.
     pub(super) fn evaluate(self, objective: impl FnOnce() -> (f64, Vec<f64>)) -> (f64, Vec<f64>) {
         if self.is_cancelled() { (f64::NAN, Vec::new()) } else { objective() }
+    }
+}
+
+/// A watch that is asked once in some thousand operations, so that its questions take no measurable time.
+pub(super) struct PacedWatch<'a> {
+    watch: SearchWatch<'a>,
+    /// Since the last question.
+    operations: u64,
+}
+
+impl PacedWatch<'_> {
+    /// Whether the search is cancelled, if enough operations have passed since the last question. These are counted
+    /// before they are computed, and take some nanoseconds each.
+    pub(super) fn is_cancelled_before(&mut self, operations: u64) -> bool {
+        self.operations += operations;
+        if self.operations < OPERATIONS_PER_QUESTION {
+            return false;
+        }
+        self.operations = 0;
+        self.watch.is_cancelled()
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] under the same condition.
+    pub(super) fn check_before(&mut self, operations: u64) -> Result<()> {
+        if self.is_cancelled_before(operations) { Err(cancellation()) } else { Ok(()) }
     }
 }
 

@@ -92,24 +92,37 @@ fn reversed(place: usize, points: usize) -> usize {
 
 /// The first `length` coefficients of the power series without zeros or poles inside the unit circle whose absolute
 /// value at `e^(iθ)`, `θ = 2π k/n`, has these logarithms (`n` a power of two, symmetric around `π`): the exponential of
-/// the half of their Fourier series that belongs to powers from 0 on. `O(n log n)`.
-pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
+/// the half of their Fourier series that belongs to powers from 0 on. `None` if it is cancelled, which it asks a few
+/// times. `O(n log n)`.
+pub fn outer(logarithms: &[f64], length: usize, is_cancelled: &dyn Fn() -> bool) -> Option<Vec<f64>> {
     let points = logarithms.len();
     let (transform, share) = (FourierTransform::new(points), 1.0 / points as f64);
     let mut data: Vec<[f64; 2]> = logarithms.iter().map(|own| [own * share, 0.0]).collect();
+    if is_cancelled() {
+        return None;
+    }
     transform.forward(&mut data);
     for (place, value) in data.iter_mut().enumerate() {
         let power = reversed(place, points);
         let kept = if power == 0 || 2 * power == points { 1.0 } else { 2.0 * f64::from(u8::from(2 * power < points)) };
         *value = [kept * value[0], 0.0];
     }
+    if is_cancelled() {
+        return None;
+    }
     transform.backward(&mut data);
+    if is_cancelled() {
+        return None;
+    }
     for [re, im] in &mut data {
         let size = libm::exp(*re) * share;
         (*re, *im) = (size * libm::cos(*im), size * libm::sin(*im));
     }
+    if is_cancelled() {
+        return None;
+    }
     transform.forward(&mut data);
-    (0..length).map(|power| data[reversed(power, points)][0]).collect()
+    Some((0..length).map(|power| data[reversed(power, points)][0]).collect())
 }
 
 /// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are about `10^-16 log n`
@@ -174,7 +187,7 @@ mod tests {
             let squared = 1.25 - libm::cos(angle);
             -0.25 * libm::log(squared)
         };
-        let found = outer(&(0..256).map(size).collect::<Vec<_>>(), 20);
+        let found = outer(&(0..256).map(size).collect::<Vec<_>>(), 20, &|| false).unwrap();
         let mut want = 1.0;
         for (j, found) in found.iter().enumerate() {
             assert!((found - want).abs() < 1e-13, "{j}: {found}, not {want}");

@@ -257,7 +257,7 @@ fn candidate(
         readings: Vec::new(),
     };
     if !request.grows_without_end() {
-        let (node, growth) = (candidate.node_variance(request), candidate.mechanism.row_growth());
+        let (node, growth) = (candidate.node_variance(request), candidate.mechanism.row_growth_watched(watch)?);
         let error = |row: f64| (node * (row * growth)).sqrt();
         candidate.max_std_error = error(candidate.mechanism.max_row_norm_squared());
         candidate.mean_std_error = error(candidate.mechanism.mean_row_norm_squared());

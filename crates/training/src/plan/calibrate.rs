@@ -3,7 +3,7 @@
 use super::request::SCALES;
 use super::{VectorCandidate, VectorRequest};
 use crate::sampling::SamplingGuarantee;
-use evertally::mechanism::{Mechanism, Participation};
+use evertally::mechanism::{Mechanism, Participation, SearchWatch};
 use evertally::privacy::{Budget, Delta, Epsilon, Rho, conversions};
 use evertally::{Error, Result};
 
@@ -132,10 +132,11 @@ impl VectorGuarantee {
 pub(super) fn calibrated(
     request: &VectorRequest,
     mechanism: &dyn Mechanism,
-    participation: Participation,
-    sampled: Option<&SamplingGuarantee>,
+    (participation, sampled): (Participation, Option<&SamplingGuarantee>),
+    watch: SearchWatch<'_>,
 ) -> Result<(f64, f64)> {
-    let sensitivity = mechanism.participation_squared(participation).sqrt() * (1.0 + ROUNDING);
+    let squared = mechanism.participation_squared_watched(participation, watch)?;
+    let sensitivity = squared.sqrt() * (1.0 + ROUNDING);
     let by_mu = |mu: f64| sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
     let sigma = match (request.budget, sampled) {
         (Budget::Approximate(epsilon, delta), Some(sampling)) => {

@@ -148,7 +148,7 @@ pub(super) fn attempts(request: &VectorRequest) -> Result<Vec<Result<VectorCandi
         return sampled::candidates(request, sampling);
     }
     let attempt = |name: MechanismName, watch: SearchWatch<'_>| {
-        built(request, name, watch).and_then(|mechanism| candidate(request, mechanism))
+        built(request, name, watch).and_then(|mechanism| candidate(request, mechanism, watch))
     };
     match request.mechanism {
         Some(name) => {
@@ -190,7 +190,7 @@ fn built(request: &VectorRequest, name: MechanismName, watch: SearchWatch<'_>) -
         return name.build(request.horizon, &criterion);
     };
     let squared_error = |mechanism: &dyn Mechanism| {
-        let squared = mechanism.participation_squared(request.participation);
+        let squared = mechanism.participation_squared_watched(request.participation, watch).ok()?;
         let error = squared * of_variances(request, optimizer.counted(&error::variances(mechanism, optimizer).ok()?));
         error.is_finite().then_some(error)
     };
@@ -229,13 +229,17 @@ fn sampled_with(request: &VectorRequest, mechanism: &dyn Mechanism) -> Result<Op
     sampling.map(|sampling| sampling.guarantee(mechanism)).transpose()
 }
 
-fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
+fn candidate(
+    request: &VectorRequest,
+    mechanism: Arc<dyn Mechanism>,
+    watch: SearchWatch<'_>,
+) -> Result<VectorCandidate> {
     if mechanism.streaming().is_none() {
         return Err(cannot_stream(&mechanism.name()));
     }
     check_participation(request, &*mechanism)?;
     let sampled = sampled_with(request, &*mechanism)?;
-    calibrated_candidate(request, mechanism, sampled)
+    calibrated_candidate(request, mechanism, sampled, watch)
 }
 
 /// With sampling, the steps of an example follow from it.
@@ -259,10 +263,11 @@ fn calibrated_candidate(
     request: &VectorRequest,
     mechanism: Arc<dyn Mechanism>,
     sampled: Option<SamplingGuarantee>,
+    watch: SearchWatch<'_>,
 ) -> Result<VectorCandidate> {
     let streaming = mechanism.streaming().ok_or_else(|| cannot_stream(&mechanism.name()))?;
     let participation = participation_with(request, &*mechanism);
-    let (sensitivity, sigma) = calibrated(request, &*mechanism, participation, sampled.as_ref())?;
+    let (sensitivity, sigma) = calibrated(request, &*mechanism, (participation, sampled.as_ref()), watch)?;
     let of = |optimizer: &Optimizer| error::variances(&*mechanism, optimizer).map(Arc::from);
     let variances: Option<Arc<[f64]>> = request.optimizer.as_ref().map(of).transpose()?;
     let (max, mean) = match (&variances, &request.optimizer) {

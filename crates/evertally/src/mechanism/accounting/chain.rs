@@ -31,8 +31,8 @@
 //! accounting, too. For columns that are wide apart, blocks may be shorter than `b`: then each holds one step at most.
 
 use crate::mechanism::Matrix;
-use crate::mechanism::Participation;
 use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::{Participation, SearchWatch};
 use crate::privacy::Spread;
 
 /// How events may be placed: `full` steps of `c` events, and one of `rest` (less than `c`, or none), `separation`
@@ -126,18 +126,27 @@ pub(in crate::mechanism) const MAX_ADDITIONS: u64 = 1 << 25;
 
 /// An upper bound of the largest `‖R u‖²`, up to rounding: sums of positive numbers, `4 full + T` of them.
 pub(in crate::mechanism) fn largest(columns: &dyn ColumnProducts, pattern: Pattern) -> f64 {
+    largest_watched(columns, pattern, SearchWatch::NONE)
+}
+
+/// The same in a computation that a watch may cancel: infinite if it does.
+pub(in crate::mechanism) fn largest_watched(
+    columns: &dyn ColumnProducts,
+    pattern: Pattern,
+    watch: SearchWatch<'_>,
+) -> f64 {
     let (steps, separation) = (columns.steps() as u64, pattern.separation);
     let room = steps.div_ceil(separation);
     let pattern = if pattern.full >= room { Pattern { full: room, rest: 0.0, ..pattern } } else { pattern };
     if pattern.full.saturating_mul(steps) <= MAX_ADDITIONS {
-        return by_steps(columns, pattern);
+        return by_steps(columns, pattern, watch);
     }
     // q steps to a block: (T/q) blocks, and (full / ⌈q/b⌉) of them with events.
     let work = |q: u64| steps.div_ceil(q) * (pattern.full / q.div_ceil(separation) + 2);
     // Multiples of b, so that blocks that hold as many events as possible leave no gaps.
     let first = if separation == 1 { 2 } else { separation };
     let q = (0..).map(|power| first << power).find(|q| *q >= steps || work(*q) <= MAX_ADDITIONS).expect("powers grow");
-    by_blocks(columns, pattern, q)
+    by_blocks(columns, pattern, q, watch)
 }
 
 /// Maximum number of additions for a vector bound, where an inner product costs a few dozen operations.
@@ -151,29 +160,43 @@ pub(in crate::mechanism) fn of_steps(
     work: u64,
     operations: u64,
 ) -> f64 {
+    of_steps_watched(columns, participation, (work, operations), SearchWatch::NONE)
+}
+
+/// The same in a computation that a watch may cancel: infinite if it does.
+pub(in crate::mechanism) fn of_steps_watched(
+    columns: &dyn ColumnProducts,
+    participation: Participation,
+    (work, operations): (u64, u64),
+    watch: SearchWatch<'_>,
+) -> f64 {
     let (steps, separation) = (columns.steps() as u64, participation.separation());
     let full = participation.within(steps);
     let pattern = Pattern { full, each: 1.0, rest: 0.0, separation };
     let squared = if full.saturating_mul(steps) <= work {
-        by_steps(columns, pattern)
+        by_steps(columns, pattern, watch)
     } else {
         // A part of b, or b times a power of 2.
         let cost = |q: u64| steps.div_ceil(q).saturating_mul(full / q.div_ceil(separation) + 2);
         let parts = (1..63).rev().map(|power| separation >> power).filter(|q| *q > 1);
         let whole = (0..).map(|power| separation.max(2).saturating_mul(1 << power));
         let q = parts.chain(whole).find(|q| *q >= steps || cost(*q) <= work).expect("powers grow");
-        by_blocks(columns, pattern, q.min(steps))
+        by_blocks(columns, pattern, q.min(steps), watch)
     };
     // Sums of positive numbers: one of a step's pairs, one of steps.
     rounded_up(squared, operations + 8 * full.min(work) + 256)
 }
 
-fn by_steps(columns: &dyn ColumnProducts, pattern: Pattern) -> f64 {
+fn by_steps(columns: &dyn ColumnProducts, pattern: Pattern, watch: SearchWatch<'_>) -> f64 {
+    let mut watch = watch.paced();
     let Pattern { full, each, rest, separation } = pattern;
     let mut chains = Chains::new(columns.steps(), separation as usize);
     let mut products = vec![0.0; columns.steps()];
     let steps = full as usize + usize::from(rest > 0.0);
     for number in 0..steps {
+        if watch.is_cancelled_before(columns.steps() as u64) {
+            return f64::INFINITY;
+        }
         let distance = number * separation as usize;
         products.fill(0.0);
         columns.inner_products(distance, &mut products);
@@ -256,7 +279,16 @@ impl Chains {
     }
 }
 
-pub(in crate::mechanism) fn by_blocks(columns: &dyn ColumnProducts, pattern: Pattern, q: u64) -> f64 {
+/// An inner product of blocks counts as this many operations.
+const BLOCK_OPERATIONS: u64 = 32;
+
+pub(in crate::mechanism) fn by_blocks(
+    columns: &dyn ColumnProducts,
+    pattern: Pattern,
+    q: u64,
+    watch: SearchWatch<'_>,
+) -> f64 {
+    let mut watch = watch.paced();
     let Pattern { full, each, rest, separation } = pattern;
     let (steps, q) = (columns.steps(), q as usize);
     let blocks = steps.div_ceil(q);
@@ -277,12 +309,21 @@ pub(in crate::mechanism) fn by_blocks(columns: &dyn ColumnProducts, pattern: Pat
     let apart = |done: usize| {
         if inside > 1 { ((done - 1) * q + 1).max(separation as usize) } else { done * separation as usize }
     };
-    let mut sums: Vec<f64> = (0..blocks).map(diagonal).collect();
+    let mut sums = Vec::with_capacity(blocks);
+    for block in 0..blocks {
+        if watch.is_cancelled_before(BLOCK_OPERATIONS) {
+            return f64::INFINITY;
+        }
+        sums.push(diagonal(block));
+    }
     let mut chain: Vec<f64> = vec![0.0; blocks];
     let mut largest = 0.0f64;
     for done in 0..number {
         if done > 0 {
             for (block, sum) in sums.iter_mut().enumerate().skip(done * stride) {
+                if watch.is_cancelled_before(BLOCK_OPERATIONS) {
+                    return f64::INFINITY;
+                }
                 *sum += 2.0 * mass * mass * columns.between(apart(done), span(block - done * stride), span(block));
             }
         }

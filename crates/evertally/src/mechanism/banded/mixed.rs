@@ -15,12 +15,14 @@ use super::pieces::{BandedResponse, Pieces};
 use super::spectrum::squared_symbol_at;
 use super::{MAX_INVERSE_SUM, MAX_RESPONSE_SUM};
 use crate::Result;
-use crate::mechanism::{Mix, Participation, SearchWatch, Workload};
+use crate::mechanism::{Mix, Participation, SearchWatch, Workload, cancellation};
 use crate::number::fourier::outer;
 use crate::privacy::Spread;
 
 /// Minimum number of points of the circle per band.
 const OVERSAMPLED: u64 = 16;
+/// The logarithm at a point counts as this many operations.
+const POINT_OPERATIONS: u64 = 32;
 /// Number of multiples of a window, where coefficients jump, that the pieces follow.
 const FOLLOWED: u64 = 3;
 /// This many pieces of one band; each next piece is longer by this share of the bands before it in its stretch.
@@ -37,8 +39,9 @@ pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation, watch: Search
     let mut best: Option<(f64, Pieces)> = None;
     for envelope in Envelope::for_participation(runs) {
         watch.check()?;
-        let pieces = averaged(&edges, &circle.coefficients(mix, envelope));
-        let product = product(&pieces, mix, runs, circle.ends);
+        let pieces = averaged(&edges, &circle.coefficients(mix, envelope, watch)?);
+        let product = product(&pieces, mix, (runs, circle.ends), watch);
+        watch.check()?;
         if let Some(product) = product.filter(|product| best.as_ref().is_none_or(|(least, _)| product < least)) {
             best = Some((product, pieces));
         }
@@ -110,7 +113,10 @@ impl Circle {
     }
 
     /// The coefficients of `r`.
-    fn coefficients(&self, mix: &Mix, envelope: Envelope) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the computation.
+    fn coefficients(&self, mix: &Mix, envelope: Envelope, watch: SearchWatch<'_>) -> Result<Vec<f64>> {
         let points = (OVERSAMPLED * self.bands).next_power_of_two().max(1 << 12);
         let unit = std::f64::consts::TAU / points as f64;
         let logarithm = |place: u64| {
@@ -120,14 +126,18 @@ impl Circle {
             let published: f64 = mix.readings().iter().map(of).sum();
             0.25 * libm::log(published / envelope.at(angle))
         };
-        let logarithms: Vec<f64> = (0..points).map(logarithm).collect();
+        let mut paced = watch.paced();
+        let watched = |place: u64| paced.check_before(POINT_OPERATIONS).map(|()| logarithm(place));
+        let logarithms: Vec<f64> = (0..points).map(watched).collect::<Result<_>>()?;
         let mut grown = 1.0;
-        let mut own = outer(&logarithms, self.bands as usize); // fits: at most 2^18 bands
+        // fits: at most 2^18 bands
+        let own = outer(&logarithms, self.bands as usize, &|| watch.is_cancelled());
+        let mut own = own.ok_or_else(cancellation)?;
         for coefficient in &mut own {
             *coefficient *= grown;
             grown /= self.radius;
         }
-        own
+        Ok(own)
     }
 }
 
@@ -162,14 +172,19 @@ fn averaged(edges: &[u64], coefficients: &[f64]) -> Pieces {
     Pieces::rounded(edges, &edges.windows(2).map(mean).collect::<Vec<_>>())
 }
 
-/// `F · Σ_i c_i ‖L_i‖²`; `None` if numbers would grow too large.
-fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -> Option<f64> {
+/// `F · Σ_i c_i ‖L_i‖²`; `None` if numbers would grow too large, or if the watch cancels the computation.
+fn product(
+    pieces: &Pieces,
+    mix: &Mix,
+    (runs, ends): (Participation, Option<u64>),
+    watch: SearchWatch<'_>,
+) -> Option<f64> {
     let first = pieces.values[0];
     if pieces.values.iter().any(|value| value.abs() > first) {
         return None;
     }
     let published = mix.readings().iter().map(|(workload, weight)| {
-        let response = response(pieces, *workload, ends)?;
+        let response = response(pieces, *workload, ends, watch)?;
         Some(weight * response.left.iter().map(|entry| entry * entry).sum::<f64>())
     });
     let published = published.sum::<Option<f64>>()?;
@@ -178,9 +193,14 @@ fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -
     Some(moved as f64 * published)
 }
 
-/// The noise of a published workload, if the cursor's numbers fit.
-pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<BandedResponse> {
-    let response = pieces.response_through(workload, ends)?;
+/// The noise of a published workload, if the cursor's numbers fit, and the watch does not cancel the computation.
+pub(super) fn response(
+    pieces: &Pieces,
+    workload: Workload,
+    ends: Option<u64>,
+    watch: SearchWatch<'_>,
+) -> Option<BandedResponse> {
+    let response = pieces.response_watched(workload, ends, watch)?;
     let sum = response.left.iter().map(|entry| entry.abs()).sum::<f64>();
     let fits = response.inverse_sum < MAX_INVERSE_SUM && (!workload.is_sum() || sum < MAX_RESPONSE_SUM);
     fits.then_some(response)

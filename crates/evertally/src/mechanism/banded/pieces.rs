@@ -3,7 +3,7 @@
 //! `R̃_j = c_k` for `e_k ≤ j < e_(k+1)`, with `e_0 = 0`, `e_1 = 1` and `c_0 = 2^20`. With the running sums `V` of a
 //! sequence `v`, `Σ_j R̃_j v_(t-j) = Σ_k c_k (V_(t-e_k) - V_(t-e_(k+1)))`: one product per piece, not per band.
 
-use crate::mechanism::Workload;
+use crate::mechanism::{SearchWatch, Workload};
 use crate::privacy::{Signs, Spread};
 
 /// Bits of the integer coefficients: the first is `2^20`.
@@ -91,12 +91,17 @@ impl Pieces {
 
     /// `l_j = (W R⁻¹)_j` until the remainder is negligible, with `Σ |(R⁻¹)_j|`; `None` if it does not fade.
     pub(super) fn response(&self, workload: Workload) -> Option<BandedResponse> {
-        BandedResponse::new(self, workload, None)
+        self.response_watched(workload, None, SearchWatch::NONE)
     }
 
-    /// The same, over at most `ends` steps if there is an end.
-    pub(super) fn response_through(&self, workload: Workload, ends: Option<u64>) -> Option<BandedResponse> {
-        BandedResponse::new(self, workload, ends)
+    /// The same, over at most `ends` steps if there is an end; `None` also if the watch cancels the computation.
+    pub(super) fn response_watched(
+        &self,
+        workload: Workload,
+        ends: Option<u64>,
+        watch: SearchWatch<'_>,
+    ) -> Option<BandedResponse> {
+        BandedResponse::new(self, workload, ends, watch)
     }
 }
 
@@ -115,7 +120,8 @@ const REMAINDER_TOLERANCE: f64 = 1e-9;
 const MAX_FADE_LENGTHS: usize = 4000;
 
 impl BandedResponse {
-    fn new(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Self> {
+    fn new(pieces: &Pieces, workload: Workload, ends: Option<u64>, watch: SearchWatch<'_>) -> Option<Self> {
+        let mut watch = watch.paced();
         let ends = ends.map_or(usize::MAX, |ends| ends as usize);
         let unit = libm::exp2(-f64::from(pieces.bits));
         let after: Vec<(usize, usize, f64)> =
@@ -131,6 +137,9 @@ impl BandedResponse {
         for number in 0..MAX_FADE_LENGTHS {
             let mut energy = 0.0;
             for t in number * block..((number + 1) * block).min(ends) {
+                if watch.is_cancelled_before(after.len() as u64) {
+                    return None;
+                }
                 let sum_at = |lag: usize| sums[(t + 1).saturating_sub(lag)];
                 let past: f64 = after.iter().map(|(from, to, c)| c * (sum_at(*from) - sum_at(*to))).sum();
                 let inverse = f64::from(u8::from(t == 0)) - past;

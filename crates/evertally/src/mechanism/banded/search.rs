@@ -43,7 +43,7 @@ pub(super) fn search(workload: Workload, runs: Participation, watch: SearchWatch
     }
     rounds.into_iter().rev().find_map(|values| {
         let pieces = Pieces::rounded(&edges, &values);
-        let response = pieces.response(workload)?;
+        let response = pieces.response_watched(workload, None, watch)?;
         Some(BandedSolution { pieces, response })
     })
 }

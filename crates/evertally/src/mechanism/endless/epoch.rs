@@ -3,7 +3,9 @@
 use super::grids::{GUARD, NOISE_BITS, WEIGHT_BITS};
 use super::growing::Growing;
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{Blt, Buffers, ColumnNorms, ColumnScaling, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism};
+use crate::mechanism::{
+    Blt, Buffers, ColumnNorms, ColumnScaling, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism, SearchWatch,
+};
 use crate::noise::Node;
 use crate::number::power;
 use crate::privacy::Spread;
@@ -288,31 +290,43 @@ impl Epoch {
     /// A bound of [`largest_squares`](Self::largest_squares) divided by the number of events, over all numbers up to
     /// each of these, which are more than one step may have; `None` if the mechanism inside has none. The ratio for
     /// hats never falls: it is `max_i Σ_n R_ni c_n`, where no `c_n` falls.
-    pub(super) fn largest_ratios(&self, spread: Spread, events: &[u64]) -> Option<Vec<f64>> {
-        match &self.inner {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the computation, here and below.
+    pub(super) fn largest_ratios(
+        &self,
+        spread: Spread,
+        events: &[u64],
+        watch: SearchWatch<'_>,
+    ) -> Result<Option<Vec<f64>>> {
+        Ok(match &self.inner {
             _ if self.has_own() => None,
             Inner::Hats(..) => {
-                let squares = self.largest_squares(spread, events);
+                let squares = self.largest_squares(spread, events, watch)?;
                 Some(squares.into_iter().zip(events).map(|(squared, events)| squared / *events as f64).collect())
             }
             Inner::Growing(filter) => Some(filter.largest_ratios(spread, events)),
             Inner::Filter(_) | Inner::Tree(..) => None,
-        }
+        })
     }
 
     /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, never below the true value, for several
     /// numbers of events in non-decreasing order.
-    pub(super) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
+    pub(super) fn largest_squares(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<f64>> {
         let square = self.inner.scale() * self.inner.scale();
         let inner = match &self.inner {
-            Inner::Filter(blt) => blt.largest_squares(spread, events),
+            Inner::Filter(blt) => blt.largest_squares(spread, events, watch)?,
             Inner::Growing(filter) => filter.largest_squares(spread, events),
             Inner::Hats(hats, _) => {
-                let of = |events: &u64| hats.spread_squared_by_blocks(spread.in_one_sum(*events)) as f64 / square;
-                events.iter().map(of).collect()
+                let of = |events: &u64| {
+                    watch.check()?;
+                    Ok(hats.spread_squared_by_blocks(spread.in_one_sum(*events)) as f64 / square)
+                };
+                events.iter().map(of).collect::<Result<Vec<f64>>>()?
             }
             Inner::Tree(tree, _) => {
-                tree.spreads_squared(spread, events).into_iter().map(|n| n as f64 / square).collect()
+                let squares = tree.spreads_squared_watched(spread, events, watch)?;
+                squares.into_iter().map(|n| n as f64 / square).collect()
             }
         };
         let with_own = |(events, inner): (&u64, f64)| {
@@ -320,7 +334,7 @@ impl Epoch {
             let own = total * self.own_entry();
             (inner + own * own) * (1.0 + 1e-12)
         };
-        events.iter().zip(inner).map(with_own).collect()
+        Ok(events.iter().zip(inner).map(with_own).collect())
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn largest_squares(
     let mut ratios = vec![0.0f64; spread_out.len()];
     for epoch in epochs {
         watch.check()?;
-        match epoch.largest_ratios(spread, &spread_out) {
+        match epoch.largest_ratios(spread, &spread_out, watch)? {
             Some(own) => ratios.iter_mut().zip(own).for_each(|(ratio, own)| *ratio = ratio.max(own)),
             None => others.push(epoch),
         }
@@ -58,7 +58,7 @@ fn ratios_by_intervals(epochs: &[&Epoch], spread: Spread, events: &[u64], watch:
     let mut largest = vec![0.0f64; all.len()];
     for epoch in epochs.iter().filter(|_| !all.is_empty()) {
         watch.check()?;
-        for (largest, squared) in largest.iter_mut().zip(epoch.largest_squares(spread, &all)) {
+        for (largest, squared) in largest.iter_mut().zip(epoch.largest_squares(spread, &all, watch)?) {
             *largest = largest.max(squared);
         }
     }

@@ -33,6 +33,6 @@ pub(in crate::mechanism) fn competitors(horizon: u64, unit: Participation) -> Ve
 /// Longer horizons are for vectors: counts are filtered in integers.
 pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, bands: u64) -> Result<Arc<dyn Mechanism>> {
     let is_for_vectors = criterion.participation().is_some();
-    let built = if is_for_vectors { SquareRoot::banded_for_vectors } else { SquareRoot::banded };
-    Ok(Arc::new(built(horizon, bands)?))
+    let built = if is_for_vectors { SquareRoot::banded_for_vectors } else { SquareRoot::banded_watched };
+    Ok(Arc::new(built(horizon, bands, criterion.watch())?))
 }

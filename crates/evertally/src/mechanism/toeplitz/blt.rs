@@ -28,8 +28,8 @@ mod patterns;
 mod recurrence;
 mod runs;
 mod search;
+mod units;
 
-use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::state_space::response::{self, Modes, PartialFractions};
@@ -37,14 +37,12 @@ use crate::mechanism::state_space::segments::{self, WEIGHT_BITS};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     BufferChoice, BufferSteps, Buffers, ColumnNorms, ColumnScaling, Cost, Criterion, Cursor, DensePair, Lazy, LazyBlt,
-    MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, Streaming, TrainingLoop, check_horizon,
+    MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, SearchWatch, Streaming, TrainingLoop, check_horizon,
 };
 use crate::noise::Node;
-use crate::number::power;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
-use participation::Packing;
 use recurrence::{BltCursor, Constants, rounding_slack};
 use std::fmt;
 use std::sync::Arc;
@@ -227,52 +225,6 @@ impl Blt {
         let bits = self.frame.noise_bits - self.frame.weight_bits;
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
-
-    /// Whether a unit can have events in more steps than are computed one by one.
-    fn has_many_steps(&self, spread: Spread) -> bool {
-        let (full, _) = Packing::new(spread).pattern(spread.total, self.horizon);
-        full > runs::MAX_TABLE_STEPS
-    }
-
-    /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up, for several numbers of events
-    /// in non-decreasing order. Plain and normalized: exactly that of the packed pattern from the first step on
-    /// ([`participation`](crate::mechanism::accounting::participation), [`patterns`]); for columns with weights for
-    /// runs, and for very many steps, by [chains](crate::mechanism::accounting::chain). Never more than the value with
-    /// all events in the longest column. `O(d² k)` for `k` steps with events.
-    pub(in crate::mechanism) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
-        let together = |events: u64| power(events as f64, 2) * self.columns.l2_squared;
-        let spread_out = &events[events.partition_point(|events| *events <= spread.per_step)..];
-        let response = self.figures.response();
-        let squares = match self.scaling {
-            _ if spread_out.is_empty() => vec![],
-            Scaling::Plain => {
-                let weight = 1.0 / self.figures.scale(1); // of all columns; not rounded, as weights have few bits
-                let packed = participation::packed(response, self.horizon, &Packing::new(spread), spread_out);
-                packed.into_iter().map(|squared| weight * weight * squared).collect()
-            }
-            Scaling::Equal(Participation::ONCE) if !self.has_many_steps(spread) => {
-                patterns::normalized(response, self.horizon, &Packing::new(spread), spread_out)
-            }
-            Scaling::Equal(runs) => {
-                let packing = Packing::new(spread);
-                let packed = |events: &u64| (*events, packing.pattern(*events, self.horizon));
-                let packed: Vec<_> = spread_out.iter().map(packed).collect();
-                runs::largest_squares((response, self.constants.segments()), runs, spread, &packed)
-            }
-            Scaling::Cut(_) if self.horizon > runs::MAX_TABLE_STEPS => vec![f64::INFINITY; spread_out.len()],
-            Scaling::Cut(_) => {
-                let weights =
-                    participation::rising_weights(self.constants.segments(), self.frame.weight_bits, self.horizon);
-                let columns = runs::WeightedColumns::new(response, weights);
-                spread_out.iter().map(|events| runs::chain_squared(&columns, spread, *events)).collect()
-            }
-        };
-        let first = events.len() - squares.len();
-        let squared = |(place, events): (usize, &u64)| {
-            place.checked_sub(first).map_or(together(*events), |place| together(*events).min(squares[place]))
-        };
-        events.iter().enumerate().map(squared).collect()
-    }
 }
 
 /// The largest column norms of `C W / 2^weight_bits`, rounded up. The longest column of a segment is its first.
@@ -337,46 +289,23 @@ impl Mechanism for Blt {
         self.spreads_squared(spread, &[spread.total])[0]
     }
 
-    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
+    fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
         let in_steps = |(events, squared): (&u64, f64)| {
             let slack = self.slack() * libm::sqrt(*events as f64);
             in_noise_steps(squared, 2, self.noise_bits(), slack)
         };
-        events.iter().zip(self.largest_squares(spread, events)).map(in_steps).collect()
+        let squares = self.largest_squares(spread, events, watch)?;
+        Ok(events.iter().zip(squares).map(in_steps).collect())
     }
 
     /// Exact for the plain one, and but for the rounding of weights for columns of one length; by chains or pairs for
     /// other weights. `O(d² min(k, 2^16))`, or `O(d T k)` if that is at most 2^22 d.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        let response = self.figures.response();
-        let segments = self.constants.segments();
-        match self.scaling {
-            Scaling::Plain => participation::plain(response, self.horizon, participation),
-            Scaling::Equal(Participation::ONCE) => {
-                let of_pairs = participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation);
-                // No column is longer than the longest, and inner products of columns of one length are known.
-                let spread = Spread {
-                    separation: participation.separation(),
-                    ..Spread::new(participation.within(self.horizon), 1)
-                };
-                if spread.total > participation::MAX_PATTERN_STEPS {
-                    return of_pairs;
-                }
-                let packed = patterns::normalized(response, self.horizon, &Packing::new(spread), &[spread.total]);
-                of_pairs.min(rounded_up(self.columns.l2_squared * packed[0], 8))
-            }
-            Scaling::Cut(_) if self.horizon > runs::MAX_TABLE_STEPS => {
-                participation.of_any(self.horizon, rounded_up(self.columns.l2_squared, 8))
-            }
-            Scaling::Equal(_) if self.horizon > runs::MAX_TABLE_STEPS => {
-                let pattern = (participation.within(self.horizon), 0.0);
-                let columns = runs::SegmentColumns::new(response, segments, WEIGHT_BITS);
-                columns.largest(1.0, participation.separation(), &[pattern])[0]
-            }
-            Scaling::Equal(_) | Scaling::Cut(_) => {
-                participation::weighted(response, segments, WEIGHT_BITS, self.horizon, participation)
-            }
-        }
+        self.participation_squared_watched(participation, SearchWatch::NONE).expect("nothing cancels it")
+    }
+
+    fn participation_squared_watched(&self, participation: Participation, watch: SearchWatch<'_>) -> Result<f64> {
+        self.squared_of_steps(participation, watch)
     }
 
     fn lazy(&self) -> Option<Lazy> {

@@ -5,6 +5,6 @@ use crate::Result;
 use crate::mechanism::{Criterion, Mechanism};
 use std::sync::Arc;
 
-pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
-    Ok(Arc::new(SquareRoot::normalized(horizon)?))
+pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(SquareRoot::normalized_watched(horizon, criterion.watch())?))
 }

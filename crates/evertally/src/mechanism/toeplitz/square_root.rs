@@ -27,17 +27,18 @@
 //! `W`.
 
 mod columns;
+mod growth;
 mod series;
+mod units;
 
 use super::filter::{FilterRows, TriangularCursor, WEIGHT_BITS};
 use crate::mechanism::Exponent;
-use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     Bands, ColumnNorms, Convolution, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Participation,
-    Streaming, check_horizon,
+    SearchWatch, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::number::{fourier, power};
@@ -45,8 +46,8 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 pub(super) use series::reciprocal;
 use series::{
-    coefficients, cut_off, inverse_coefficient, newton_reciprocal, normalized_row_norms, power_of_differences,
-    prefix_sums, summed,
+    coefficients, cut_off, inverse_coefficient, normalized_row_norms, power_of_differences, prefix_sums,
+    reciprocal_watched, summed,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -116,12 +117,17 @@ impl SquareRoot {
 
     /// The normalized factorization over `horizon` steps, 1 ..= 2^16. `O(T²)` to build, a second at the longest.
     pub fn normalized(horizon: u64) -> Result<Self> {
+        Self::normalized_watched(horizon, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn normalized_watched(horizon: u64, watch: SearchWatch<'_>) -> Result<Self> {
         check_horizon(horizon, MAX_NORMALIZED, "normalized-sqrt")?;
         let coefficients = coefficients(horizon);
         let mut scales: Vec<f64> = prefix_sums(&coefficients).into_iter().map(f64::sqrt).collect();
         scales.reverse();
         let inverse: Vec<f64> = (0..coefficients.len()).map(|j| inverse_coefficient(&coefficients, j)).collect();
-        let row_norms = normalized_row_norms(&inverse, &scales);
+        let row_norms = normalized_row_norms(&inverse, &scales, watch)?;
         Ok(Self::assemble(Kind::Normalized, coefficients.clone(), coefficients, scales, row_norms))
     }
 
@@ -135,14 +141,19 @@ impl SquareRoot {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn banded(horizon: u64, bands: u64) -> Result<Self> {
+        Self::banded_watched(horizon, bands, SearchWatch::NONE)
+    }
+
+    /// The same in a search that a watch may cancel.
+    pub(super) fn banded_watched(horizon: u64, bands: u64, watch: SearchWatch<'_>) -> Result<Self> {
         check_bands(horizon, bands, "banded-sqrt")?;
-        Ok(Self::first_diagonals(horizon, bands))
+        Self::first_diagonals(horizon, bands, watch)
     }
 
     /// The same for the noise of vectors, over 1 ..= 2^20 steps.
-    pub(super) fn banded_for_vectors(horizon: u64, bands: u64) -> Result<Self> {
+    pub(super) fn banded_for_vectors(horizon: u64, bands: u64, watch: SearchWatch<'_>) -> Result<Self> {
         if horizon <= MAX_BANDED {
-            return Self::banded(horizon, bands);
+            return Self::banded_watched(horizon, bands, watch);
         }
         check_horizon(horizon, MAX_BANDED_VECTORS, "banded-sqrt")?;
         let most = MAX_BANDED_WORK / horizon;
@@ -151,14 +162,14 @@ impl SquareRoot {
                 "`banded-sqrt` takes 1 to {most} bands over {horizon} steps, got {bands}"
             )));
         }
-        Ok(Self::first_diagonals(horizon, bands))
+        Self::first_diagonals(horizon, bands, watch)
     }
 
     /// With checked numbers.
-    fn first_diagonals(horizon: u64, bands: u64) -> Self {
+    fn first_diagonals(horizon: u64, bands: u64, watch: SearchWatch<'_>) -> Result<Self> {
         let right = cut_off(&coefficients(horizon), bands as usize);
-        let left = summed(&reciprocal(&right[..bands as usize], right.len()));
-        Self::toeplitz(Kind::Banded(bands), right, left)
+        let left = summed(&reciprocal_watched(&right[..bands as usize], right.len(), watch)?);
+        Ok(Self::toeplitz(Kind::Banded(bands), right, left))
     }
 
     /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14.
@@ -234,25 +245,6 @@ impl SquareRoot {
         self.kind == Kind::Normalized
     }
 
-    /// `Σ y_t²` for the packed pattern of a spread, `y_t = c Σ_{i<n} F_{t-ib} + r F_{t-nb}`; `None` if it does not fit.
-    /// `O(T)`.
-    fn packed(&self, spread: Spread) -> Option<u128> {
-        let (number, rest) = (spread.total / spread.per_step, spread.total % spread.per_step);
-        let separation = usize::try_from(spread.separation).unwrap_or(usize::MAX);
-        let over = usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(separation);
-        let delayed = |values: &[u64], t: usize, delay: usize| t.checked_sub(delay).map_or(0, |t| values[t]);
-        let mut combs: Vec<u64> = Vec::with_capacity(self.rounded.len());
-        let mut sum = 0u128;
-        for (t, f) in self.rounded.iter().enumerate() {
-            combs.push(u64::from(*f) + delayed(&combs, t, separation)); // fits: 2^16 · 2^20
-            let last = t.checked_sub(over).map_or(0, |t| u64::from(self.rounded[t]));
-            let whole = u128::from(combs[t] - delayed(&combs, t, over)).checked_mul(spread.per_step.into())?;
-            let node = whole.checked_add(u128::from(last).checked_mul(rest.into())?)?;
-            sum = sum.checked_add(node.checked_mul(node)?)?;
-        }
-        Some(sum)
-    }
-
     /// Row `step` of `L`, from 1. `O(t)`, `O(T log T)` for the normalized factorization.
     fn row(&self, step: u64) -> Vec<f64> {
         let t = step as usize;
@@ -272,33 +264,6 @@ impl SquareRoot {
             let own: Vec<f64> = (0..self.coefficients.len()).map(inverse).collect();
             fourier::RealConvolution::new(if self.is_normalized() { &own } else { &self.left }).into()
         })
-    }
-
-    /// The largest `‖L̃_t‖²/‖L_t‖²` over the steps, at least 1.
-    fn growth(&self) -> f64 {
-        let unit = f64::from(1 << COEFFICIENT_BITS);
-        let right: Vec<f64> = self.rounded.iter().map(|f| f64::from(*f) / unit).collect();
-        let inverse = newton_reciprocal(&right);
-        let released = if self.is_normalized() {
-            // The last weight is 2^14, like the last scale 1.
-            let scales: Vec<f64> = self.weights.iter().map(|w| f64::from(1 << WEIGHT_BITS) / f64::from(*w)).collect();
-            normalized_row_norms(&inverse, &scales)
-        } else {
-            prefix_sums(&summed(&inverse))
-        };
-        let growth = released.iter().zip(1..).map(|(norm, step)| norm / self.row_norms.at(step)).fold(1.0, f64::max);
-        growth * (1.0 + 1e-11) // the rounding of these sums is far smaller
-    }
-
-    /// The largest inner product of two columns at this distance.
-    fn closest_pair(&self, distance: usize) -> f64 {
-        // Column j of the later ones has T - j coefficients, the first ones; scales fall with the column.
-        let products = self.coefficients.iter().zip(&self.coefficients[distance..]).scan(0.0, |sum, (a, b)| {
-            *sum += a * b;
-            Some(*sum)
-        });
-        let scales = self.scales[distance..].iter().rev().zip(self.scales[..self.scales.len() - distance].iter().rev());
-        products.zip(scales).map(|(product, (later, earlier))| product / (later * earlier)).fold(0.0, f64::max)
     }
 
     /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times
@@ -401,45 +366,22 @@ impl Mechanism for SquareRoot {
     /// after the first.) The normalized one: by [chains](crate::mechanism::accounting::chain). `O(T n)` for events in
     /// `n` steps.
     fn spread_squared(&self, spread: Spread) -> u128 {
-        let total = u128::from(spread.total);
-        let together = total.saturating_mul(total).saturating_mul(self.largest_column(2, |f| f * f));
-        if spread.per_step >= spread.total {
-            return together;
-        }
-        if self.is_normalized() {
-            let pattern = Pattern::new(spread);
-            if pattern.full.saturating_mul(self.horizon()) > chain::MAX_ADDITIONS {
-                return together;
-            }
-            let squared = rounded_up(chain::largest(self, pattern), 8 * self.horizon() + 256);
-            return together.min(libm::ceil(squared) as u128);
-        }
-        self.packed(spread).unwrap_or(together).min(together)
+        self.squared(spread, SearchWatch::NONE).expect("nothing cancels it")
+    }
+
+    fn spreads_squared_watched(&self, spread: Spread, events: &[u64], watch: SearchWatch<'_>) -> Result<Vec<u128>> {
+        events.iter().map(|events| self.squared(spread.in_one_sum(*events), watch)).collect()
     }
 
     /// Exact, in `O(T log k)`, except for the normalized factorization. That one uses
     /// [chains](crate::mechanism::accounting::chain), which are exact if the worst steps are in a row, in `O(T k)`, and
     /// pairs if that is too expensive.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        // Positive numbers: a coefficient takes two roundings per step, that of a reciprocal series an additional sum.
-        let steps = self.horizon();
-        let operations = match self.kind {
-            Kind::BandedInverse(bands) | Kind::BandedInversePower(bands, _) => steps * (bands + 2),
-            Kind::Plain | Kind::Normalized | Kind::Banded(_) => 2 * steps,
-        };
-        if !self.is_normalized() {
-            return participation.of_toeplitz(&self.coefficients, operations);
-        }
-        if participation.within(steps).saturating_mul(steps) <= chain::MAX_ADDITIONS {
-            return chain::of_steps(
-                &columns::Unrounded(self),
-                participation,
-                chain::MAX_ADDITIONS,
-                2 * operations + steps,
-            );
-        }
-        let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
-        rounded_up(pairs, 2 * operations + steps)
+        self.participation_squared_watched(participation, SearchWatch::NONE).expect("nothing cancels it")
+    }
+
+    fn participation_squared_watched(&self, participation: Participation, watch: SearchWatch<'_>) -> Result<f64> {
+        self.squared_of_steps(participation, watch)
     }
 
     fn bands(&self) -> Option<Bands> {
@@ -456,8 +398,12 @@ impl Mechanism for SquareRoot {
     row_norms_of_table!();
 
     /// `O(T log T)`, `O(T²)` for the normalized factorization; once.
-    fn row_growth(&self) -> f64 {
-        *self.growth.get_or_init(|| self.growth())
+    fn row_growth_watched(&self, watch: SearchWatch<'_>) -> Result<f64> {
+        if let Some(known) = self.growth.get() {
+            return Ok(*known);
+        }
+        let found = self.growth(watch)?;
+        Ok(*self.growth.get_or_init(|| found))
     }
 
     /// `O(s)`; `O(T log T)` for the normalized factorization.

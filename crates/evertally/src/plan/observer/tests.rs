@@ -66,29 +66,42 @@ fn a_ranking_after_a_search_reports_that_it_is_complete() {
     assert!(!after.is_empty() && after.iter().all(|progress| *progress == SearchProgress::Share(1.0)), "{after:?}");
 }
 
-/// A search for the parameters of one mechanism ends, too, and reports no more once it is cancelled.
+/// The digest of a plan whose search is cancelled after this many reports, and the number of reports.
+fn reported(request: &PlanRequest, most: usize) -> (Result<[u8; 32]>, usize) {
+    let count = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&count);
+    let observer = SearchObserver::new(move |_| {
+        let mut count = counted.lock().unwrap();
+        *count += 1;
+        if *count > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let planned = request.clone().with_search(Search::default().with_observer(observer)).plan();
+    (planned.map(|plan| plan.digest()), *count.lock().unwrap())
+}
+
+/// A search for the parameters of one mechanism ends, too, and reports no more once it is cancelled; so do the long
+/// computations of mechanisms without parameters. Later plans are as if nothing had happened.
 #[test]
 fn a_search_for_one_mechanism_is_cancelled() {
-    let request = PlanRequest::count(96, Budget::Zcdp(Rho::new(0.5).unwrap()));
-    let request = request.with_unit(Unit::person(6).per_step(1).apart(16));
-    let request = request.with_mechanism("normalized-blt".parse().unwrap());
-    let reported = |most: usize| {
-        let count = Arc::new(Mutex::new(0));
-        let counted = Arc::clone(&count);
-        let observer = SearchObserver::new(move |_| {
-            let mut count = counted.lock().unwrap();
-            *count += 1;
-            if *count > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        let planned = request.clone().with_search(Search::default().with_observer(observer)).plan();
-        (planned.map(|_| ()), *count.lock().unwrap())
-    };
-    let (planned, all) = reported(usize::MAX);
-    planned.unwrap();
-    assert!(all > 100, "{all} reports");
-    for most in [0, 1, all / 10, all / 2] {
-        let (planned, reports) = reported(most);
-        assert!(planned.unwrap_err().is_cancelled() && reports == most + 1, "{reports} after {most}");
+    let request = |horizon| PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap()));
+    let named = |horizon, name: &str| request(horizon).with_mechanism(name.parse().unwrap());
+    let person = Unit::person(6).per_step(1).apart(16);
+    let mix = Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)]).unwrap();
+    for (request, least) in [
+        (named(96, "normalized-blt").with_unit(person), 100),
+        (named(2000, "sqrt"), 30),
+        (named(2000, "normalized-sqrt").with_unit(person), 100),
+        (named(20_000, "normalized-blt(buffers=2,run=3,gap=7)").with_unit(Unit::person(400).per_step(1)), 100),
+        (request(500).with_mix(mix).with_unit(person), 100),
+    ] {
+        let (planned, all) = reported(&request, usize::MAX);
+        let digest = planned.unwrap();
+        assert!(all >= least, "{all} reports for {request:?}");
+        for most in [0, 1, all / 10, all / 2, all - 1] {
+            let (planned, reports) = reported(&request, most);
+            assert!(planned.unwrap_err().is_cancelled() && reports == most + 1, "{reports} after {most}");
+        }
+        assert_eq!(request.plan().unwrap().digest(), digest);
     }
 }
 

@@ -52,7 +52,7 @@ fn attempt(
     name: MechanismName,
     compared: &mut ComparedMechanisms<'_>,
 ) -> Result<Result<VectorCandidate>> {
-    compared.compare(|watch| built(request, name, watch).and_then(|mechanism| candidate(request, mechanism)))
+    compared.compare(|watch| built(request, name, watch).and_then(|mechanism| candidate(request, mechanism, watch)))
 }
 
 /// Families with their parameters left open: independent noise under every scheme, and others of constant memory if the
@@ -214,9 +214,9 @@ impl EstimatedMechanism {
         request: &VectorRequest,
         compared: &mut ComparedMechanisms<'_>,
     ) -> Result<Result<VectorCandidate>> {
-        compared.compare(|_| {
+        compared.compare(|watch| {
             check_participation(request, &*self.mechanism)?;
-            calibrated_candidate(request, self.mechanism, Some(self.guarantee))
+            calibrated_candidate(request, self.mechanism, Some(self.guarantee), watch)
         })
     }
 }

@@ -16,12 +16,11 @@
 //! have to be considered as `t`. [Chains](chain) of single steps, or of blocks of them, give smaller bounds.
 
 use super::runs::WeightedColumns;
-use crate::mechanism::MAX_BUFFERS;
-use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::{self, ColumnProducts};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
 use crate::mechanism::state_space::segments::Segment;
+use crate::mechanism::{MAX_BUFFERS, Participation, SearchWatch};
 use crate::privacy::Spread;
 
 /// Margin for the rounding of these sums of positive numbers, as for column norms.
@@ -151,13 +150,13 @@ fn energy(factors: &BufferRow, pairs: &[BufferRow; MAX_BUFFERS]) -> f64 {
     factors.iter().zip(pairs).map(|(factor, pairs)| factor * with(pairs)).sum()
 }
 
-/// The bounds by pairs and by chains for columns with the weights of these segments. `O(d² S log k)` for `S` segments.
+/// The bounds by pairs and by chains for columns with the weights of these segments; infinite if the watch cancels the
+/// computation. `O(d² S log k)` for `S` segments.
 pub(super) fn normalized(
-    response: &PartialFractions,
-    segments: &[Segment],
+    (response, segments): (&PartialFractions, &[Segment]),
     weight_bits: u32,
-    horizon: u64,
-    participation: Participation,
+    (horizon, participation): (u64, Participation),
+    watch: SearchWatch<'_>,
 ) -> f64 {
     let weights = RisingWeights::new(segments, weight_bits);
     let firsts: Vec<u64> = std::iter::once(1).chain(segments.iter().map(|s| s.last + 1)).collect();
@@ -173,29 +172,28 @@ pub(super) fn normalized(
         _ if times == 1 => f64::INFINITY,
         ..=MAX_CHAIN_COLUMNS => {
             let columns = WeightedColumns::new(response, (1..=horizon).map(|step| weights.at(step)).collect());
-            chain::of_steps(&columns, participation, MAX_CHAIN_COLUMNS, OPERATIONS)
+            chain::of_steps_watched(&columns, participation, (MAX_CHAIN_COLUMNS, OPERATIONS), watch)
         }
         _ => {
             let columns = LongColumns { response, horizon, weights: &weights };
-            chain::of_steps(&columns, participation, MAX_BLOCK_PAIRS, OPERATIONS)
+            chain::of_steps_watched(&columns, participation, (MAX_BLOCK_PAIRS, OPERATIONS), watch)
         }
     };
     pairs.min(chains)
 }
 
-/// The bound by chains for columns whose weights may change at every step, up to 2^20 of them. `O(d T k)`, or of blocks
-/// of steps if that is more than 2^22 d.
+/// The bound by chains for columns whose weights may change at every step, up to 2^20 of them; infinite if the watch
+/// cancels the computation. `O(d T k)`, or of blocks of steps if that is more than 2^22 d.
 pub(super) fn weighted(
-    response: &PartialFractions,
-    segments: &[Segment],
+    (response, segments): (&PartialFractions, &[Segment]),
     weight_bits: u32,
-    horizon: u64,
-    participation: Participation,
+    (horizon, participation): (u64, Participation),
+    watch: SearchWatch<'_>,
 ) -> f64 {
     let columns = WeightedColumns::new(response, rising_weights(segments, weight_bits, horizon));
     let work = participation.within(horizon).saturating_mul(horizon);
     let work = if work <= MAX_WEIGHTED_COLUMNS { MAX_WEIGHTED_COLUMNS } else { MAX_WEIGHTED_BLOCKS };
-    chain::of_steps(&columns, participation, work, OPERATIONS)
+    chain::of_steps_watched(&columns, participation, (work, OPERATIONS), watch)
 }
 
 /// The weights of all steps, which do not fall.

@@ -28,6 +28,7 @@
 //! largest if `Q_p - Σ_{k≤p} f_k` is least.
 
 use super::participation::Packing;
+use crate::mechanism::SearchWatch;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, joined, row};
 
@@ -35,14 +36,27 @@ use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions
 const MAX_HORIZON_ROUNDINGS: u64 = 1 << 20;
 /// Decays are computed from those of the next step of a pattern, and from scratch once every this many steps.
 const CHUNK: u64 = 64;
+/// A step of a pattern counts as this many operations.
+const STEP_OPERATIONS: u64 = 64;
 
-/// The largest squared norms for several numbers of events, in non-decreasing order, rounded up. `O(k d²)` for `k`
-/// steps with events.
-pub(super) fn normalized(response: &PartialFractions, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
+/// The largest squared norms for several numbers of events, in non-decreasing order, rounded up; infinite from the one
+/// on at which the watch cancels the computation. `O(k d²)` for `k` steps with events.
+pub(super) fn normalized(
+    response: &PartialFractions,
+    horizon: u64,
+    unit: &Packing,
+    events: &[u64],
+    watch: SearchWatch<'_>,
+) -> Vec<f64> {
+    let (mut watch, mut is_cancelled) = (watch.paced(), false);
     let mut rows = PatternSteps::new(&response.direct, horizon, unit.separation);
     let squared = |events: &u64| {
         let (full, rest) = unit.pattern(*events, horizon);
         while rows.number < full + u64::from(rest > 0.0) {
+            is_cancelled |= watch.is_cancelled_before(STEP_OPERATIONS);
+            if is_cancelled {
+                return f64::INFINITY;
+            }
             rows.advance();
         }
         let (each, missing) = (unit.each, unit.each - rest);

@@ -12,11 +12,12 @@
 mod closed;
 mod long;
 
-use crate::mechanism::Participation;
+use crate::Result;
 use crate::mechanism::accounting::chain::{self, ColumnProducts, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::state_space::response::{BufferRow, Modes, PartialFractions, row};
 use crate::mechanism::state_space::segments::{self, Segment, WEIGHT_BITS};
+use crate::mechanism::{Participation, SearchWatch};
 use crate::number::power;
 use crate::privacy::Spread;
 pub(super) use closed::Closed;
@@ -83,12 +84,15 @@ pub(super) fn segments(response: &PartialFractions, horizon: u64, runs: Particip
 /// The largest squared shifts by several numbers of events of a unit, in non-decreasing order, each with its numbers of
 /// full steps and of events in one more step; with these segments of weights for patterns. By [chains](chain) of steps
 /// or of blocks of them, and if there are too many single steps also by [segments](long).
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the watch cancels the computation, here and below.
 pub(super) fn largest_squares(
     (response, segments): (&PartialFractions, &[Segment]),
     runs: Participation,
-    spread: Spread,
-    events: &[(u64, (u64, f64))],
-) -> Vec<f64> {
+    (spread, events): (Spread, &[(u64, (u64, f64))]),
+    watch: SearchWatch<'_>,
+) -> Result<Vec<f64>> {
     let horizon = segments.last().map_or(0, |segment| segment.last);
     let patterns: Vec<(u64, f64)> = events.iter().map(|(_, pattern)| *pattern).collect();
     let by_segments = || {
@@ -96,23 +100,30 @@ pub(super) fn largest_squares(
         columns.largest(spread.per_step as f64, spread.separation, &patterns)
     };
     if horizon > MAX_TABLE_STEPS {
-        return by_segments();
+        return Ok(by_segments());
     }
     let columns = WeightedColumns::new(response, weights(&norms_squared(response, horizon, runs), runs));
-    let squares = events.iter().map(|(events, _)| chain_squared(&columns, spread, *events));
-    match patterns.last() {
+    let squared = |(events, _): &(u64, (u64, f64))| chain_squared(&columns, spread, *events, watch);
+    let squares = events.iter().map(squared).collect::<Result<Vec<f64>>>()?;
+    Ok(match patterns.last() {
         Some((most, _)) if most.saturating_mul(horizon) > chain::MAX_ADDITIONS => {
-            squares.zip(by_segments()).map(|(blocks, segments)| blocks.min(segments)).collect()
+            squares.into_iter().zip(by_segments()).map(|(blocks, segments)| blocks.min(segments)).collect()
         }
-        _ => squares.collect(),
-    }
+        _ => squares,
+    })
 }
 
 /// The largest squared shift by this number of events of a unit, by [chains](chain), rounded up.
-pub(super) fn chain_squared(columns: &WeightedColumns<'_>, spread: Spread, events: u64) -> f64 {
+pub(super) fn chain_squared(
+    columns: &WeightedColumns<'_>,
+    spread: Spread,
+    events: u64,
+    watch: SearchWatch<'_>,
+) -> Result<f64> {
     let (pattern, horizon) = (Pattern::new(spread.in_one_sum(events)), columns.weights.len() as u64);
     let operations = 4 * (horizon + pattern.full.min(horizon)) + 256;
-    rounded_up(chain::largest(columns, pattern), operations)
+    let squared = chain::largest_watched(columns, pattern, watch);
+    watch.check().map(|()| rounded_up(squared, operations))
 }
 
 /// Sums of columns, `b` apart.

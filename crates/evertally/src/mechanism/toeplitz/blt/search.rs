@@ -143,8 +143,8 @@ impl Blt {
             tried.extend(found.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
         let figure = |blt: &Self| {
-            let row = objective.of(blt.figures.max(), blt.figures.mean());
-            if watch.is_cancelled() { f64::INFINITY } else { blt.participation_squared(participation) * row }
+            let squared = blt.participation_squared_watched(participation, watch).unwrap_or(f64::INFINITY);
+            squared * objective.of(blt.figures.max(), blt.figures.mean())
         };
         Ok(least(tried, figure).expect("the first was tried"))
     }

@@ -30,7 +30,7 @@ fn one_pass_finds_what_chains_of_all_steps_find() {
                 let spread = Spread { separation, ..Spread::new(1 << 40, per_step) };
                 let events: Vec<u64> =
                     (per_step + 1..40).chain([100, 301, 900, 1501, 1 << 40]).filter(|n| *n > per_step).collect();
-                let ours = normalized(&response, horizon, &Packing::new(spread), &events);
+                let ours = normalized(&response, horizon, &Packing::new(spread), &events, SearchWatch::NONE);
                 for (events, ours) in events.iter().zip(ours) {
                     let theirs = by_chains(&response, horizon, spread.in_one_sum(*events));
                     let ratio = ours / theirs;
@@ -88,6 +88,7 @@ fn a_long_pattern_by_its_rows() {
             horizon,
             &Packing::new(spread),
             &[per_step + 1, full * per_step / 2, full * per_step],
+            SearchWatch::NONE,
         );
         let ratio = ours[2] / exact;
         assert!((1.0..1.0 + 1e-8).contains(&ratio), "{full} steps: {} is {ratio} times {exact}", ours[2]);

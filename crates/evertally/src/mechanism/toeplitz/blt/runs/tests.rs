@@ -1,6 +1,7 @@
 //! Norms of patterns compared with their columns, one by one; chains compared with every placement.
 
 use super::*;
+use crate::mechanism::SearchWatch;
 use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::toeplitz::blt::aim::interlaced;
 
@@ -104,7 +105,7 @@ fn blocks_are_close_to_steps() {
         let pattern = Pattern { full: most, each: 1.0, rest: 0.0, separation };
         let exact = chain::largest(&columns, pattern);
         for q in [1, 2, 4].map(|times| times * separation.max(2)) {
-            let blocks = chain::by_blocks(&columns, pattern, q);
+            let blocks = chain::by_blocks(&columns, pattern, q, SearchWatch::NONE);
             assert!(blocks >= exact * (1.0 - 1e-12), "{most} {separation} by {q}: {blocks} of {exact}");
             assert!(blocks <= exact * 1.15, "{most} {separation} by {q}: {blocks} of {exact}");
         }
