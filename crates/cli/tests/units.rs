@@ -479,3 +479,24 @@ fn a_plan_states_what_fewer_steps_spend() {
     assert!(rho > 0.05 && rho < 0.4 && json["spent"]["through"] == 7, "{json}");
     assert_eq!(bench.run(&[&plan[..5], &["--through", "1001"]].concat()).code, 2);
 }
+
+/// A counted period that the end of a stream cuts may lie in two streams, or in more if it is longer than a stream.
+#[test]
+fn periods_that_are_cut_count_in_each_stream() {
+    for (per, rho) in [("3", 0.3), ("1", 0.3), ("2", 0.6), ("5", 0.9)] {
+        let bench = Bench::new();
+        for (run, through) in (1..).zip(["2024-01-04", "2024-01-07", "2024-01-10"]) {
+            let day = 3 * run - 1;
+            bench.write(&format!("{run}.csv"), format!("time,who\n2024-01-0{day},a\n"));
+            let calendar = format!("--start 2024-01-01 --steps 3 --every 1d --through {through}");
+            let unit = format!("--person who --max-events 2 --per {per} --rho 0.3 --noise gaussian");
+            let out = format!("release {run}.csv --continue --extend --key my.key --out t.csv --no-plot");
+            let words = [out, calendar, unit].join(" ");
+            let ran = bench.run(&words.split(' ').collect::<Vec<_>>());
+            assert_eq!(ran.code, 0, "{}", ran.stderr);
+        }
+        let report: Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+        let stated = report["guarantee"]["rho"].as_f64().unwrap();
+        assert!((stated / rho - 1.0).abs() < 1e-9, "per {per}: {stated}");
+    }
+}

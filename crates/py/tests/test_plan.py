@@ -180,6 +180,9 @@ def test_json_and_pickle_give_the_same_plan() -> None:
     for text in ("", "{}", "[1, 2]"):
         with pytest.raises(et.InvalidError, match="not a plan"):
             et.Plan.from_json(text)
+    count = json.loads(et.plan(10, rho=0.5).to_json()) | {"grid": "0.001"}
+    with pytest.raises(et.InvalidError, match="grid 1"):
+        et.Plan.from_json(json.dumps(count))
 
 
 @pytest.mark.parametrize(

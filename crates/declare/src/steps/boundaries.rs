@@ -62,6 +62,16 @@ impl StepBoundaries {
         self.boundary_at(i64::try_from(index).ok()?)
     }
 
+    /// Whether an instant after the start is one of the boundaries.
+    pub(super) fn has(&self, instant: Instant) -> bool {
+        if let Some(width) = self.width {
+            return (i128::from(instant.micros()) - i128::from(self.start.micros())) % i128::from(width) == 0;
+        }
+        // Days or more each: fewer than 4 million.
+        let boundaries = (1..).map_while(|index| self.boundary(index));
+        boundaries.take_while(|boundary| *boundary <= instant).last() == Some(instant)
+    }
+
     /// The instant `index` widths before the start, from which the same widths usually lead back to the start: not if
     /// months differ in length, or the zone skipped a date.
     pub(super) fn boundary_before(&self, index: u64) -> Option<Instant> {

@@ -59,14 +59,18 @@ impl Period {
         self.period_start(Date::new(2000, 1, 1).expect("a date")).is_some()
     }
 
-    /// Whether a horizon that begins at an instant begins with a new period: always if periods are counted from the
-    /// start of the horizon.
-    pub fn begins_at(self, instant: Instant, zone: &Zone) -> bool {
-        let Some(time) = instant.timestamp() else { return false };
-        let zone = zone.time_zone();
-        let date = zone.to_datetime(time).date();
-        let is_first = |first: Date| first == date && first_instant(zone, date) == Some(time);
-        self.period_start(date).is_none_or(is_first)
+    /// Whether a horizon that begins at `start`, where the one that began at `before` ends, begins with a new period. A
+    /// period that is counted from the start of a horizon must have been over at its end. Periods of a number of steps
+    /// are over if the horizon is a multiple of them: `is_multiple`.
+    pub fn begins_at(self, start: Instant, before: Option<Instant>, zone: &Zone, is_multiple: bool) -> bool {
+        let Some(time) = start.timestamp() else { return false };
+        let Self::Time(every) = self else { return is_multiple };
+        let date = zone.time_zone().to_datetime(time).date();
+        if let Some(first) = self.period_start(date) {
+            return first == date && first_instant(zone.time_zone(), date) == Some(time);
+        }
+        let ruler = before.and_then(|before| StepBoundaries::new(before, every, zone).ok());
+        ruler.is_some_and(|ruler| ruler.has(start))
     }
 
     /// In words, with the zone unless that is UTC.

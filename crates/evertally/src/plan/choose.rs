@@ -8,9 +8,8 @@ use crate::mechanism::{
     Criterion, Mechanism, MechanismName, Mix, NoiseKind, Objective, SearchWatch, Workload, check_steps,
 };
 use crate::noise::DiscreteLaw;
-use crate::number::power;
-use crate::privacy::Budget;
-use crate::privacy::Sensitivity;
+use crate::number::{Grid, power};
+use crate::privacy::{Budget, Sensitivity, Values};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -62,6 +61,13 @@ fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse invalid requests first: the search would report them as "no candidate".
     check_steps(request.horizon)?;
+    // The sensitivity of a count is one grid step, which must be the one that an event adds.
+    if request.values == Values::Count && request.grid != Grid::ONE {
+        return Err(Error::invalid(format!(
+            "events count 1 each, on the grid 1, not {}; a plan with another grid needs values between bounds",
+            request.grid
+        )));
+    }
     let sensitivity = request.sensitivity()?;
     if request.selection.is_some() && matches!(request.workload, Workload::Decay(_)) {
         return Err(Error::invalid(format!(
@@ -263,4 +269,35 @@ fn candidate(
         candidate.mean_std_error = error(candidate.mechanism.mean_row_norm_squared());
     }
     Ok(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::PlanRequest;
+    use crate::privacy::{Budget, Rho, RollingWindow, Unit, Values};
+
+    /// An event adds 1 to a count. On a finer grid that would be more than the one grid step that the noise hides.
+    #[test]
+    fn a_count_is_on_the_grid_of_one() {
+        for grid in ["0.001", "0.5", "10"] {
+            let budget = Budget::Zcdp(Rho::new(0.5).unwrap());
+            let request = PlanRequest::count(10, budget).with_grid(grid.parse().unwrap());
+            let refused = request.clone().plan().unwrap_err().to_string();
+            assert!(refused.contains("grid 1"), "{grid}: {refused}");
+            assert!(request.with_values(Values::Sum { lower: 0, upper: 1 }).plan().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_window_touches_as_many_periods_as_it_does() {
+        for (steps, period, periods) in [(30, 7, 6), (30, 30, 2), (2, 5, 2), (1, 5, 1)] {
+            let request = |periods| {
+                let unit = Unit::person(2).per_period(period).in_any(RollingWindow { steps, periods });
+                PlanRequest::count(60, Budget::Zcdp(Rho::new(0.5).unwrap())).with_unit(unit)
+            };
+            assert!(request(periods).plan().is_ok() && request(periods + 1).plan().is_ok());
+            let refused = request(periods - 1).plan().unwrap_err().to_string();
+            assert!(refused.contains(if periods > 1 { "can touch" } else { "at least 1" }), "{refused}");
+        }
+    }
 }

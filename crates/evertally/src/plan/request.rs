@@ -158,7 +158,7 @@ impl PlanRequest {
         Self { sums_per_event, ..self }
     }
 
-    /// The distance between neighbouring values; noise is on the same grid. 1 by default.
+    /// The distance between neighbouring values; noise is on the same grid. 1 by default, and for counts.
     pub fn with_grid(self, grid: Grid) -> Self {
         Self { grid, ..self }
     }

@@ -195,7 +195,7 @@ fn every_field_of_a_plan_is_in_its_digest() {
         base().with_unit(Unit::person(1).per_step(1)),
         base().with_neighbours(Neighbours::ReplaceOne),
         base().with_values(sum),
-        base().with_grid("0.1".parse().unwrap()),
+        base().with_values(sum).with_grid("0.1".parse().unwrap()),
         base().with_mechanism(MechanismName::HonakerOnline),
         base().with_objective(Objective::Mean),
         base().with_meanings([("a".to_owned(), "b".to_owned())].into()),

@@ -355,6 +355,14 @@ impl PersonBounds {
                  as the length of the window",
             ));
         };
+        // Shorter periods than the longest can only be more.
+        let fewest = RollingWindow::new(window.steps, period).periods;
+        if window.periods < fewest {
+            return Err(Error::invalid(format!(
+                "{} consecutive steps can touch {fewest} periods of at most {period} steps, and not only {}",
+                window.steps, window.periods
+            )));
+        }
         let several = self.spread_of_periods(window, if self.is_hereditary() { 0 } else { period - 1 })?;
         if period == 1 {
             return Ok(several);

@@ -201,12 +201,15 @@ impl PublicLedger {
         let mut current = entry;
         while let Some(follows) = &current.follows {
             let plan = RecordedPlan::of(&follows.stream, current)?;
-            let begin = plan.start().zip(plan.zone());
-            let begins = begin.is_some_and(|(start, zone)| period.begins_at(Instant::from(start), &zone));
-            match self.contents.streams.get(&follows.stream).filter(|_| begins) {
-                Some(before) => current = before,
-                None => return Ok(false),
+            let Some(before) = self.contents.streams.get(&follows.stream) else { return Ok(false) };
+            let begin = RecordedPlan::of(&follows.stream, before)?.start().map(Instant::from);
+            let length = plan.unit.bounds().and_then(|bounds| bounds.reach());
+            let is_multiple = length.is_some_and(|length| plan.horizon.is_multiple_of(length));
+            let begins = |(start, zone): (Timestamp, Zone)| period.begins_at(start.into(), begin, &zone, is_multiple);
+            if !plan.start().zip(plan.zone()).is_some_and(begins) {
+                return Ok(false);
             }
+            current = before;
         }
         Ok(true)
     }

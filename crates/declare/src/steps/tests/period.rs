@@ -147,3 +147,36 @@ fn a_step_lies_within_one_period() {
         assert!(problem.contains("would cut the step from") && problem.contains("--every"), "{problem}");
     }
 }
+
+/// The periods of a horizon of twice as many steps say whether one begins in its middle.
+#[test]
+fn a_later_horizon_begins_with_a_period_if_none_is_cut() {
+    let mut found = [0; 2];
+    for (zone, every, per) in [
+        ("UTC", "1d", "5"),
+        ("UTC", "1d", "2w"),
+        ("UTC", "1h", "36h"),
+        ("UTC", "1d", "month"),
+        ("America/New_York", "1d", "2d"),
+        ("America/New_York", "1d", "2mo"),
+        ("America/New_York", "1h", "3d"),
+        ("America/New_York", "1d", "week"),
+        ("Pacific/Apia", "1d", "5d"),
+    ] {
+        let period: Period = per.parse().unwrap();
+        for (start, steps) in ["2011-12-05", "2012-01-01", "2012-03-09"]
+            .into_iter()
+            .flat_map(|start| (1..75).map(move |days| (start, if every == "1h" { 12 * days } else { days })))
+        {
+            let [first, both] = [steps, 2 * steps].map(|steps| calendar(start, steps, every, zone));
+            let truth = Periods::new(&both, period).unwrap().of(steps + 1).start == steps + 1;
+            let is_multiple = matches!(period, Period::Steps(length) if steps % length == 0);
+            let stated = period.begins_at(first.end(), Some(first.start()), first.zone(), is_multiple);
+            assert_eq!(stated, truth, "{per} of {every} in {zone}: {steps} steps from {start}");
+            found[usize::from(stated)] += 1;
+        }
+    }
+    assert!(found.iter().all(|times| *times > 50), "{found:?}");
+    let (of, fortnight): (_, Period) = (calendar("2012-01-01", 14, "1d", "UTC"), "2w".parse().unwrap());
+    assert!(!fortnight.begins_at(of.end(), None, of.zone(), true), "unknown");
+}
