@@ -402,15 +402,14 @@ impl Stream {
 
     /// Whether this stream and all that it follows, except the first, begin with a new period.
     fn begins_with_a_period(&self, period: Period) -> bool {
-        let calendars = std::iter::successors(Some(self.calendar.clone()), StepCalendar::preceding);
         let is_multiple = self.periods.longest().is_some_and(|length| self.calendar.steps().is_multiple_of(length));
-        let begins = |calendar: &StepCalendar| {
-            let before = calendar.preceding().map(|before| before.start());
-            period.begins_at(calendar.start(), before, calendar.zone(), is_multiple)
-        };
+        let mut calendars = std::iter::successors(Some(self.calendar.clone()), StepCalendar::preceding).peekable();
         // Where an earlier calendar is not known, there are fewer of them.
-        let later = self.streams() as usize - 1;
-        calendars.take(later).filter(begins).count() == later
+        (1..self.streams()).all(|_| {
+            let Some(calendar) = calendars.next() else { return false };
+            let before = calendars.peek().map(StepCalendar::start);
+            period.begins_at(calendar.start(), before, calendar.zone(), is_multiple)
+        })
     }
 
     /// The start of the count in words.

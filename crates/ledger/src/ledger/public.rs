@@ -188,7 +188,7 @@ impl PublicLedger {
         let longest = plan.unit.bounds().and_then(|bounds| bounds.reach());
         let period = match (longest, plan.period()) {
             (Some(longest), Some(period)) => {
-                let is_divided = !self.begins_with_a_period(entry, period)?;
+                let is_divided = !self.begins_with_a_period(entry, plan, period)?;
                 Some(ChainPeriod { is_divided, fits: longest <= plan.horizon })
             }
             _ => None,
@@ -197,19 +197,20 @@ impl PublicLedger {
     }
 
     /// Whether this stream and all that it continues, except the first, begin with a new period.
-    fn begins_with_a_period(&self, entry: &Entry, period: Period) -> Result<bool> {
-        let mut current = entry;
-        while let Some(follows) = &current.follows {
-            let plan = RecordedPlan::of(&follows.stream, current)?;
+    fn begins_with_a_period(&self, entry: &Entry, plan: &RecordedPlan, period: Period) -> Result<bool> {
+        let (mut entry, mut earlier) = (entry, None);
+        while let Some(follows) = &entry.follows {
+            let plan = earlier.as_ref().unwrap_or(plan);
             let Some(before) = self.contents.streams.get(&follows.stream) else { return Ok(false) };
-            let begin = RecordedPlan::of(&follows.stream, before)?.start().map(Instant::from);
+            let plan_before = RecordedPlan::of(&follows.stream, before)?;
+            let begin = plan_before.start().map(Instant::from);
             let length = plan.unit.bounds().and_then(|bounds| bounds.reach());
             let is_multiple = length.is_some_and(|length| plan.horizon.is_multiple_of(length));
             let begins = |(start, zone): (Timestamp, Zone)| period.begins_at(start.into(), begin, &zone, is_multiple);
             if !plan.start().zip(plan.zone()).is_some_and(begins) {
                 return Ok(false);
             }
-            current = before;
+            (entry, earlier) = (before, Some(plan_before));
         }
         Ok(true)
     }
